@@ -1,0 +1,59 @@
+# One set of commands for people and for CI; `make help` lists them.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+EXTRAS := $(VENV)/.extras
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test test-extras lint format bench constraints clean clean-kernels
+
+help: ## list the commands
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+setup: $(READY) ## create .venv and install everything but the heavy extras
+
+$(READY): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit("rankloop needs Python 3.11 or newer; say which with PYTHON=…" if sys.version_info < (3, 11) else 0)'
+	@echo "Installing into $(VENV) (a minute or two, once) …"
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --upgrade pip
+	@PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable . --group dev
+	@touch $@
+
+$(EXTRAS): $(READY) constraints-extras.txt
+	@echo "Installing the extras (torch) …"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --requirement constraints-extras.txt
+	@touch $@
+
+demo: $(READY) ## train rankers on embedded data: a table, a picture, under three minutes
+	@$(BIN)/rankloop demo
+
+test: $(READY) lint ## lint, types, import directions, tests and doctests; no heavy extras
+	$(BIN)/python -m pytest -m "not extras"
+
+test-extras: $(EXTRAS) ## the tests that need heavy extras (torch), which it installs
+	$(BIN)/python -m pytest -m extras tests
+
+lint: $(READY) ## ruff, mypy and import-linter
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(READY) ## rewrite the code in the project's style
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(READY) ## ratios against baselines measured in the same run; writes build/bench.json
+	$(BIN)/python -m benchmarks
+
+constraints: $(READY) ## write the versions now installed to constraints.txt
+	$(BIN)/python -m pip freeze --exclude-editable --all | grep -viE '^(torch|nvidia|triton|sympy|mpmath|networkx|jinja2|markupsafe|fsspec|filelock|setuptools)' > constraints.txt
+
+clean-kernels: ## forget compiled kernels
+	find rankloop -name "*.nb[ci]" -delete
+
+clean: ## remove .venv, build and compiled kernels
+	rm -rf $(VENV) build dist
+	find rankloop -name '*.nb[ci]' -delete

@@ -1,0 +1,43 @@
+"""A data set by one word: a path, or ``synthetic`` with options."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rankloop import names
+from rankloop.data.letor import load
+from rankloop.data.synthetic import SHAPES, synthetic
+from rankloop.errors import DataError
+from rankloop.types import Dataset
+
+SYNTHETIC = "synthetic"
+_OPTIONS = {
+    "shape": names.one_of(*SHAPES),
+    "queries": names.integer,
+    "features": names.integer,
+    "seed": names.integer,
+}
+
+
+def dataset(text: str, *, fold: int = 1) -> Dataset:
+    """The data set that a path or a name spells.
+
+    Args:
+        text: the path of a file or a folder (see `load`), or ``synthetic``, or it with any of its options:
+            ``synthetic(shape=yahoo, queries=2000, features=100, seed=0)``.
+        fold: which fold, where a folder has several.
+
+    Example:
+        >>> dataset("synthetic(queries=30, features=5)").train.n_features
+        5
+    """
+    if Path(text).exists() or not text.startswith(SYNTHETIC):
+        try:
+            return load(text, fold=fold)
+        except DataError as error:
+            if Path(text).exists():
+                raise
+            hint = f"; for generated data say {SYNTHETIC} or '{SYNTHETIC}(shape=yahoo, queries=2000)'"
+            raise DataError(f"{error}{hint}") from error
+    name = names.parse(text, {SYNTHETIC}, kind="data set")
+    return synthetic(**names.arguments(name, _OPTIONS))

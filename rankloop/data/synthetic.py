@@ -1,0 +1,284 @@
+"""A collection from a seed, shaped like the public ones: what every command uses when it is given no files.
+
+A teacher that is not linear looks at the features and gives every document a value; labels are quantiles of
+that value, so their shares are met whatever the teacher looks like.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from statistics import NormalDist
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankloop.data.prepare import counts_by_share, min_max_into
+from rankloop.errors import DataError
+from rankloop.ragged import offsets_of, segment_index
+from rankloop.types import Dataset, Float32, Float64, Int64, Split
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What a collection looks like from far away.
+
+    Attributes:
+        name: what the data set is called after.
+        documents: the mean number of documents a query; sizes are rounded draws from a gamma distribution.
+        spread: standard deviation of the sizes, over their mean.
+        max_documents: no query has more.
+        features: how many features a document has.
+        zeros: the share of feature values that are 0 before scaling, about.
+        label_shares: the share of documents with label 0, 1, 2, …
+        split_shares: train, validation and test; only their ratios matter.
+    """
+
+    name: str
+    documents: float
+    spread: float
+    max_documents: int
+    features: int
+    zeros: float
+    label_shares: tuple[float, ...]
+    split_shares: tuple[float, float, float] = (0.6, 0.2, 0.2)
+
+    def __post_init__(self) -> None:
+        shares = np.asarray(self.label_shares, dtype=np.float64)
+        # Shares are commonly given to two digits.
+        if not len(shares) or (shares < 0).any() or abs(shares.sum() - 1) > 0.01:
+            raise DataError(f"label_shares must be non-negative and add up to 1, got {self.label_shares}")
+        if not (1 <= self.documents <= self.max_documents and self.spread >= 0):
+            raise DataError(
+                f"a query needs at least one document on average and at most max_documents "
+                f"({self.max_documents}), and spread must not be negative; "
+                f"got documents={self.documents}, spread={self.spread}"
+            )
+        if self.features < 1 or not 0 <= self.zeros < 1:
+            raise DataError(
+                f"features must be at least 1 and zeros in [0, 1); got {self.features} and {self.zeros}"
+            )
+
+
+YAHOO = Shape(
+    name="yahoo",
+    documents=24,
+    spread=0.7,
+    max_documents=139,
+    features=700,
+    zeros=0.6,
+    label_shares=(0.26, 0.36, 0.28, 0.08, 0.02),
+    split_shares=(19_944, 2_994, 6_983),
+)
+MSLR = Shape(
+    name="mslr",
+    documents=120,
+    spread=0.6,
+    max_documents=1_251,
+    features=136,
+    zeros=0.4,
+    label_shares=(0.52, 0.32, 0.13, 0.02, 0.01),
+)
+SHAPES = {shape.name: shape for shape in (YAHOO, MSLR)}
+
+# Features of one document hang together through this many factors, as they do when they count one thing
+# in title, body and anchors; the factors explain this share of a feature's variance.
+FACTORS, COMMON = 16, 0.5
+# How often a feature is 0 differs between features, as beta distributed shares do whose parameters add up to
+# ZEROS_BETA; no feature is always 0 and none is everywhere the smallest of its kind.
+ZEROS_BETA, ZEROS_BOUNDS = 3.0, (0.001, 0.98)
+# Importance of features falls by a factor e every so many: about as few matter among 700 as among 100.
+IMPORTANT = 10
+# The teacher sees this many projections, and its network bends them this steeply.
+DIRECTIONS, STEEPNESS = 8, 2.0
+# The share of the teacher's variance within queries that is linear in the projections; the rest is
+# orthogonal to it. Noise and query shift are standard deviations relative to the teacher's. All three were
+# chosen so that a linear model gets part of the way and a small network further: numbers in docs/data.md.
+LINEAR_SHARE, NOISE, QUERY_SHIFT = 0.55, 0.8, 2.5
+# Queries that the teacher is scaled on.
+PILOT_QUERIES = 200
+# Values drawn at a time: 8 MB of float32, so that memory stays near that of the matrix.
+VALUES_PER_BLOCK = 2_000_000
+
+
+def synthetic(
+    shape: str | Shape = "yahoo", *, queries: int = 2_000, features: int | None = None, seed: int = 0
+) -> Dataset:
+    """A data set of this shape, the same for the same seed, that a model can learn.
+
+    A document with features x, which are scaled to [0, 1] within its query, has the value
+
+        v = w·u + a·tanh(2u + b) + Σ_i c_i u_i u_{i−1} + QUERY_SHIFT·ε_q + NOISE·ε_d,   u = D x
+
+    and the label that the quantile of v among all documents gives. The rows of D are DIRECTIONS random
+    projections in which a few features matter most; ε are standard normal, one a query and one a document.
+    The first three terms together have unit variance within queries, LINEAR_SHARE of it linear in u.
+
+    Args:
+        shape: ``yahoo``, ``mslr`` or a :class:`Shape` of your own.
+        queries: how many queries all three splits have together.
+        features: how many features a document has, where it is not the shape's own number.
+        seed: of everything that is random. The teacher depends on it and on the shape, not on the number of
+            queries: a larger data set teaches the same.
+
+    Example:
+        >>> data = synthetic("yahoo", queries=50, features=10)
+        >>> data.name, data.train.n_queries, data.validation.n_queries, data.test.n_queries
+        ('synthetic-yahoo', 33, 5, 12)
+        >>> float(data.train.features.min()), float(data.train.features.max()), data.max_label
+        (0.0, 1.0, 4.0)
+    """
+    spec = _spec(shape, features)
+    teacher_rng, size_rng, document_rng = np.random.default_rng(seed).spawn(3)
+    counts = counts_by_share(queries, spec.split_shares)
+    source = _Source.draw(spec, teacher_rng)
+
+    first = np.concatenate([[0], np.cumsum(counts)])
+    sizes = _sizes(spec, queries, size_rng)
+    offsets = [offsets_of(sizes[a:b]) for a, b in pairwise(first)]
+    matrices = [np.empty((part[-1], spec.features), np.float32) for part in offsets]
+    values = [source.fill(matrix, part, document_rng) for matrix, part in zip(matrices, offsets, strict=True)]
+    edges = np.quantile(np.concatenate(values), np.cumsum(spec.label_shares)[:-1].clip(0, 1))
+    train, validation, test = (
+        Split(
+            features=matrices[i],
+            labels=np.searchsorted(edges, values[i], side="right").astype(np.float64),
+            offsets=offsets[i],
+            query_ids=np.arange(first[i], first[i + 1]).astype(np.str_),
+        )
+        for i in range(3)
+    )
+    return Dataset(f"synthetic-{spec.name}", train, validation, test)
+
+
+def _spec(shape: str | Shape, features: int | None) -> Shape:
+    if isinstance(shape, str):
+        if shape not in SHAPES:
+            raise DataError(
+                f"no shape is called {shape!r}: use one of {sorted(SHAPES)}, or a Shape of your own"
+            )
+        shape = SHAPES[shape]
+    return shape if features is None else replace(shape, features=features)
+
+
+def _sizes(spec: Shape, queries: int, rng: np.random.Generator) -> Int64:
+    variance_ratio = spec.spread**2
+    if variance_ratio == 0:
+        drawn = np.full(queries, spec.documents)
+    else:
+        drawn = rng.gamma(1 / variance_ratio, spec.documents * variance_ratio, queries)
+    sizes: Int64 = np.clip(np.rint(drawn), 1, spec.max_documents).astype(np.int64)
+    return sizes
+
+
+@dataclass(frozen=True, eq=False)
+class _Source:
+    """What draws documents and knows their value.
+
+    Attributes:
+        loadings: factors × features.
+        thresholds: one a feature; what lies below is 0.
+        directions: features × DIRECTIONS, the projections u.
+        centre: one a direction, the mean of u before it is taken off.
+        bias: one a direction, inside the network.
+        weights: 3 × DIRECTIONS, of the linear part, the network and the interactions.
+    """
+
+    loadings: Float32
+    thresholds: Float32
+    directions: Float32
+    centre: Float32
+    bias: Float64
+    weights: Float64
+
+    @classmethod
+    def draw(cls, spec: Shape, rng: np.random.Generator) -> _Source:
+        """A source whose projections and value have unit variance within the queries of a pilot."""
+        loadings = rng.standard_normal((FACTORS, spec.features))
+        loadings *= np.sqrt(COMMON / (loadings**2).sum(axis=0))
+        mean_zeros = np.clip(spec.zeros, *ZEROS_BOUNDS)
+        zeros = rng.beta(ZEROS_BETA * mean_zeros, ZEROS_BETA * (1 - mean_zeros), spec.features)
+        quantile = NormalDist().inv_cdf
+        importance = np.exp(-rng.permutation(spec.features) / IMPORTANT)
+        rough = cls(
+            loadings=loadings.astype(np.float32),
+            thresholds=np.array([quantile(share) for share in zeros.clip(*ZEROS_BOUNDS)], np.float32),
+            directions=(importance[:, None] * rng.standard_normal((spec.features, DIRECTIONS))).astype(
+                np.float32
+            ),
+            centre=np.zeros(DIRECTIONS, np.float32),
+            bias=rng.standard_normal(DIRECTIONS),
+            weights=rng.standard_normal((3, DIRECTIONS)),
+        )
+        offsets = offsets_of(_sizes(spec, PILOT_QUERIES, rng))
+        pilot = np.empty((offsets[-1], spec.features), np.float32)
+        rough._draw_documents(pilot, offsets, rng)
+        return rough._scaled(pilot, offsets)
+
+    def _scaled(self, pilot: Float32, offsets: Int64) -> _Source:
+        raw = pilot @ self.directions
+        size = _deviation(_within(raw, offsets)).astype(np.float32)
+        scaled = replace(self, directions=self.directions / size, centre=raw.mean(axis=0) / size)
+        linear, network, interactions = (_within(part, offsets) for part in scaled._parts(pilot))
+        network_size, interactions_size = _deviation(network), _deviation(interactions)
+        curved = network / network_size + interactions / interactions_size
+        # What a linear model could make of the curved part is taken off it: then the linear share is what
+        # its name says, whatever was drawn.
+        u = _within(pilot @ scaled.directions, offsets)
+        shadow = np.linalg.lstsq(u, curved, rcond=None)[0]
+        a = np.sqrt(LINEAR_SHARE) / _deviation(linear)
+        b = np.sqrt(1 - LINEAR_SHARE) / _deviation(curved - u @ shadow)
+        w_linear, w_network, w_interactions = self.weights
+        weights = [
+            a * w_linear - b * shadow,
+            b / network_size * w_network,
+            b / interactions_size * w_interactions,
+        ]
+        return replace(scaled, weights=np.array(weights))
+
+    def fill(self, matrix: Float32, offsets: Int64, rng: np.random.Generator) -> Float64:
+        """Write documents into the matrix, a block of queries at a time, and return their values."""
+        values = np.empty(len(matrix))
+        rows = max(1, VALUES_PER_BLOCK // matrix.shape[1])
+        cuts = np.searchsorted(offsets, np.arange(0, offsets[-1], rows)[1:])
+        edges = np.unique(np.concatenate([[0], cuts, [len(offsets) - 1]]))
+        for a, b in pairwise(edges):
+            block, local = matrix[offsets[a] : offsets[b]], offsets[a : b + 1] - offsets[a]
+            self._draw_documents(block, local, rng)
+            shift = QUERY_SHIFT * rng.standard_normal(b - a)
+            noise = NOISE * rng.standard_normal(len(block))
+            values[offsets[a] : offsets[b]] = sum(self._parts(block)) + shift[segment_index(local)] + noise
+        return values
+
+    def _draw_documents(self, block: Float32, offsets: Int64, rng: np.random.Generator) -> None:
+        rng.standard_normal(dtype=np.float32, out=block)
+        block *= np.float32(np.sqrt(1 - COMMON))
+        block += rng.standard_normal((len(block), FACTORS), dtype=np.float32) @ self.loadings
+        block -= self.thresholds
+        np.maximum(block, 0, out=block)
+        min_max_into(block, offsets, out=block)
+
+    def _parts(self, features: Float32) -> tuple[Float64, Float64, Float64]:
+        """What the linear part, the network and the interactions make of the features."""
+        u = (features @ self.directions - self.centre).astype(np.float64)
+        linear, network, interactions = self.weights
+        return (
+            u @ linear,
+            np.tanh(STEEPNESS * u + self.bias) @ network,
+            (u * np.roll(u, 1, axis=1)) @ interactions,
+        )
+
+
+def _within(values: NDArray[Any], offsets: Int64) -> Float64:
+    """The values less their query's mean."""
+    means = np.add.reduceat(values, offsets[:-1], axis=0, dtype=np.float64)
+    means /= np.diff(offsets).reshape(-1, *[1] * (values.ndim - 1))
+    centred: Float64 = values - means[segment_index(offsets)]
+    return centred
+
+
+def _deviation(values: Float64) -> Float64:
+    """The root mean square of each column; 1 where a column is all zeros, which stay zeros then."""
+    size = np.sqrt((values**2).mean(axis=0))
+    return np.where(size > 0, size, 1.0)

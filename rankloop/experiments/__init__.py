@@ -1,0 +1,1 @@
+"""Experiments: a spec in, results and figures out."""

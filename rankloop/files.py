@@ -1,0 +1,55 @@
+"""Models on disk: written whole or not at all, refused if damaged."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+from rankloop.errors import ModelFileError
+from rankloop.models.storage import model_from_bytes, model_to_bytes
+from rankloop.types import Model
+
+
+def write_whole(path: str | os.PathLike[str], data: bytes) -> Path:
+    """Write a file so that no reader ever sees half of it, and a crash leaves what was there before."""
+    target = Path(path)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+        # mkstemp makes private files; a model is as readable as any other file the user writes.
+        Path(temporary).chmod(0o666 & ~_umask())
+        Path(temporary).replace(target)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+    return target
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def save(model: Model, path: str | os.PathLike[str]) -> Path:
+    """Store a model; `load` reads it back."""
+    return write_whole(path, model_to_bytes(model))
+
+
+def load(path: str | os.PathLike[str]) -> Model:
+    """The model that `save` stored.
+
+    Raises:
+        ModelFileError: there is no such file, or it is damaged or something else.
+    """
+    try:
+        data = Path(path).read_bytes()
+    except OSError as error:
+        raise ModelFileError(f"{path}: cannot read the model: {error.strerror or error}") from error
+    try:
+        return model_from_bytes(data)
+    except ModelFileError as error:
+        raise ModelFileError(f"{path}: {error}") from error

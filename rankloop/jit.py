@@ -1,0 +1,55 @@
+"""How kernels are compiled: once, on first use, without the GIL, and kept on disk for the next process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numba
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
+# Sums may be reordered and multiplications fused, for SIMD; infinities and NaN keep their meaning, because
+# a score of -inf is how an item is excluded.
+FASTMATH = {"reassoc", "contract", "arcp", "nsz"}
+
+# Where the order of operations is what keeps the precision, it is kept.
+ORDERED = {"contract", "nsz"}
+
+
+def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Compile a function of arrays and numbers."""
+    return _compiled(function, FASTMATH)
+
+
+def ordered_kernel(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Compile a function whose floating-point operations must stay in the order they are written in."""
+    return _compiled(function, ORDERED)
+
+
+def _compiled(function: Callable[..., Any], fastmath: set[str]) -> Callable[..., Any]:
+    compiled: Callable[..., Any] = numba.njit(cache=True, nogil=True, fastmath=fastmath, error_model="numpy")(
+        function
+    )
+    return compiled
+
+
+@intrinsic
+def bits_of(_typing_context: Any, _number: Any) -> Any:
+    """The 64 bits of a float64, as an int64."""
+
+    def codegen(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        return builder.bitcast(arguments[0], ir.IntType(64))
+
+    return types.int64(types.float64), codegen
+
+
+@intrinsic
+def float_of(_typing_context: Any, _bits: Any) -> Any:
+    """The float64 that these 64 bits spell."""
+
+    def codegen(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        return builder.bitcast(arguments[0], ir.DoubleType())
+
+    return types.float64(types.int64), codegen

@@ -1,0 +1,180 @@
+"""Gradient-boosted trees by LightGBM, grown on derivatives that the caller computes."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+
+from rankloop.errors import DataError, ModelFileError
+from rankloop.models.storage import FINGERPRINT_DIGITS
+from rankloop.types import Float32, Float64
+
+# The last line of a stored model: LightGBM ignores it, and reads the file as its own.
+TRAILER = "rankloop:"
+
+Derivatives = Callable[[Float64], tuple[Float64, Float64]]
+
+DEFAULTS: Mapping[str, Any] = {
+    "learning_rate": 0.05,
+    "num_leaves": 31,
+    "min_data_in_leaf": 20,
+    # Curvatures of single documents are small numbers; the number of documents guards the leaves.
+    "min_sum_hessian_in_leaf": 0.0,
+    # The same trees on every run of the same machine, whatever the number of threads.
+    "deterministic": True,
+    "force_row_wise": True,
+    "verbosity": -1,
+}
+
+
+@dataclass(frozen=True, eq=False)
+class LightGBMModel:
+    """Boosted trees as a value: LightGBM's own text, which any LightGBM reads.
+
+    It holds trees and nothing else: no bias parameters, no state of training.
+
+    Attributes:
+        text: what LightGBM's ``Booster.model_to_string`` gives.
+    """
+
+    kind: ClassVar[str] = "lightgbm"
+    text: str = field(repr=False)
+
+    @cached_property
+    def booster(self) -> Any:
+        """LightGBM's own object for these trees."""
+        import lightgbm
+
+        try:
+            return lightgbm.Booster(model_str=self.text)
+        except lightgbm.basic.LightGBMError as error:
+            raise ModelFileError(f"LightGBM cannot read these trees: {error}") from error
+
+    @property
+    def n_features(self) -> int:
+        """How many features a document must have."""
+        return int(self.booster.num_feature())
+
+    @property
+    def n_trees(self) -> int:
+        """How many trees there are."""
+        return int(self.booster.num_trees())
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """The first digits of the SHA-256 of the text."""
+        return hashlib.sha256(self.text.encode()).hexdigest()[:FINGERPRINT_DIGITS]
+
+    def scores(self, features: Float32) -> Float64:
+        """One score a document (a row of ``features``); higher is better."""
+        if np.ndim(features) != 2 or features.shape[1] != self.n_features:
+            raise DataError(
+                f"these trees take documents × {self.n_features} features, got shape {np.shape(features)}"
+            )
+        return np.asarray(self.booster.predict(features, raw_score=True), dtype=np.float64)
+
+    def to_bytes(self) -> bytes:
+        """The text, followed by one line that tells whether it is whole."""
+        line = TRAILER + json.dumps({"fingerprint": self.fingerprint})
+        return (self.text.rstrip("\n") + "\n\n" + line + "\n").encode()
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> LightGBMModel:
+        """The trees that `to_bytes` wrote, or a plain model file of LightGBM's."""
+        try:
+            text = data.decode()
+        except UnicodeDecodeError as error:
+            raise ModelFileError(f"this is not LightGBM's text: {error}") from error
+        body, mark, trailer = text.rpartition("\n\n" + TRAILER)
+        if not mark:
+            raise ModelFileError(
+                f"the line that ends a stored model ({TRAILER} …) is missing: the file was cut short, or it "
+                "is a plain LightGBM model, which LightGBMModel(text=…) takes"
+            )
+        model = cls(body + "\n")
+        try:
+            wanted = json.loads(trailer)["fingerprint"]
+        except (ValueError, KeyError, TypeError) as error:
+            raise ModelFileError(f"the last line of the model file is damaged: {trailer[:40]!r}") from error
+        if model.fingerprint != wanted:
+            raise ModelFileError(
+                f"the model file is damaged: its trees have fingerprint {model.fingerprint}, not {wanted}"
+            )
+        _ = model.booster
+        return model
+
+
+@dataclass(frozen=True, eq=False)
+class HeldOut:
+    """What early stopping looks at.
+
+    Attributes:
+        features: documents of queries that no tree sees.
+        value: from their scores to the objective; higher is better.
+        patience: rounds without a new best value before growing stops.
+    """
+
+    features: Float32
+    value: Callable[[Float64], float]
+    patience: int = 50
+
+
+def boost(
+    features: Float32,
+    derivatives: Derivatives,
+    *,
+    rounds: int = 300,
+    held_out: HeldOut | None = None,
+    parameters: Mapping[str, Any] | None = None,
+    seed: int = 0,
+    watch: Callable[[float], object] | None = None,
+) -> LightGBMModel:
+    """Grow trees that raise an objective given by its derivatives on the scores.
+
+    Args:
+        features: documents × features.
+        derivatives: from scores to the objective's gradient and a positive curvature, one each a document.
+        rounds: trees at most.
+        held_out: stop early, and keep the trees up to the best round.
+        parameters: LightGBM's own, over `DEFAULTS`.
+        seed: for the parameters that draw at random.
+        watch: called after each round with the held-out value (NaN without one).
+    """
+    import lightgbm
+
+    def objective(scores: Any, _data: Any) -> tuple[Any, Any]:
+        gradient, curvature = derivatives(np.asarray(scores, dtype=np.float64))
+        return -gradient, curvature
+
+    def measure(scores: Any, _data: Any) -> tuple[str, float, bool]:
+        assert held_out is not None
+        return "value", held_out.value(np.asarray(scores, dtype=np.float64)), True
+
+    def report(environment: Any) -> None:
+        if watch is not None:
+            results = environment.evaluation_result_list
+            watch(results[0][2] if results else float("nan"))
+
+    settings = {**DEFAULTS, "seed": seed, **(parameters or {}), "objective": objective, "metric": "None"}
+    data = lightgbm.Dataset(features, label=np.zeros(len(features)), params=settings, free_raw_data=True)
+    callbacks: list[Callable[..., Any]] = [report]
+    valid = []
+    if held_out is not None:
+        valid = [lightgbm.Dataset(held_out.features, np.zeros(len(held_out.features)), reference=data)]
+        callbacks.append(lightgbm.early_stopping(held_out.patience, verbose=False))
+    booster = lightgbm.train(
+        settings,
+        data,
+        num_boost_round=rounds,
+        valid_sets=valid,
+        feval=measure if valid else None,
+        callbacks=callbacks,
+    )
+    best = booster.best_iteration if valid else None
+    return LightGBMModel(booster.model_to_string(num_iteration=best))

@@ -1,0 +1,275 @@
+"""Multi-layer perceptrons: features to scores through layers of sigmoid, tanh or rectified units."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
+from itertools import pairwise
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from rankloop.errors import DataError, ModelFileError, RankloopError
+from rankloop.jit import kernel
+from rankloop.models._dense import ACTIVATIONS, backward, forward
+from rankloop.models.optimisers import Optimiser, OptimiserState, Parameters
+from rankloop.models.storage import fingerprint, pack, payload_of, unpack
+from rankloop.names import unknown
+from rankloop.ragged import for_segments
+from rankloop.types import Float32, Float64, Int64
+
+# Rows that go through the layers together: enough to fill the tiles of the product, few enough that their
+# activations stay in the fastest cache.
+ROWS_TOGETHER = 64
+
+
+@dataclass(frozen=True, eq=False)
+class Network:
+    """Fully connected layers from features to one score: what `MLP` and `Linear` share.
+
+    A value: training returns a new one.
+
+    Attributes:
+        n_features: how many features a document has.
+        parameters: float32 or float64, flat and read-only: for each layer the weights (in × out, C order),
+            then the biases.
+        hidden: units of each hidden layer.
+        activation: what hidden units do: ``sigmoid``, ``tanh`` or ``relu``.
+    """
+
+    kind: ClassVar[str]
+    n_features: int
+    parameters: Parameters = field(repr=False)
+    hidden: tuple[int, ...] = ()
+    activation: str = "sigmoid"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "hidden", tuple(self.hidden))
+        # A copy of its own, so that nobody else can change the value.
+        parameters = np.array(self.parameters, order="C")
+        parameters.flags.writeable = False
+        object.__setattr__(self, "parameters", parameters)
+        _check_shape(self.kind, self.n_features, self.hidden, self.activation)
+        wanted = sum(n_in * n_out + n_out for n_in, n_out in pairwise(self.widths.tolist()))
+        if parameters.shape != (wanted,) or parameters.dtype not in (np.float32, np.float64):
+            raise RankloopError(
+                f"{self.kind} with layers of {self.widths.tolist()} units has {wanted} parameters of type "
+                f"float32 or float64, got {parameters.dtype} of shape {parameters.shape}"
+            )
+        if not np.isfinite(parameters).all():
+            raise RankloopError(
+                f"{self.kind}: a parameter is not finite; if training led here, lower the optimiser's rate"
+            )
+
+    @cached_property
+    def widths(self) -> Int64:
+        """Units of each layer: features, hidden …, 1."""
+        return np.array([self.n_features, *self.hidden, 1], dtype=np.int64)
+
+    @property
+    def activation_code(self) -> int:
+        """The activation's number, for the kernels."""
+        return ACTIVATIONS.index(self.activation)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A name for exactly these parameters: `rankloop.models.storage` defines it."""
+        return fingerprint(self.kind, self._spec, payload_of({"parameters": self.parameters}))
+
+    @property
+    def _spec(self) -> dict[str, Any]:
+        options = {f.name: getattr(self, f.name) for f in fields(self) if f.init and f.name != "parameters"}
+        return {**options, "dtype": self.parameters.dtype.name}
+
+    def scores(self, features: Float32) -> Float64:
+        """One score a document (a row of ``features``); higher is better."""
+        return _scores(self, self.parameters, features)
+
+    def gradient(self, features: Float32, score_gradient: Float64) -> Parameters:
+        """``Σ_i g_i ∂s_i / ∂parameters``, flat like the parameters, for a gradient g on the scores."""
+        rows, g = _checked(self, features, score_gradient)
+        gradient = np.zeros_like(self.parameters)
+        _add_gradient(rows, self.widths, self.parameters, self.activation_code, g, gradient)
+        return gradient
+
+    def learner(self, optimiser: Optimiser) -> NetworkLearner:
+        """A copy of the parameters that can move; the model itself stays as it is."""
+        return NetworkLearner(self, optimiser)
+
+    def with_parameters(self, parameters: Parameters) -> Self:
+        """The same layers with other parameters."""
+        return replace(self, parameters=parameters)
+
+    def to_bytes(self) -> bytes:
+        """The whole model, without pickle."""
+        return pack(self.kind, self._spec, {"parameters": self.parameters})
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Self:
+        """The model that `to_bytes` wrote; anything else is refused with `ModelFileError`."""
+        content = unpack(data)
+        if content.kind != cls.kind:
+            raise ModelFileError(
+                f"expected a model of kind {cls.kind!r}, but the file holds {content.kind!r}"
+            )
+        spec = {name: value for name, value in content.spec.items() if name != "dtype"}
+        try:
+            return cls(parameters=content.tensors["parameters"], **spec)
+        except (KeyError, TypeError, ValueError) as error:
+            raise ModelFileError(
+                f"the file holds no {cls.kind} that this version can read: {error}"
+            ) from error
+
+
+@dataclass(frozen=True, eq=False)
+class MLP(Network):
+    """A multi-layer perceptron; as in the paper, two hidden layers of 32 sigmoid units by default.
+
+    ``a_0 = x``, ``a_l = h(a_{l−1} W_l + b_l)`` for each hidden layer, score ``= a_L W_{L+1} + b_{L+1}``.
+
+    Example:
+        >>> from rankloop.models.optimisers import SGD
+        >>> model = MLP.initialise(3, np.random.default_rng(0), hidden=(4,))
+        >>> features = np.eye(3, dtype=np.float32)
+        >>> model.scores(features).shape
+        (3,)
+        >>> learner = model.learner(SGD(rate=0.1))
+        >>> score_gradient = np.array([1.0, 0.0, -1.0])
+        >>> learner.update(features, score_gradient)
+        >>> bool(score_gradient @ (learner.scores(features) - model.scores(features)) > 0)
+        True
+    """
+
+    kind: ClassVar[str] = "mlp"
+    hidden: tuple[int, ...] = (32, 32)
+
+    @classmethod
+    def initialise(
+        cls,
+        n_features: int,
+        rng: np.random.Generator,
+        *,
+        hidden: tuple[int, ...] = (32, 32),
+        activation: str = "sigmoid",
+        dtype: DTypeLike = np.float32,
+    ) -> MLP:
+        """A network to start from: weights drawn by `glorot`, biases zero."""
+        _check_shape(cls.kind, n_features, hidden, activation)
+        return cls(n_features, glorot([n_features, *hidden, 1], rng, dtype), hidden, activation)
+
+
+class NetworkLearner:
+    """A network while it is being trained.
+
+    Attributes:
+        start: the model it came from, which stays as it is.
+        optimiser: how a gradient becomes a step.
+        parameters: as they are now; kernels that train change them in place.
+        state: what the optimiser remembers, likewise.
+    """
+
+    def __init__(self, model: Network, optimiser: Optimiser) -> None:
+        self.start = model
+        self.optimiser = optimiser
+        self.parameters: Parameters = model.parameters.copy()
+        self.state: OptimiserState = optimiser.state(self.parameters)
+        self._gradient = np.empty_like(self.parameters)
+
+    def scores(self, features: Float32) -> Float64:
+        """One score a document, with the parameters as they are now."""
+        return _scores(self.start, self.parameters, features)
+
+    def update(self, features: Float32, score_gradient: Float64) -> None:
+        """One step of ascent on the sum over all rows given, be they of one query or of many."""
+        rows, g = _checked(self.start, features, score_gradient)
+        self._gradient[:] = 0
+        code = self.start.activation_code
+        _add_gradient(rows, self.start.widths, self.parameters, code, g, self._gradient)
+        self.optimiser.step(self.parameters, self._gradient, self.state)
+
+    def model(self) -> Network:
+        """The parameters as they are now, as a model of their own."""
+        return self.start.with_parameters(self.parameters)
+
+
+def glorot(widths: list[int], rng: np.random.Generator, dtype: DTypeLike = np.float32) -> Parameters:
+    """Flat parameters of layers of these widths: ``W ~ U(−r, r)``, ``r = √(6 / (in + out))``, and ``b = 0``.
+
+    Drawn in float64 whatever the type, so that float32 and float64 networks of one seed start alike.
+
+    Glorot and Bengio, "Understanding the difficulty of training deep feedforward neural networks", 2010.
+    """
+    parts = []
+    for n_in, n_out in pairwise(widths):
+        reach = math.sqrt(6.0 / (n_in + n_out))
+        parts += [rng.uniform(-reach, reach, n_in * n_out), np.zeros(n_out)]
+    parameters: Parameters = np.concatenate(parts).astype(dtype)
+    return parameters
+
+
+def _check_shape(kind: str, n_features: int, hidden: tuple[int, ...], activation: str) -> None:
+    if n_features < 1 or any(width < 1 for width in hidden):
+        raise RankloopError(
+            f"{kind}: every layer needs at least one unit, "
+            f"got {n_features} features and hidden={tuple(hidden)}"
+        )
+    if activation not in ACTIVATIONS:
+        raise unknown("activation", activation, ACTIVATIONS)
+
+
+def _rows(model: Network, features: Float32) -> Float32:
+    rows = np.ascontiguousarray(features, dtype=np.float32)
+    if np.ndim(features) != 2 or rows.shape[1] != model.n_features:
+        raise DataError(
+            f"this {model.kind} takes documents × {model.n_features} features, got shape {np.shape(features)}"
+        )
+    return rows
+
+
+def _checked(model: Network, features: Float32, score_gradient: Float64) -> tuple[Float32, Float64]:
+    rows = _rows(model, features)
+    g = np.ascontiguousarray(score_gradient, dtype=np.float64)
+    if g.shape != (len(rows),):
+        raise DataError(f"{len(rows)} documents need as many score gradients, got shape {g.shape}")
+    return rows, g
+
+
+def _scores(model: Network, parameters: Parameters, features: Float32) -> Float64:
+    rows = _rows(model, features)
+    scores = np.empty(len(rows))
+    # Cut at the same rows whatever the number of threads.
+    offsets = np.append(np.arange(0, len(rows), ROWS_TOGETHER), len(rows))
+    for_segments(_score_rows, offsets, rows, model.widths, parameters, model.activation_code, scores)
+    return scores
+
+
+@kernel
+def _score_rows(
+    first: Any,
+    last: Any,
+    offsets: Any,
+    features: Any,
+    widths: Any,
+    parameters: Any,
+    activation: Any,
+    scores: Any,
+) -> None:
+    activations = np.empty(ROWS_TOGETHER * widths[1:].sum(), parameters.dtype)
+    for k in range(first, last):
+        a, b = offsets[k], offsets[k + 1]
+        scores[a:b] = forward(features, a, b, widths, parameters, activation, activations)
+
+
+@kernel
+def _add_gradient(
+    features: Any, widths: Any, parameters: Any, activation: Any, score_gradient: Any, gradient: Any
+) -> None:
+    activations = np.empty(ROWS_TOGETHER * widths[1:].sum(), parameters.dtype)
+    deltas = np.empty_like(activations)
+    for a in range(0, len(features), ROWS_TOGETHER):
+        b = min(a + ROWS_TOGETHER, len(features))
+        g = score_gradient[a:b]
+        forward(features, a, b, widths, parameters, activation, activations)
+        backward(features, a, b, widths, parameters, activation, activations, g, deltas, gradient)

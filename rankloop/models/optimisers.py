@@ -1,0 +1,221 @@
+"""Steps of ascent: from a gradient to new parameters.
+
+What an optimiser is set to (a frozen dataclass) and what it remembers (`OptimiserState`) are kept apart, so
+that the memory can be copied and saved, and the steps themselves are compiled functions of plain arrays that
+other kernels call.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankloop.errors import ModelFileError, RankloopError
+from rankloop.jit import kernel
+from rankloop.models.storage import pack, unpack
+from rankloop.names import Name, arguments, number, parse, spell
+from rankloop.types import Float64
+
+Parameters = NDArray[np.float32] | NDArray[np.float64]
+
+METHODS = ("sgd", "adam")
+SGD_METHOD, ADAM_METHOD = range(len(METHODS))
+
+STATE_KIND = "optimiser-state"
+
+
+@dataclass
+class OptimiserState:
+    """What an optimiser remembers between steps.
+
+    Attributes:
+        step: how many steps were taken.
+        first_moment: running mean of the gradient, like the parameters; empty if the method keeps none.
+        second_moment: running mean of its square, the same.
+
+    Example:
+        >>> state = Adam().state(np.zeros(3, np.float32))
+        >>> OptimiserState.from_bytes(state.to_bytes())
+        OptimiserState(step=0, first_moment=array([0., 0., 0.], dtype=float32),
+                       second_moment=array([0., 0., 0.], dtype=float32))
+    """
+
+    step: int
+    first_moment: Parameters
+    second_moment: Parameters
+
+    def copy(self) -> OptimiserState:
+        """The same memory in arrays of its own."""
+        return OptimiserState(self.step, self.first_moment.copy(), self.second_moment.copy())
+
+    def to_bytes(self) -> bytes:
+        """The whole state, without pickle."""
+        moments = {"first_moment": self.first_moment, "second_moment": self.second_moment}
+        return pack(STATE_KIND, {"step": self.step}, moments)
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> OptimiserState:
+        """The state that `to_bytes` wrote; anything else is refused with `ModelFileError`."""
+        content = unpack(data)
+        if content.kind != STATE_KIND:
+            raise ModelFileError(f"expected the state of an optimiser, but the file holds {content.kind!r}")
+        return cls(content.spec["step"], content.tensors["first_moment"], content.tensors["second_moment"])
+
+
+class _Optimiser:
+    """What the optimisers share: a name, an empty state, and one step."""
+
+    method: ClassVar[str]
+
+    @property
+    def name(self) -> str:
+        """The spelling that reads back as this optimiser: the rate, and what differs from its default."""
+        options = [
+            (field.name, spell(getattr(self, field.name)))
+            for field in fields(self)  # type: ignore[arg-type]  # every subclass is a dataclass
+            if field.name == "rate" or getattr(self, field.name) != field.default
+        ]
+        return str(Name(self.method, options=tuple(options)))
+
+    @property
+    def code(self) -> int:
+        """The method's number, for `ascend`."""
+        return METHODS.index(self.method)
+
+    @property
+    def constants(self) -> Float64:
+        """Rate, beta1, beta2, epsilon, for `ascend`; those that the method lacks are zero."""
+        names = ("rate", "beta1", "beta2", "epsilon")
+        return np.array([getattr(self, name, 0.0) for name in names], dtype=np.float64)
+
+    def state(self, parameters: Parameters) -> OptimiserState:
+        """The memory before the first step on parameters like these."""
+        shape = parameters.shape if self.code == ADAM_METHOD else (0,)
+        return OptimiserState(0, np.zeros(shape, parameters.dtype), np.zeros(shape, parameters.dtype))
+
+    def step(self, parameters: Parameters, gradient: Parameters, state: OptimiserState) -> None:
+        """One step of ascent, in place on the parameters and the state."""
+        state.step += 1
+        moments = state.first_moment, state.second_moment
+        ascend(self.code, self.constants, parameters, gradient, *moments, state.step)
+
+    def _refuse(self, name: str, wanted: str, *, unless: bool) -> None:
+        if not unless:
+            raise RankloopError(f"{self.method}: {name} must be {wanted}, got {getattr(self, name)!r}")
+
+
+@dataclass(frozen=True)
+class SGD(_Optimiser):
+    """Gradient ascent: ``p ← p + rate · g``.
+
+    Example:
+        >>> SGD().name
+        'sgd(rate=0.01)'
+    """
+
+    method: ClassVar[str] = "sgd"
+    rate: float = 0.01
+
+    def __post_init__(self) -> None:
+        self._refuse("rate", "positive and finite", unless=0 < self.rate < math.inf)
+
+
+@dataclass(frozen=True)
+class Adam(_Optimiser):
+    """Adam, upwards.
+
+    ``m ← β₁ m + (1 − β₁) g``, ``v ← β₂ v + (1 − β₂) g²``, and at step t
+    ``p ← p + rate · m̂ / (√v̂ + ε)`` with ``m̂ = m / (1 − β₁ᵗ)``, ``v̂ = v / (1 − β₂ᵗ)``.
+
+    Example:
+        >>> Adam(rate=0.01, beta1=0.8).name
+        'adam(beta1=0.8, rate=0.01)'
+
+    Kingma and Ba, "Adam: a method for stochastic optimization", ICLR 2015.
+    """
+
+    method: ClassVar[str] = "adam"
+    rate: float = 0.001
+    beta1: float = 0.9
+    beta2: float = 0.999
+    epsilon: float = 1e-8
+
+    def __post_init__(self) -> None:
+        self._refuse("rate", "positive and finite", unless=0 < self.rate < math.inf)
+        self._refuse("beta1", "at least 0 and below 1", unless=0 <= self.beta1 < 1)
+        self._refuse("beta2", "at least 0 and below 1", unless=0 <= self.beta2 < 1)
+        self._refuse("epsilon", "positive and finite", unless=0 < self.epsilon < math.inf)
+
+
+Optimiser = SGD | Adam
+
+
+@kernel
+def sgd_step(parameters: Any, gradient: Any, rate: Any) -> None:
+    """``p ← p + rate · g`` in place."""
+    scale = parameters.dtype.type(rate)
+    for k in range(len(parameters)):
+        parameters[k] += scale * gradient[k]
+
+
+@kernel
+def adam_step(
+    parameters: Any,
+    gradient: Any,
+    first_moment: Any,
+    second_moment: Any,
+    step: Any,
+    rate: Any,
+    beta1: Any,
+    beta2: Any,
+    epsilon: Any,
+) -> None:
+    """Adam's step number ``step`` (from 1), in place on parameters and moments."""
+    number = parameters.dtype.type
+    # The corrections 1 − βᵗ are scalars: taken out of the loop, they leave it one root and one division.
+    root = math.sqrt(1 - beta2**step)
+    scale, floor = number(rate * root / (1 - beta1**step)), number(epsilon * root)
+    keep1, new1, keep2, new2 = number(beta1), number(1 - beta1), number(beta2), number(1 - beta2)
+    for k in range(len(parameters)):
+        g = gradient[k]
+        m = keep1 * first_moment[k] + new1 * g
+        v = keep2 * second_moment[k] + new2 * g * g
+        first_moment[k] = m
+        second_moment[k] = v
+        parameters[k] += scale * m / (np.sqrt(v) + floor)
+
+
+@kernel
+def ascend(
+    method: Any,
+    constants: Any,
+    parameters: Any,
+    gradient: Any,
+    first_moment: Any,
+    second_moment: Any,
+    step: Any,
+) -> None:
+    """The step of an optimiser whose ``code`` is ``method`` and whose ``constants`` these are, in place."""
+    if method == SGD_METHOD:
+        sgd_step(parameters, gradient, constants[0])
+    else:
+        rate, beta1, beta2, epsilon = constants[0], constants[1], constants[2], constants[3]
+        adam_step(parameters, gradient, first_moment, second_moment, step, rate, beta1, beta2, epsilon)
+
+
+_READERS: dict[str, type[SGD] | type[Adam]] = {"sgd": SGD, "adam": Adam}
+
+
+def optimiser(text: str) -> Optimiser:
+    """The optimiser that a name spells.
+
+    >>> optimiser("adam(rate=0.01)")
+    Adam(rate=0.01, beta1=0.9, beta2=0.999, epsilon=1e-08)
+    """
+    name = parse(text, _READERS, kind="optimiser")
+    chosen = _READERS[name.name]
+    return chosen(**arguments(name, {field.name: number for field in fields(chosen)}))

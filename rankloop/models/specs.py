@@ -1,0 +1,131 @@
+"""Names of models to be trained: ``mlp``, ``mlp(hidden=64-32)``, ``linear``, ``lightgbm(rounds=500)``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar
+
+import numpy as np
+
+from rankloop import names
+from rankloop.models.linear import Linear
+from rankloop.models.mlp import MLP, Network
+
+
+class _Spec:
+    """What the specs share: the spelling that reads back as the spec."""
+
+    kind: ClassVar[str]
+
+    def __str__(self) -> str:
+        options = tuple(
+            (f.name, _spell(getattr(self, f.name)))
+            for f in fields(self)  # type: ignore[arg-type]  # every subclass is a dataclass
+            if getattr(self, f.name) != f.default
+        )
+        return str(names.Name(self.kind, options=options))
+
+
+@dataclass(frozen=True)
+class MLPSpec(_Spec):
+    """A network with hidden layers: as in the paper, two of 32 sigmoid units.
+
+    >>> str(MLPSpec(hidden=(64, 32)))
+    'mlp(hidden=64-32)'
+    """
+
+    kind: ClassVar[str] = "mlp"
+    hidden: tuple[int, ...] = (32, 32)
+    activation: str = "sigmoid"
+
+    def initialise(self, n_features: int, rng: np.random.Generator) -> Network:
+        """A network of this shape to start from."""
+        return MLP.initialise(n_features, rng, hidden=self.hidden, activation=self.activation)
+
+
+@dataclass(frozen=True)
+class LinearSpec(_Spec):
+    """Linear scores."""
+
+    kind: ClassVar[str] = "linear"
+
+    def initialise(self, n_features: int, rng: np.random.Generator) -> Network:
+        """A linear model to start from."""
+        return Linear.initialise(n_features, rng)
+
+
+@dataclass(frozen=True)
+class LightGBMSpec(_Spec):
+    """Boosted trees.
+
+    Attributes:
+        rounds: trees at most.
+        patience: rounds without a better held-out value before growing stops.
+        rate: how far each tree goes.
+        leaves: of each tree, at most.
+        min_docs: documents in a leaf, at least.
+        subsample: the share of documents, and of features, that each tree sees.
+    """
+
+    kind: ClassVar[str] = "lightgbm"
+    rounds: int = 500
+    patience: int = 50
+    rate: float = 0.05
+    leaves: int = 31
+    min_docs: int = 20
+    subsample: float = 0.8
+
+    @property
+    def parameters(self) -> dict[str, float]:
+        """The same in LightGBM's words."""
+        return {
+            "learning_rate": self.rate,
+            "num_leaves": self.leaves,
+            "min_data_in_leaf": self.min_docs,
+            "bagging_fraction": self.subsample,
+            "bagging_freq": 1,
+            "feature_fraction": self.subsample,
+        }
+
+
+ModelSpec = MLPSpec | LinearSpec | LightGBMSpec
+
+
+Readers = Mapping[str, Callable[[str], Any]]
+
+
+def _hidden(text: str) -> tuple[int, ...]:
+    return tuple(names.integer(part) for part in text.split("-"))
+
+
+def _spell(value: Any) -> str:
+    return "-".join(map(str, value)) if isinstance(value, tuple) else names.spell(value)
+
+
+_SPECS: dict[str, tuple[type[ModelSpec], Readers]] = {
+    "mlp": (MLPSpec, {"hidden": _hidden, "activation": str}),
+    "linear": (LinearSpec, {}),
+    "lightgbm": (
+        LightGBMSpec,
+        {
+            "rounds": names.integer,
+            "patience": names.integer,
+            "rate": names.number,
+            "leaves": names.integer,
+            "min_docs": names.integer,
+            "subsample": names.number,
+        },
+    ),
+}
+
+
+def model_spec(text: str) -> ModelSpec:
+    """The spec that a name spells.
+
+    >>> model_spec("mlp(hidden=64-32, activation=relu)")
+    MLPSpec(hidden=(64, 32), activation='relu')
+    """
+    name = names.parse(text, _SPECS, kind="model")
+    spec, readers = _SPECS[name.name]
+    return spec(**names.arguments(name, readers))

@@ -1,0 +1,124 @@
+"""A ranker with scikit-learn's manners, for people who come from there."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from rankloop.data import split_queries
+from rankloop.errors import DataError
+from rankloop.evaluation import ranking_metrics
+from rankloop.training import Settings, Training, train
+from rankloop.types import Dataset, Float64, Model, Split
+
+
+class Ranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn is not typed
+    """Learn to rank from labelled documents: ``fit(X, y, qid=…)`` or ``fit(X, y, group=…)``, ``predict``.
+
+    Args:
+        model: what to train: ``mlp``, ``linear``, ``lightgbm``, with options as in ``mlp(hidden=64-32)``.
+        metric: what to maximise; also what `score` reports.
+        settings: of networks (`rankloop.Settings`); None for the defaults.
+        validation: the share of queries held out for early stopping where `fit` is given none.
+        seed: of everything random.
+
+    Attributes:
+        model_: the trained model.
+        training_: the model with its history.
+
+    Example:
+        >>> from rankloop.data import synthetic
+        >>> data = synthetic(queries=60, features=10).train
+        >>> query_of_each_row = np.repeat(data.query_ids, data.sizes)
+        >>> ranker = Ranker("linear", settings=Settings(epochs=2))
+        >>> scores = ranker.fit(data.features, data.labels, qid=query_of_each_row).predict(data.features)
+        >>> scores.shape == data.labels.shape
+        True
+    """
+
+    def __init__(
+        self,
+        model: str = "mlp",
+        *,
+        metric: str = "ndcg@5",
+        settings: Settings | None = None,
+        validation: float = 0.2,
+        seed: int = 0,
+    ) -> None:
+        self.model = model
+        self.metric = metric
+        self.settings = settings
+        self.validation = validation
+        self.seed = seed
+
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        qid: Any = None,
+        group: Any = None,
+        eval_set: tuple[Any, Any] | None = None,
+        eval_qid: Any = None,
+        eval_group: Any = None,
+    ) -> Self:
+        """Train on documents × features, labels, and which query each row belongs to.
+
+        Args:
+            X: documents × features; the rows of one query stand together.
+            y: labels, not negative; higher is better.
+            qid: the query of each row.
+            group: or the number of rows of each query, in order.
+            eval_set: (X, y) to stop early on, instead of a share of the queries.
+            eval_qid: the query of each of its rows.
+            eval_group: or the number of rows of each of its queries.
+        """
+        given = as_split(X, y, qid=qid, group=group)
+        if eval_set is None:
+            shares = (1.0 - self.validation, self.validation)
+            given, held_out = split_queries(given, shares, np.random.default_rng(self.seed))
+        else:
+            held_out = as_split(*eval_set, qid=eval_qid, group=eval_group)
+        # Training never looks at the test split.
+        dataset = Dataset("fit", given, held_out, test=held_out)
+        self.training_: Training = train(
+            dataset, self.model, metric=self.metric, settings=self.settings, seed=self.seed
+        )
+        self.model_: Model = self.training_.model
+        self.n_features_in_ = given.n_features
+        return self
+
+    def predict(self, X: Any) -> Float64:
+        """One score a row; sort the rows of a query by it, highest first."""
+        check_is_fitted(self, "model_")
+        return self.model_.scores(np.ascontiguousarray(X, dtype=np.float32))
+
+    def score(self, X: Any, y: Any, *, qid: Any = None, group: Any = None) -> float:
+        """The mean of the metric over the queries, ranked by `predict`."""
+        split = as_split(X, y, qid=qid, group=group)
+        (value,) = ranking_metrics(self.predict(split.features), split, [self.metric]).values()
+        return value
+
+
+def as_split(X: Any, y: Any, *, qid: Any = None, group: Any = None) -> Split:
+    """Rows as a split, from the query of each row or from the number of rows of each query."""
+    if (qid is None) == (group is None):
+        raise DataError("say which query each row belongs to: either qid (one a row) or group (rows a query)")
+    features = X.toarray() if hasattr(X, "toarray") else X
+    if group is not None:
+        sizes = np.asarray(group, dtype=np.int64)
+        if sizes.ndim != 1 or sizes.sum() != len(y):
+            raise DataError(f"group must add up to the {len(y)} rows, got {sizes.sum()}")
+        return Split.build(features, y, sizes)
+    ids = np.asarray(qid)
+    if ids.shape != (len(y),):
+        raise DataError(f"qid must name the query of each of the {len(y)} rows, got shape {ids.shape}")
+    starts = np.flatnonzero(np.concatenate([[True], ids[1:] != ids[:-1]]))
+    if len(np.unique(ids)) < len(starts):
+        names, counts = np.unique(ids[starts], return_counts=True)
+        again = names[counts > 1][0].item()
+        raise DataError(f"the rows of query {again!r} do not stand together: sort the rows by query")
+    return Split.build(features, y, np.diff(np.append(starts, len(ids))), query_ids=ids[starts])
