@@ -102,7 +102,7 @@ def train(
     metric: Annotated[str, typer.Option(help="What is maximised.")] = "ndcg@5",
     optimiser: Annotated[
         str, typer.Option(help="adam or sgd, as in adam(rate=0.01); networks only.")
-    ] = "adam",
+    ] = "adam(rate=0.003)",
     epochs: Annotated[int, typer.Option(help="At most this many; networks only.", min=1)] = 100,
     patience: Annotated[
         int, typer.Option(help="Epochs without gain before stopping; networks only.", min=1)

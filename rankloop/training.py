@@ -83,7 +83,7 @@ class Settings:
         patience: epochs without a better held-out value before training stops.
     """
 
-    optimiser: Optimiser = field(default_factory=Adam)
+    optimiser: Optimiser = field(default_factory=lambda: Adam(rate=0.003))
     batch: int = 1
     epochs: int = 100
     patience: int = 5

@@ -177,6 +177,44 @@ class Dataset:
         return float(max(split.labels.max() for split in (self.train, self.validation, self.test)))
 
 
+@dataclass(frozen=True, eq=False)
+class Bias:
+    """How users click: an item of relevance R shown at rank k is clicked with chance ``α_k · R + β_k``.
+
+    Past the last rank nothing is shown, so nothing is clicked: item-selection bias.
+
+    Attributes:
+        alpha: float64, ranks; what relevance adds to the chance of a click.
+        beta: float64, ranks; clicks that relevance has nothing to do with.
+        examination: float64, ranks; the chance that the item at a rank is looked at.
+    """
+
+    alpha: Float64
+    beta: Float64
+    examination: Float64
+
+    def __post_init__(self) -> None:
+        for name in ("alpha", "beta", "examination"):
+            values = np.array(getattr(self, name), dtype=np.float64)
+            values.flags.writeable = False
+            object.__setattr__(self, name, values)
+            if values.ndim != 1 or len(values) == 0 or not np.isfinite(values).all():
+                raise DataError(f"{name} must be finite numbers, one a rank, got {values.tolist()}")
+        if not len(self.alpha) == len(self.beta) == len(self.examination):
+            raise DataError("alpha, beta and examination must have one number for each of the same ranks")
+        lowest, highest = self.beta, self.alpha + self.beta
+        if min(lowest.min(), highest.min()) < 0 or max(lowest.max(), highest.max()) > 1:
+            raise DataError(
+                "beta and alpha + beta are chances of a click (on an irrelevant and on a relevant item): "
+                f"they must lie in [0, 1], got {lowest.tolist()} and {highest.tolist()}"
+            )
+
+    @property
+    def ranks(self) -> int:
+        """How many ranks are shown."""
+        return len(self.alpha)
+
+
 @runtime_checkable
 class Model(Protocol):
     """What scores documents. A model is a value: training returns a new one."""
