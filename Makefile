@@ -48,8 +48,8 @@ format: $(READY) ## rewrite the code in the project's style
 bench: $(READY) ## ratios against baselines measured in the same run; writes build/bench.json
 	$(BIN)/python -m benchmarks
 
-constraints: $(READY) ## write the versions now installed to constraints.txt
-	$(BIN)/python -m pip freeze --exclude-editable --all | grep -viE '^(torch|nvidia|triton|sympy|mpmath|networkx|jinja2|markupsafe|fsspec|filelock|setuptools)' > constraints.txt
+constraints: $(READY) ## pin the versions that are installed now
+	$(BIN)/python -m pip freeze --exclude-editable --all | grep -v '^torch==' > constraints.txt
 
 clean-kernels: ## forget compiled kernels
 	find rankloop -name "*.nb[ci]" -delete

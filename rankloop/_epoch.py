@@ -9,6 +9,10 @@ from rankloop.models._dense import backward, forward
 from rankloop.models.optimisers import ascend
 from rankloop.policies._expectations import gradient_workspace, reward_of_query
 
+# Scores beyond this mean that the steps were too large: float64 no longer tells nearby ones apart, and no
+# policy comes near (a lead of 40 is already certainty).
+LARGEST_SCORE = 1e8
+
 
 @kernel
 def run_epoch(
@@ -30,7 +34,8 @@ def run_epoch(
     """Ascend the expected reward of the queries in ``order``, ``batch`` queries a step.
 
     Parameters and moments change in place. A query whose documents all weigh the same cannot be ranked better
-    or worse: it costs nothing and moves nothing. Returns the number of steps taken so far.
+    or worse: it costs nothing and moves nothing. Returns the number of steps taken so far, and whether
+    scores stayed within `LARGEST_SCORE`; the epoch ends where they do not.
     """
     longest = 1
     for q in order:
@@ -47,6 +52,8 @@ def run_epoch(
         if np.any(weights != weights[0]):
             n = b - a
             scores[:n] = forward(features, a, b, widths, parameters, activation, activations)
+            if not np.all(np.abs(scores[:n]) <= LARGEST_SCORE):
+                return step, False
             reward_of_query(scores[:n], weights, rank_weights, work, slope[:n], unused[:n], unused[:n])
             backward(features, a, b, widths, parameters, activation, activations, slope[:n], deltas, gradient)
             pending += 1
@@ -55,4 +62,4 @@ def run_epoch(
             ascend(method, constants, parameters, gradient, first_moment, second_moment, step)
             gradient[:] = 0
             pending = 0
-    return step
+    return step, True

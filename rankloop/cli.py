@@ -33,7 +33,7 @@ SeedOption = Annotated[int, typer.Option(help="Of everything random: same seed, 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON, for other programs.")]
 MetricsOption = Annotated[
     list[str] | None,
-    typer.Option("--metric", help="May be given several times. [default: ndcg@5]", show_default=False),
+    typer.Option("--metric", help="May be given several times.", show_default="ndcg@5"),
 ]
 
 
@@ -64,18 +64,24 @@ def demo(
     """Train rankers by exact gradients, from random to full information: a table and a picture."""
     from rankloop import console
     from rankloop.experiments import demo as experiment
+    from rankloop.files import check_writable
 
+    check_writable(out / "results.json")
     with console.saying_what_compiles(), console.progress() as bar:
         tasks: dict[str, Any] = {}
 
+        def finish() -> None:
+            for task in tasks.values():
+                bar.update(task, total=1, completed=1)
+
         def watch(name: str, epoch: Any) -> None:
             if name not in tasks:
+                finish()
                 tasks[name] = bar.add_task(name, total=None, note="")
             bar.update(tasks[name], note=f"epoch {epoch.number:3d}  validation {epoch.held_out:.4f}")
 
         result = experiment.run(data, fold=fold, seed=seed, folder=out, watch=watch)
-        for task in tasks.values():
-            bar.update(task, total=1, completed=1)
+        finish()
     console.out.print(
         console.table(
             f"{result.metric} on {result.test_queries} test queries of {result.dataset}",
@@ -87,7 +93,7 @@ def demo(
         )
     )
     for path in result.written:
-        console.out.print(f"wrote {path}", soft_wrap=True, highlight=False)
+        console.say(f"wrote {path}")
 
 
 @app.command()
@@ -207,7 +213,7 @@ def _print_measures(
         return
     for name, value in facts.items():
         shown = f"{value:.4f}" if isinstance(value, float) else value
-        console.out.print(f"{name:12} {shown}", soft_wrap=True, highlight=False)
+        console.say(f"{name:12} {shown}")
     rows = [[name, f"{ranking[name]:.4f}", f"{policy[name]:.4f}"] for name in ranking]
     console.out.print(
         console.table(

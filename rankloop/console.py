@@ -10,6 +10,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
+from rich.text import Text
 
 # Results go to standard output and can be piped; everything else goes to standard error.
 out = Console()
@@ -56,11 +57,16 @@ def progress() -> Iterator[Progress]:
         yield bar
 
 
+def say(line: str) -> None:
+    """Print a line as it is: a path may hold what rich would take for markup, and must not be wrapped."""
+    out.print(line, soft_wrap=True, highlight=False, markup=False)
+
+
 def table(title: str, columns: list[str], rows: list[list[str]]) -> Table:
     """A table: the first column is text, the others are numbers."""
-    result = Table(title=title, title_justify="left", title_style="bold")
+    result = Table(title=Text(title), title_justify="left", title_style="bold")
     for i, column in enumerate(columns):
         result.add_column(column, justify="left" if i == 0 else "right")
     for row in rows:
-        result.add_row(*row)
+        result.add_row(*map(Text, row))
     return result

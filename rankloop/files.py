@@ -6,7 +6,7 @@ import os
 import tempfile
 from pathlib import Path
 
-from rankloop.errors import ModelFileError
+from rankloop.errors import ModelFileError, RankloopError
 from rankloop.models.storage import model_from_bytes, model_to_bytes
 from rankloop.types import Model
 
@@ -14,6 +14,24 @@ from rankloop.types import Model
 def write_whole(path: str | os.PathLike[str], data: bytes) -> Path:
     """Write a file so that no reader ever sees half of it, and a crash leaves what was there before."""
     target = Path(path)
+    try:
+        _write_aside(target, data)
+    except OSError as error:
+        raise RankloopError(f"{target} cannot be written: {error.strerror or error}") from error
+    return target
+
+
+def check_writable(path: str | os.PathLike[str]) -> None:
+    """Refuse a place that no file can be written to, before the work of filling it is done."""
+    target = Path(path)
+    if target.is_dir():
+        raise RankloopError(f"{target} cannot be written: it is a folder; name a file in it")
+    above = next(folder for folder in target.absolute().parents if folder.exists())
+    if not above.is_dir() or not os.access(above, os.W_OK):
+        raise RankloopError(f"{target} cannot be written: {above} is not a folder that may be written to")
+
+
+def _write_aside(target: Path, data: bytes) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
     try:
@@ -25,7 +43,6 @@ def write_whole(path: str | os.PathLike[str], data: bytes) -> Path:
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
-    return target
 
 
 def _umask() -> int:

@@ -94,6 +94,11 @@ def _pool(workers: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(workers, thread_name_prefix="rankloop")
 
 
+# Threads do not survive a fork: a child that waited for its parent's would wait for ever.
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_pool.cache_clear)
+
+
 def for_segments(kernel: Callable[..., None], offsets: Int64, *arguments: object) -> None:
     """Call ``kernel(first, last, offsets, *arguments)`` on ranges of segments that cover all, on all cores.
 

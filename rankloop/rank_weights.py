@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from rankloop.errors import RankloopError
 from rankloop.types import Float64
 
 # Examination and trust by rank as the paper's programs simulate them; the paper prints α and β rounded.
@@ -16,7 +17,7 @@ TRUST_RELEVANT_DECAY = 0.005
 
 def _ranks(cutoff: int) -> Float64:
     if cutoff < 1:
-        raise ValueError(f"a cut-off counts ranks from 1, got {cutoff}")
+        raise RankloopError(f"a cut-off counts ranks from 1, got {cutoff}")
     return np.arange(1, cutoff + 1, dtype=np.float64)
 
 

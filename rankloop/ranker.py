@@ -78,6 +78,8 @@ class Ranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn is not typed
         """
         given = as_split(X, y, qid=qid, group=group)
         if eval_set is None:
+            if eval_qid is not None or eval_group is not None:
+                raise DataError("eval_qid and eval_group say which queries the rows of eval_set belong to")
             shares = (1.0 - self.validation, self.validation)
             given, held_out = split_queries(given, shares, np.random.default_rng(self.seed))
         else:
@@ -94,7 +96,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn is not typed
     def predict(self, X: Any) -> Float64:
         """One score a row; sort the rows of a query by it, highest first."""
         check_is_fitted(self, "model_")
-        return self.model_.scores(np.ascontiguousarray(X, dtype=np.float32))
+        return self.model_.scores(np.ascontiguousarray(_dense(X), dtype=np.float32))
 
     def score(self, X: Any, y: Any, *, qid: Any = None, group: Any = None) -> float:
         """The mean of the metric over the queries, ranked by `predict`."""
@@ -107,7 +109,9 @@ def as_split(X: Any, y: Any, *, qid: Any = None, group: Any = None) -> Split:
     """Rows as a split, from the query of each row or from the number of rows of each query."""
     if (qid is None) == (group is None):
         raise DataError("say which query each row belongs to: either qid (one a row) or group (rows a query)")
-    features = X.toarray() if hasattr(X, "toarray") else X
+    features = _dense(X)
+    if len(features) != len(y):
+        raise DataError(f"X has {len(features)} rows and y has {len(y)}: every row needs its label")
     if group is not None:
         sizes = np.asarray(group, dtype=np.int64)
         if sizes.ndim != 1 or sizes.sum() != len(y):
@@ -122,3 +126,7 @@ def as_split(X: Any, y: Any, *, qid: Any = None, group: Any = None) -> Split:
         again = names[counts > 1][0].item()
         raise DataError(f"the rows of query {again!r} do not stand together: sort the rows by query")
     return Split.build(features, y, np.diff(np.append(starts, len(ids))), query_ids=ids[starts])
+
+
+def _dense(X: Any) -> Any:
+    return X.toarray() if hasattr(X, "toarray") else X

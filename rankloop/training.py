@@ -8,15 +8,18 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from rankloop import evaluation
-from rankloop._epoch import run_epoch
-from rankloop.errors import RankloopError
+from rankloop._epoch import LARGEST_SCORE, run_epoch
+from rankloop.errors import DataError, RankloopError
 from rankloop.models import Adam
 from rankloop.models.lightgbm import HeldOut, LightGBMModel, boost
 from rankloop.models.mlp import Network, NetworkLearner
 from rankloop.models.optimisers import Optimiser
 from rankloop.models.specs import LightGBMSpec, ModelSpec, model_spec
 from rankloop.objectives import Reward, expected_reward
-from rankloop.types import Dataset, Float32, Float64, Int64, Learner, Model, Split
+from rankloop.objectives.expected_reward import check_doc_weights
+from rankloop.policies.plackett_luce import check_rank_weights
+from rankloop.ragged import offsets_of, segment_max
+from rankloop.types import Dataset, Float32, Float64, Int64, Learner, Model, Split, check_offsets
 
 # A document whose rank matters to nobody has no curvature; a tree must still be able to divide by it.
 LEAST_CURVATURE = 1e-4
@@ -37,6 +40,20 @@ class Task:
     offsets: Int64
     doc_weights: Float64
     rank_weights: Float64
+
+    def __post_init__(self) -> None:
+        # Kernels trust what they are given: it is made sure of once, here.
+        features = np.ascontiguousarray(self.features, dtype=np.float32)
+        if features.ndim != 2:
+            raise DataError(f"features must be documents × features, got shape {features.shape}")
+        offsets = np.ascontiguousarray(self.offsets, dtype=np.int64)
+        check_offsets(offsets, len(features))
+        object.__setattr__(self, "features", features)
+        object.__setattr__(self, "offsets", offsets)
+        object.__setattr__(self, "doc_weights", check_doc_weights(self.doc_weights, len(features)))
+        object.__setattr__(self, "rank_weights", check_rank_weights(self.rank_weights))
+        if self.rank_weights.ndim != 1:
+            raise DataError(f"a task has one vector of rank weights, got shape {self.rank_weights.shape}")
 
     @classmethod
     def supervised(cls, split: Split, metric: str | evaluation.Metric) -> Task:
@@ -65,6 +82,8 @@ class Task:
 
     def reward(self, scores: Float64) -> Reward:
         """The objective at these scores, with its derivatives, before division by the number of queries."""
+        if not np.all(np.abs(scores) <= LARGEST_SCORE):
+            raise _diverged()
         return expected_reward(scores, self.offsets, self.doc_weights, self.rank_weights)
 
     def value(self, scores: Float64) -> float:
@@ -182,6 +201,10 @@ def optimise(
     chosen = settings or Settings()
     if not hasattr(start, "learner"):
         raise RankloopError(f"a {start.kind} model does not learn in steps; train it anew by its name")
+    if start.n_features != task.features.shape[1]:
+        raise DataError(
+            f"the model takes {start.n_features} features, the documents have {task.features.shape[1]}"
+        )
     learner: Learner = start.learner(chosen.optimiser)
     trail = _Trail(watch, chosen.patience)
     value = held_out.value(start.scores(held_out.features)) if held_out else float("nan")
@@ -252,7 +275,7 @@ class _Trail:
 def _run_epoch(learner: Learner, task: Task, order: Int64, batch: int) -> None:
     if isinstance(learner, NetworkLearner):
         network: Network = learner.start
-        learner.state.step = run_epoch(
+        learner.state.step, sound = run_epoch(
             order,
             batch,
             task.offsets,
@@ -268,12 +291,25 @@ def _run_epoch(learner: Learner, task: Task, order: Int64, batch: int) -> None:
             learner.state.second_moment,
             learner.state.step,
         )
+        if not sound:
+            raise _diverged()
         return
+    # Documents that all weigh the same cannot be ranked better or worse: such queries move nothing.
+    matters = segment_max(task.doc_weights, task.offsets) > -segment_max(-task.doc_weights, task.offsets)
     for first in range(0, len(order), batch):
         queries = order[first : first + batch]
+        queries = queries[matters[queries]]
+        if not len(queries):
+            continue
         rows = np.concatenate([np.arange(task.offsets[q], task.offsets[q + 1]) for q in queries])
-        sizes = task.offsets[queries + 1] - task.offsets[queries]
-        offsets = np.concatenate([[0], np.cumsum(sizes)])
+        offsets = offsets_of(task.offsets[queries + 1] - task.offsets[queries])
         features = task.features[rows]
         part = Task(features, offsets, task.doc_weights[rows], task.rank_weights)
         learner.update(features, part.reward(learner.scores(features)).gradient)
+
+
+def _diverged() -> RankloopError:
+    return RankloopError(
+        f"training diverged: scores grew beyond {LARGEST_SCORE:g}; lower the optimiser's rate, "
+        "or scale the features"
+    )

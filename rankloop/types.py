@@ -132,7 +132,13 @@ class Split:
 
     def select(self, queries: object) -> Split:
         """The split that holds these queries (by number, in this order)."""
-        chosen = np.asarray(queries, dtype=np.int64)
+        chosen = np.asarray(queries)
+        if chosen.ndim != 1 or len(chosen) == 0 or chosen.dtype.kind not in "iu":
+            raise DataError(f"queries are chosen by a list of their numbers, got {queries!r}")
+        if chosen.min() < 0 or chosen.max() >= self.n_queries:
+            raise DataError(
+                f"queries are numbered 0 to {self.n_queries - 1}, got {chosen.min()} to {chosen.max()}"
+            )
         sizes = self.sizes[chosen]
         starts = np.repeat(self.offsets[chosen] - np.concatenate([[0], np.cumsum(sizes)[:-1]]), sizes)
         rows = starts + np.arange(sizes.sum())

@@ -40,4 +40,6 @@ def dataset(text: str, *, fold: int = 1) -> Dataset:
             hint = f"; for generated data say {SYNTHETIC} or '{SYNTHETIC}(shape=yahoo, queries=2000)'"
             raise DataError(f"{error}{hint}") from error
     name = names.parse(text, {SYNTHETIC}, kind="data set")
+    if name.cutoff is not None:
+        raise names.BadNameError(f"a data set takes no cut-off, got {text!r}")
     return synthetic(**names.arguments(name, _OPTIONS))

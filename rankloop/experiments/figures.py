@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib
+from matplotlib.figure import Figure
 
 from rankloop.experiments.ladder import Rung
 
@@ -23,6 +24,8 @@ STYLE: Any = {
     "grid.alpha": 0.25,
     "legend.frameon": False,
     "svg.fonttype": "none",
+    # Ids in the file are made from this and not at random: same results, same file.
+    "svg.hashsalt": "rankloop",
 }
 
 
@@ -37,17 +40,16 @@ def save_figure(figure: Any, stem: Path) -> list[Path]:
 
 def learning_curves(rungs: list[Rung], metric: str, stem: Path) -> list[Path]:
     """The held-out value of every trained rung by epoch, with the test value of the random ranker."""
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    with pyplot.rc_context(STYLE):
-        figure, axes = pyplot.subplots()
+    # A figure of its own, not one of pyplot's: the caller's windows and backend are left alone.
+    with matplotlib.rc_context(STYLE):
+        figure = Figure()
+        axes = figure.subplots()
         trained = [rung for rung in rungs if rung.training is not None]
         for i, rung in enumerate(trained):
             assert rung.training is not None
             epochs = [epoch.number for epoch in rung.training.history]
             values = [epoch.held_out for epoch in rung.training.history]
-            label = f"{rung.name}, {rung.queries} queries"
+            label = f"{rung.name}: {rung.queries:,} queries"
             axes.plot(epochs, values, color=COLOURS[i], linestyle=DASHES[i], label=label)
             best = rung.training.best
             axes.plot(best.number, best.held_out, "o", color=COLOURS[i], markersize=6)
@@ -57,7 +59,4 @@ def learning_curves(rungs: list[Rung], metric: str, stem: Path) -> list[Path]:
         axes.set_xlabel("epoch (circles: the model that was kept)")
         axes.set_ylabel(f"expected {metric} on validation queries")
         axes.legend(loc="upper left", bbox_to_anchor=(0, -0.18), ncols=2, borderaxespad=0)
-        try:
-            return save_figure(figure, stem)
-        finally:
-            pyplot.close(figure)
+        return save_figure(figure, stem)

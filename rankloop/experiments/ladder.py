@@ -74,7 +74,7 @@ def climb(
     few = production_queries(dataset.train.n_queries)
     start = production_data(dataset, few, np.random.default_rng(seed))
     plans = [
-        ("production (1 % of queries)", "mlp", start),
+        ("production", "mlp", start),
         ("full information, linear", "linear", dataset),
         ("full information", "mlp", dataset),
     ]

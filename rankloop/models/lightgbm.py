@@ -46,6 +46,10 @@ class LightGBMModel:
     kind: ClassVar[str] = "lightgbm"
     text: str = field(repr=False)
 
+    def __post_init__(self) -> None:
+        # One spelling of the end: the text comes back from a file as it went in.
+        object.__setattr__(self, "text", self.text.rstrip("\n") + "\n")
+
     @cached_property
     def booster(self) -> Any:
         """LightGBM's own object for these trees."""
@@ -82,11 +86,11 @@ class LightGBMModel:
     def to_bytes(self) -> bytes:
         """The text, followed by one line that tells whether it is whole."""
         line = TRAILER + json.dumps({"fingerprint": self.fingerprint})
-        return (self.text.rstrip("\n") + "\n\n" + line + "\n").encode()
+        return f"{self.text}\n{line}\n".encode()
 
     @classmethod
     def from_bytes(cls, data: bytes) -> LightGBMModel:
-        """The trees that `to_bytes` wrote, or a plain model file of LightGBM's."""
+        """The trees that `to_bytes` wrote; anything else is refused with `ModelFileError`."""
         try:
             text = data.decode()
         except UnicodeDecodeError as error:
@@ -97,7 +101,7 @@ class LightGBMModel:
                 f"the line that ends a stored model ({TRAILER} …) is missing: the file was cut short, or it "
                 "is a plain LightGBM model, which LightGBMModel(text=…) takes"
             )
-        model = cls(body + "\n")
+        model = cls(body)
         try:
             wanted = json.loads(trailer)["fingerprint"]
         except (ValueError, KeyError, TypeError) as error:
@@ -106,6 +110,8 @@ class LightGBMModel:
             raise ModelFileError(
                 f"the model file is damaged: its trees have fingerprint {model.fingerprint}, not {wanted}"
             )
+        if model.to_bytes() != data:
+            raise ModelFileError("the model file is damaged at its end: store or copy it again")
         _ = model.booster
         return model
 
@@ -141,7 +147,8 @@ def boost(
         features: documents × features.
         derivatives: from scores to the objective's gradient and a positive curvature, one each a document.
         rounds: trees at most.
-        held_out: stop early, and keep the trees up to the best round.
+        held_out: stop early, and keep the trees up to the best round; none if no round was better than
+            equal scores.
         parameters: LightGBM's own, over `DEFAULTS`.
         seed: for the parameters that draw at random.
         watch: called after each round with the held-out value (NaN without one).
@@ -176,5 +183,8 @@ def boost(
         feval=measure if valid else None,
         callbacks=callbacks,
     )
-    best = booster.best_iteration if valid else None
-    return LightGBMModel(booster.model_to_string(num_iteration=best))
+    if held_out is None:
+        return LightGBMModel(booster.model_to_string())
+    if booster.best_score["valid_0"]["value"] <= held_out.value(np.zeros(len(held_out.features))):
+        booster = lightgbm.Booster({**settings, "objective": "custom"}, data)
+    return LightGBMModel(booster.model_to_string(num_iteration=booster.best_iteration))

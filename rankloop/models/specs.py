@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from rankloop import names
+from rankloop.errors import RankloopError
 from rankloop.models.linear import Linear
 from rankloop.models.mlp import MLP, Network
 
@@ -76,6 +77,17 @@ class LightGBMSpec(_Spec):
     min_docs: int = 20
     subsample: float = 0.8
 
+    def __post_init__(self) -> None:
+        for option, least in (("rounds", 1), ("patience", 1), ("leaves", 2), ("min_docs", 1)):
+            if getattr(self, option) < least:
+                raise RankloopError(
+                    f"lightgbm: {option} must be at least {least}, got {getattr(self, option)}"
+                )
+        if not 0 < self.rate < np.inf:
+            raise RankloopError(f"lightgbm: rate must be positive and finite, got {self.rate}")
+        if not 0 < self.subsample <= 1:
+            raise RankloopError(f"lightgbm: subsample must be above 0 and at most 1, got {self.subsample}")
+
     @property
     def parameters(self) -> dict[str, float]:
         """The same in LightGBM's words."""
@@ -127,5 +139,7 @@ def model_spec(text: str) -> ModelSpec:
     MLPSpec(hidden=(64, 32), activation='relu')
     """
     name = names.parse(text, _SPECS, kind="model")
+    if name.cutoff is not None:
+        raise names.BadNameError(f"a model takes no cut-off, got {text!r}")
     spec, readers = _SPECS[name.name]
     return spec(**names.arguments(name, readers))

@@ -23,7 +23,22 @@ from rankloop.types import Float64
 @kernel
 def shown(scores):
     """The items that can be shown at all: those whose score is not -inf."""
-    return np.flatnonzero(scores > -np.inf)
+    items = np.empty(len(scores), np.int64)
+    count = 0
+    for j in range(len(scores)):
+        if scores[j] > -np.inf:
+            items[count] = j
+            count += 1
+    return items[:count]
+
+
+@kernel
+def take(values, items):
+    """``values[items]``, by a loop: it compiles in a fraction of the time."""
+    out = np.empty(len(items))
+    for i in range(len(items)):
+        out[i] = values[items[i]]
+    return out
 
 
 @kernel
@@ -210,9 +225,10 @@ def expected_weights_of_queries(first, last, offsets, scores, rank_weights, out)
         out[a:b] = 0.0
         if len(keep):
             part = np.empty((len(keep), out.shape[1]))
-            expected_weights(scores[a:b][keep], rank_weights, work, part)
+            expected_weights(take(scores[a:b], keep), rank_weights, work, part)
             for i in range(len(keep)):
-                out[a + keep[i]] = part[i]
+                for v in range(out.shape[1]):
+                    out[a + keep[i], v] = part[i, v]
 
 
 @kernel
@@ -229,7 +245,7 @@ def reward_of_query(scores, doc_weights, rank_weights, work, gradient, second, c
         return 0.0
     parts = np.empty((3, n))
     value = value_and_derivatives(
-        scores[keep], doc_weights[keep], rank_weights, work, parts[0], parts[1], parts[2]
+        take(scores, keep), take(doc_weights, keep), rank_weights, work, parts[0], parts[1], parts[2]
     )
     for i in range(n):
         gradient[keep[i]] = parts[0, i]

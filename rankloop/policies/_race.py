@@ -57,6 +57,23 @@ def node_capacity(n, ranks):
 
 
 @kernel
+def highest(scores, count):
+    """The ``count`` highest scores, in descending order."""
+    best = np.empty(count)
+    filled = 0
+    for j in range(len(scores)):
+        if filled == count and scores[j] <= best[count - 1]:
+            continue
+        place = min(filled, count - 1)
+        while place > 0 and best[place - 1] < scores[j]:
+            best[place] = best[place - 1]
+            place -= 1
+        best[place] = scores[j]
+        filled = min(filled + 1, count)
+    return best
+
+
+@kernel
 def place_nodes(scores, ranks, positions, widths):
     """Fill in the positions x (log time) and trapezoid widths dx that this query needs; return how many.
 
@@ -65,12 +82,16 @@ def place_nodes(scores, ranks, positions, widths):
     wide spread of scores costs a few windows and not its length.
     """
     n, step = len(scores), step_for(ranks)
-    fastest = np.sort(scores)[::-1]
-    everyone, slow = 0.0, 0.0
+    fastest = highest(scores, ranks)
+    # The total rate of all items, and of all but the fastest ranks − 1, each in units of its largest term.
+    everyone, slow, as_fast = 0.0, 0.0, 0
     for j in range(n):
-        everyone += math.exp(fastest[j] - fastest[0])
-    for j in range(ranks - 1, n):
-        slow += math.exp(fastest[j] - fastest[ranks - 1])
+        everyone += math.exp(scores[j] - fastest[0])
+        if scores[j] < fastest[ranks - 1]:
+            slow += math.exp(scores[j] - fastest[ranks - 1])
+        else:
+            as_fast += 1
+    slow += as_fast - (ranks - 1)
     origin = -fastest[0] - math.log(everyone)
     # Item d takes a rank only if d and n − ranks others were still waiting: at most n^ranks choices of them,
     # each with a chance below exp(−t · the total rate of the slowest n − ranks + 1).

@@ -1,0 +1,66 @@
+"""Expected exposures of a policy: exact, against the mean over 1,000 sampled rankings a query."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from benchmarks import reference
+from benchmarks.measure import Benchmark, Effort, Result, Target, best_times
+from benchmarks.problems import DOCUMENTS, RANKS, Problem
+from benchmarks.sampling import Sampler, clock_rankings, gumbel_rankings, sampled_rank_weights
+from rankloop import rank_weights
+from rankloop.policies import expected_rank_weights
+from rankloop.types import Float64
+
+SAMPLES = 1_000
+
+SPEEDUP = Target("exposure_speedup", "times", "≥", 50)
+ERROR_RATIO = Target("exposure_error_ratio", "times", "≥", 10_000)
+
+
+def measure(effort: Effort) -> dict[str, Result]:
+    """Time both on the same queries; compare both with the truth on some of them."""
+    theta = rank_weights.dcg(RANKS)
+    problem = Problem.draw(effort.queries, DOCUMENTS, seed=1)
+    rng = np.random.default_rng(2)
+
+    def exact() -> Float64:
+        return expected_rank_weights(problem.scores, problem.offsets, theta)
+
+    def sampled(draw: Sampler) -> Float64:
+        return np.concatenate([estimate(scores, theta, draw, rng) for scores, _ in problem.queries()])
+
+    ours, gumbel, clocks = best_times(
+        effort.rounds, exact, lambda: sampled(gumbel_rankings), lambda: sampled(clock_rankings)
+    )
+    judged = slice(0, int(problem.offsets[min(effort.judged, effort.queries)]))
+    truth = np.concatenate(
+        [reference.expected_rank_weights(scores, theta) for scores, _ in problem.queries()[: effort.judged]]
+    )
+    our_error = median_relative_error(exact()[judged], truth)
+    sampled_error = median_relative_error(sampled(gumbel_rankings)[judged], truth)
+    per_query = 1e6 / effort.queries
+    return {
+        SPEEDUP.name: Result(
+            gumbel / ours,
+            f"{ours * per_query:.1f} µs a query, {SAMPLES:,} Gumbel rankings {gumbel * per_query:.0f} µs; "
+            f"drawn by exponential clocks they would be {clocks / ours:.0f} times slower than exact",
+        ),
+        ERROR_RATIO.name: Result(
+            sampled_error / our_error,
+            f"median relative error over items: {our_error:.1e} against {sampled_error:.1e}",
+        ),
+    }
+
+
+def estimate(scores: Float64, theta: Float64, draw: Sampler, rng: np.random.Generator) -> Float64:
+    """The exposures of one query from sampled rankings, drawing included."""
+    return sampled_rank_weights(len(scores), theta, draw(scores, len(theta), SAMPLES, rng))
+
+
+def median_relative_error(values: Float64, truth: Float64) -> float:
+    """The median over items of ``|value − truth| / truth``."""
+    return float(np.median(np.abs(values - truth) / truth))
+
+
+EXPOSURE = Benchmark((SPEEDUP, ERROR_RATIO), measure)

@@ -1,0 +1,36 @@
+"""How the cost of the exact gradient grows with the number of documents."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from benchmarks.measure import Benchmark, Effort, Result, Target, best_times
+from benchmarks.problems import RANKS, Problem
+from rankloop import rank_weights
+from rankloop.objectives import Reward, expected_reward
+
+FEW, MANY = 100, 1_000
+# Linear is 1, quadratic 10. What lies between 1 and this is the size of caches.
+GROWTH = Target("gradient_growth", "times", "≤", 1.5)
+
+
+def measure(effort: Effort) -> dict[str, Result]:
+    """Time queries of few and of many documents, as many documents in all."""
+    theta = rank_weights.dcg(RANKS)
+
+    def job(documents: int) -> Callable[[], Reward]:
+        problem = Problem.draw(effort.queries * FEW // documents, documents, seed=5)
+        return lambda: expected_reward(problem.scores, problem.offsets, problem.grades, theta)
+
+    few, many = best_times(effort.rounds, job(FEW), job(MANY))
+    per_document = 1e6 / (effort.queries * FEW)
+    return {
+        GROWTH.name: Result(
+            many / few,
+            f"{many * per_document:.2f} µs a document at {MANY:,} documents, "
+            f"{few * per_document:.2f} µs at {FEW}",
+        )
+    }
+
+
+GRADIENT_GROWTH = Benchmark((GROWTH,), measure)

@@ -1,0 +1,13 @@
+"""All benchmarks, in the order of the table."""
+
+from __future__ import annotations
+
+from benchmarks.exposure import EXPOSURE
+from benchmarks.gradient import GRADIENT
+from benchmarks.growth import GRADIENT_GROWTH
+from benchmarks.measure import Benchmark, Target
+from benchmarks.memory import DATASET
+from benchmarks.mlp import NETWORK
+
+BENCHMARKS: tuple[Benchmark, ...] = (EXPOSURE, GRADIENT, GRADIENT_GROWTH, NETWORK, DATASET)
+TARGETS: dict[str, Target] = {target.name: target for b in BENCHMARKS for target in b.targets}

@@ -1,0 +1,11 @@
+"""Statistics of clicks → one weight an item; one file an estimator, and names that parse."""
+
+from rankloop.estimators.affine import Affine as Affine
+from rankloop.estimators.base import Estimator as Estimator
+from rankloop.estimators.intervention_aware import InterventionAware as InterventionAware
+from rankloop.estimators.intervention_oblivious import InterventionOblivious as InterventionOblivious
+from rankloop.estimators.ips import IPS as IPS
+from rankloop.estimators.naive import Naive as Naive
+from rankloop.estimators.policy_aware import PolicyAware as PolicyAware
+from rankloop.estimators.registry import ESTIMATORS as ESTIMATORS
+from rankloop.estimators.registry import estimator as estimator

@@ -1,0 +1,42 @@
+"""The affine estimator: clicks less those that trust brings, divided by what relevance adds, rank by rank."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from rankloop.estimators.base import ClippedEstimator
+from rankloop.logs import Statistics
+from rankloop.types import Bias, Float64
+
+
+@dataclass(frozen=True)
+class Affine(ClippedEstimator):
+    """Clicks corrected by the α and β of the rank at which the item was shown.
+
+        Δ̂_t(d) = (c_t(d) − β_k) / α_k,  k = rank of d in y_t;  0 if d was not shown
+
+    Corrects position and trust bias. Unbiased if every ranking shows every item at a rank with α ≠ 0; an item
+    that is shown in a share p of the rankings is estimated at p times its relevance.
+
+    Example:
+        Shown ten times at a rank where 2 of 10 users click whatever there is, and relevance adds 0.5.
+
+        >>> from rankloop.logs import Exposure
+        >>> bias = Bias(alpha=[0.5], beta=[0.2], examination=[1.0])
+        >>> statistics = Statistics.of_policy(
+        ...     "a", [0, 1], Exposure(alpha=[0.5], beta=[0.2], examination=[1.0]),
+        ...     query_counts=[10], displays_by_rank=[[10]], clicks_by_rank=[[6]],
+        ... )
+        >>> Affine(clip="off").weights(statistics, bias)  # (6/10 - 0.2) / 0.5
+        array([0.8])
+
+    Reference: Vardasbi, Oosterhuis and de Rijke, "When inverse propensity scoring does not work: affine
+    corrections for unbiased learning to rank" (2020).
+    """
+
+    name: ClassVar[str] = "affine"
+
+    def _total(self, statistics: Statistics, bias: Bias, /) -> Float64:
+        corrected = statistics.clicks_by_rank - bias.beta * statistics.displays_by_rank
+        return self._divide(corrected, bias.alpha, statistics).sum(axis=1)  # type: ignore[no-any-return]

@@ -1,0 +1,141 @@
+"""What every estimator is: a frozen value with a name that turns statistics of clicks into weights."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, fields, replace
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankloop.errors import DataError
+from rankloop.logs import Statistics
+from rankloop.names import BadNameError, Name, number, spell
+from rankloop.types import Bias, Float64
+
+Clip = float | Literal["paper", "off"]
+
+# The paper clips denominators at 10 / √T; its programs also at 1, above which nothing would be left.
+CLIP_SCALE, CLIP_HIGHEST = 10.0, 1.0
+# A bound that bounds nothing.
+NO_BOUND = -math.inf
+
+
+class Estimator(ABC):
+    """A way to estimate, from clicks, the reward of any policy π.
+
+        R̂(π) = 1/T · Σ_t Σ_d λ(d | π, q_t) · Δ̂_t(d) = 1/n · Σ_q Σ_d λ(d | π, q) · w_d
+        w_d = n/T · Σ_{t: q_t = q(d)} Δ̂_t(d)
+
+    T is how often any of the n queries came, λ what the metric gives an item for how π ranks it. An unbiased
+    estimator's w has the expectation ``n · P(q) · R(d)``: the relevance itself, if all queries are equally
+    frequent.
+
+    Estimators differ in Δ̂ alone. They are frozen dataclasses whose fields are the options of their name:
+    ``str(estimator)`` is the canonical name, and `rankloop.estimators.estimator` reads it back.
+
+    Attributes:
+        name: the word the estimator's name starts with.
+    """
+
+    name: ClassVar[str]
+
+    def weights(self, statistics: Statistics, bias: Bias) -> Float64:
+        """One weight an item: the mean over queries of ``Σ_d w_d · λ(d | π)`` is the estimated reward of π.
+
+        Args:
+            statistics: of the queries to be estimated on (`Statistics.select` picks those of a split).
+            bias: α, β and examination by rank, for which the statistics' exposures were computed.
+
+        Returns:
+            float64, items; 0 for an item whose clicks say nothing of its relevance.
+
+        Raises:
+            DataError: none of the queries came, or the bias has another number of ranks.
+        """
+        if statistics.ranks != bias.ranks:
+            raise DataError(
+                f"the statistics are of {statistics.ranks} ranks and the bias of {bias.ranks}: "
+                f"they must be of the same users"
+            )
+        if statistics.timesteps == 0:
+            raise DataError(
+                f"none of the {statistics.n_queries} queries ever came, so that there is nothing to estimate "
+                f"from: gather more interactions, or give these queries more of them"
+            )
+        return self._total(statistics, bias) * (statistics.n_queries / statistics.timesteps)
+
+    @property
+    def unclipped(self) -> Self:
+        """The same estimator with clipping off: what the paper weights validation clicks with."""
+        return self
+
+    @abstractmethod
+    def _total(self, statistics: Statistics, bias: Bias, /) -> Float64:
+        """``Σ_{t: q_t = q(d)} Δ̂_t(d)``, one an item."""
+
+    def __str__(self) -> str:
+        options = tuple(
+            (field.name, spell(getattr(self, field.name)))
+            for field in fields(self)  # type: ignore[arg-type]  # every estimator is a dataclass
+            if getattr(self, field.name) != field.default
+        )
+        return str(Name(self.name, options=options))
+
+
+@dataclass(frozen=True)
+class ClippedEstimator(Estimator):
+    """An estimator that divides, and may bound what it divides by from below.
+
+    A small denominator makes a large weight, and large weights make variance. A bound trades it for bias, so
+    it should loosen as the log grows.
+
+    Attributes:
+        clip: ``"paper"``: ``min(10 / √T, 1)``, with T the length of the whole log, all splits together;
+            ``"off"``; or a number above 0 and up to 1.
+    """
+
+    clip: Clip = "paper"
+
+    def __post_init__(self) -> None:
+        is_number = isinstance(self.clip, int | float) and not isinstance(self.clip, bool)
+        if self.clip not in ("paper", "off") and not (is_number and 0.0 < self.clip <= CLIP_HIGHEST):  # type: ignore[operator]
+            raise BadNameError(
+                f"'clip' of the estimator {self.name!r}: expected 'paper', 'off' or a number above 0 and "
+                f"up to 1, got {self.clip!r}"
+            )
+
+    @property
+    def unclipped(self) -> Self:
+        """The same estimator with clipping off: what the paper weights validation clicks with."""
+        return replace(self, clip="off")
+
+    def bound(self, timesteps: int) -> float:
+        """The least that this estimator divides by after so many timesteps.
+
+        >>> from rankloop.estimators import Affine
+        >>> Affine().bound(10_000), Affine().bound(1), Affine(clip=0.01).bound(1)
+        (0.1, 1.0, 0.01)
+        """
+        if self.clip == "paper":
+            return min(CLIP_SCALE / math.sqrt(timesteps), CLIP_HIGHEST)
+        return NO_BOUND if self.clip == "off" else float(self.clip)
+
+    def _divide(self, numerator: NDArray[Any], denominator: Float64, statistics: Statistics) -> Float64:
+        """The quotient with the denominator bounded; 0 where the denominator is 0: nothing can be learnt."""
+        bounded = np.maximum(denominator, self.bound(statistics.log_timesteps))
+        quotient: Float64 = np.zeros(np.broadcast_shapes(numerator.shape, bounded.shape))
+        return np.divide(numerator, bounded, out=quotient, where=denominator != 0.0)
+
+
+def read_clip(text: str) -> Clip:
+    """Read ``paper``, ``off`` or a number.
+
+    >>> read_clip("off"), read_clip("0.01")
+    ('off', 0.01)
+    """
+    if text == "paper" or text == "off":
+        return text  # type: ignore[return-value]  # the comparison has just made it one of the two
+    return number(text)

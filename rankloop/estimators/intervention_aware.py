@@ -1,0 +1,82 @@
+"""The intervention-aware estimator: each click corrected by all policies that ever logged."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from rankloop.estimators.base import ClippedEstimator
+from rankloop.logs import Statistics
+from rankloop.names import BadNameError, one_of
+from rankloop.types import Bias, Float64
+
+AVERAGES = ("all", "query")
+
+
+@dataclass(frozen=True)
+class InterventionAware(ClippedEstimator):
+    """Clicks corrected by the α and β that the item can expect under the policies of the whole log.
+
+        Δ̂_t(d) = (c_t(d) − E_{t,y}[β_d | Π_T, q_t]) / E_{t,y}[α_d | Π_T, q_t]
+        E_{t,y}[α_d | Π_T, q] = Σ_i share_i · E_y[α_d | π_i, q]   (and β alike)
+
+    Corrects position, trust and item-selection bias, and the change of policies. Unbiased if the average α of
+    every item is not 0; no single policy need show it. What ``share_i`` is, is the average:
+
+    - ``all`` (the paper): the share of all timesteps at which π_i was logging, ``T_i / T``. Assumes that a
+      query comes as often under one policy as under another, up to chance: traffic is stationary.
+    - ``query``: its share of the timesteps at which *this* query came, ``n_iq / N_q``. Assumes nothing about
+      traffic, but some policy under which the query did come must show the item.
+
+    Attributes:
+        clip: see `ClippedEstimator`.
+        average: ``"all"`` or ``"query"``.
+
+    Example:
+        The paper's: a policy under which an item has an expected α of 0.25 logs for 100 timesteps, then one
+        with 0.05 for 300. An oblivious estimator weights a click by 4 before and by 20 after the change; this
+        one by 10, whenever it came, once T = 400.
+
+        >>> from rankloop.estimators import InterventionOblivious
+        >>> from rankloop.logs import Exposure
+        >>> bias = Bias(alpha=[1.0], beta=[0.0], examination=[1.0])
+        >>> def logged(policy, alpha, timesteps, clicks):
+        ...     return Statistics.of_policy(
+        ...         policy, [0, 1], Exposure([alpha], [0.0], [alpha]),
+        ...         query_counts=[timesteps], displays_by_rank=[[clicks]], clicks_by_rank=[[clicks]],
+        ...     )
+        >>> before = logged("first", 0.25, 100, 1) + logged("second", 0.05, 300, 0)  # one click, at t <= 100
+        >>> after = logged("first", 0.25, 100, 0) + logged("second", 0.05, 300, 1)  # one click, at t > 100
+        >>> def click_weight(estimator, statistics):
+        ...     return round(float(estimator.weights(statistics, bias)[0] * statistics.timesteps), 6)
+        >>> [click_weight(InterventionOblivious(clip="off"), log) for log in (before, after)]
+        [4.0, 20.0]
+        >>> [click_weight(InterventionAware(clip="off"), log) for log in (before, after)]
+        [10.0, 10.0]
+
+    Reference: Oosterhuis and de Rijke, "Unifying online and counterfactual learning to rank" (2021).
+    """
+
+    name: ClassVar[str] = "intervention-aware"
+    average: Literal["all", "query"] = "all"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        try:
+            one_of(*AVERAGES)(self.average)
+        except BadNameError as error:
+            raise BadNameError(f"'average' of the estimator {self.name!r}: {error}") from error
+
+    def _total(self, statistics: Statistics, _bias: Bias, /) -> Float64:
+        n_query = statistics.per_item(statistics.query_counts)
+        alpha, beta = np.zeros(statistics.n_items), np.zeros(statistics.n_items)
+        for policy in statistics.policies.values():
+            share: float | Float64 = policy.timesteps / statistics.timesteps
+            if self.average == "query":
+                # A query that never came has no share, no click, and in the end no weight.
+                share = statistics.per_item(policy.query_counts) / np.maximum(n_query, 1)
+            alpha += share * policy.exposure.alpha
+            beta += share * policy.exposure.beta
+        return self._divide(statistics.clicks - n_query * beta, alpha, statistics)

@@ -1,0 +1,45 @@
+"""The intervention-oblivious estimator: each click corrected by the policy that logged it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from rankloop.estimators.base import ClippedEstimator
+from rankloop.logs import Statistics
+from rankloop.types import Bias, Float64
+
+
+@dataclass(frozen=True)
+class InterventionOblivious(ClippedEstimator):
+    """Clicks corrected by the α and β that the item can expect under the policy that logged them.
+
+        Δ̂_t(d) = (c_t(d) − E_y[β_d | π_t, q_t]) / E_y[α_d | π_t, q_t]
+
+    Corrects position, trust and item-selection bias. Unbiased if every policy gives every item an expected
+    α ≠ 0. It stays so when policies change, but a click under a policy that hardly shows the item weighs as
+    much as ever, however often other policies have shown it.
+
+    Example:
+        >>> from rankloop.logs import Exposure
+        >>> bias = Bias(alpha=[0.5], beta=[0.2], examination=[1.0])
+        >>> statistics = Statistics.of_policy(
+        ...     "a", [0, 1], Exposure(alpha=[0.25], beta=[0.1], examination=[0.5]),
+        ...     query_counts=[10], displays_by_rank=[[5]], clicks_by_rank=[[3]],
+        ... )
+        >>> InterventionOblivious(clip="off").weights(statistics, bias)  # (3/10 - 0.1) / 0.25
+        array([0.8])
+
+    Reference: Oosterhuis and de Rijke, "Unifying online and counterfactual learning to rank" (2021).
+    """
+
+    name: ClassVar[str] = "intervention-oblivious"
+
+    def _total(self, statistics: Statistics, _bias: Bias, /) -> Float64:
+        total = np.zeros(statistics.n_items)
+        for policy in statistics.policies.values():
+            by_chance = statistics.per_item(policy.query_counts) * policy.exposure.beta
+            total += self._divide(policy.clicks - by_chance, policy.exposure.alpha, statistics)
+        return total

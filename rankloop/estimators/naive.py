@@ -1,0 +1,32 @@
+"""Clicks as they come."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from rankloop.estimators.base import Estimator
+from rankloop.logs import Statistics
+from rankloop.types import Bias, Float64
+
+
+@dataclass(frozen=True)
+class Naive(Estimator):
+    """Every click counts as relevance.
+
+        Δ̂_t(d) = c_t(d)
+
+    Corrects nothing: with users of any bias it learns what was shown before.
+
+    Example:
+        >>> from rankloop.estimators import naive
+        >>> str(naive.Naive())
+        'naive'
+    """
+
+    name: ClassVar[str] = "naive"
+
+    def _total(self, statistics: Statistics, _bias: Bias, /) -> Float64:
+        return statistics.clicks.astype(np.float64)

@@ -1,0 +1,45 @@
+"""The policy-aware estimator: clicks divided by how likely the policy has the item examined."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from rankloop.estimators.base import ClippedEstimator
+from rankloop.logs import Statistics
+from rankloop.types import Bias, Float64
+
+
+@dataclass(frozen=True)
+class PolicyAware(ClippedEstimator):
+    """Clicks divided by the examination that the item can expect under the policy that logged them.
+
+        Δ̂_t(d) = c_t(d) / E_y[P(E = 1 | rank of d in y) | π_t, q_t]
+
+    Corrects position and item-selection bias. Unbiased if every policy shows every item with some chance, and
+    clicks on examined items do not depend on the rank (no trust bias).
+
+    Example:
+        An item that is examined every fourth time: a click on it counts four times.
+
+        >>> from rankloop.logs import Exposure
+        >>> bias = Bias(alpha=[1.0], beta=[0.0], examination=[1.0])
+        >>> statistics = Statistics.of_policy(
+        ...     "a", [0, 1], Exposure(alpha=[0.25], beta=[0.0], examination=[0.25]),
+        ...     query_counts=[10], displays_by_rank=[[3]], clicks_by_rank=[[2]],
+        ... )
+        >>> PolicyAware(clip="off").weights(statistics, bias)
+        array([0.8])
+
+    Reference: Oosterhuis and de Rijke, "Policy-aware unbiased learning to rank for top-k rankings" (2020).
+    """
+
+    name: ClassVar[str] = "policy-aware"
+
+    def _total(self, statistics: Statistics, _bias: Bias, /) -> Float64:
+        total = np.zeros(statistics.n_items)
+        for policy in statistics.policies.values():
+            total += self._divide(policy.clicks, policy.exposure.examination, statistics)
+        return total
