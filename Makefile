@@ -31,6 +31,7 @@ demo: $(READY) ## train rankers on embedded data: a table, a picture, under thre
 
 test: $(READY) lint ## lint, types, import directions, tests and doctests; no heavy extras
 	$(BIN)/python -m pytest -m "not extras"
+	@echo "Left out: the tests that need torch. make test-extras installs it and runs them."
 
 test-extras: $(EXTRAS) ## the tests that need heavy extras (torch), which it installs
 	$(BIN)/python -m pytest -m extras tests

@@ -1,1 +1,1 @@
-"""Ratios of speed, error and memory against baselines in plain NumPy, all measured in one run: `make bench`."""
+"""Ratios of speed, error and memory against plain NumPy, all measured in one run: `make bench`."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from time import perf_counter
+from time import process_time
 
 
 @dataclass(frozen=True)
@@ -78,18 +78,19 @@ class Benchmark:
 
 
 def best_times(rounds: int, *jobs: Callable[[], object]) -> list[float]:
-    """Seconds that each job takes in its best round.
+    """Seconds of processor time that each job takes in its best round.
 
-    Whatever disturbs a shared machine only ever adds time, so the smallest time is the one nearest to the
-    work itself. Jobs take turns within a round: a slow minute then hits all of them. A first turn, which
-    loads kernels and fills caches, is not timed.
+    Processor time, summed over all threads, does not count waiting while others have the core. What still
+    disturbs a shared machine only ever adds time, so the smallest is nearest to the work itself. Jobs take
+    turns within a round: a slow minute then hits all of them. A first turn, which loads kernels and fills
+    caches, is not timed.
     """
     best = [float("inf")] * len(jobs)
     for job in jobs:
         job()
     for _ in range(rounds):
         for i, job in enumerate(jobs):
-            start = perf_counter()
+            start = process_time()
             job()
-            best[i] = min(best[i], perf_counter() - start)
+            best[i] = min(best[i], process_time() - start)
     return best

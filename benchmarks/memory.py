@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -23,7 +22,7 @@ WARM_UP = 10
 def measure(effort: Effort) -> dict[str, Result]:
     """Ask a fresh process."""
     command = [sys.executable, "-m", "benchmarks.memory", str(effort.held)]
-    done = subprocess.run(command, env=any_threads(), check=True, capture_output=True, text=True)
+    done = subprocess.run(command, env=any_threads(), check=True, stdout=subprocess.PIPE, text=True)
     answer = json.loads(done.stdout)
     return {
         MEMORY.name: Result(
@@ -52,6 +51,8 @@ def resident(field: str) -> int:
     systems tell the peak alone, so there growth is what the peak grew by.
     """
     if not STATUS.exists():
+        import resource  # not on every system
+
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     line = next(line for line in STATUS.read_text().splitlines() if line.startswith(f"{field}:"))
     return int(line.split()[1]) * 1024

@@ -9,7 +9,7 @@ from benchmarks.problems import DOCUMENTS, GRADES, RANKS
 from rankloop import rank_weights
 from rankloop.models import MLP
 from rankloop.training import Settings, Task, Training, optimise
-from rankloop.types import Float32
+from rankloop.types import Float32, Int64
 
 # The shape of the Yahoo! collection, and the network of the paper.
 FEATURES, HIDDEN = 700, 32
@@ -40,7 +40,7 @@ class BareProducts:
         self.d3 = rng.standard_normal((documents, 1), dtype=np.float32)
 
     @staticmethod
-    def _layers(flat: Float32, cuts: np.ndarray, shapes: list[tuple[int, int]]) -> list[Float32]:
+    def _layers(flat: Float32, cuts: Int64, shapes: list[tuple[int, int]]) -> list[Float32]:
         return [part.reshape(shape) for part, shape in zip(np.split(flat, cuts), shapes, strict=True)]
 
     def step(self, features: Float32) -> None:

@@ -57,7 +57,7 @@ def _nodes(scores: Float64, ranks: int) -> Float64:
 
 def _after(chances: NDArray[Any], waiting: NDArray[Any], arrived: NDArray[Any]) -> NDArray[Any]:
     """The chances (…, ranks, nodes) of numbers of arrivals once one more item is counted."""
-    after = waiting[..., None, :] * chances
+    after: NDArray[Any] = waiting[..., None, :] * chances
     after[..., 1:, :] += arrived[..., None, :] * chances[..., :-1, :]
     return after
 

@@ -23,7 +23,7 @@ def gumbel_rankings(scores: Float64, ranks: int, samples: int, rng: np.random.Ge
 
 
 def clock_rankings(scores: Float64, ranks: int, samples: int, rng: np.random.Generator) -> Int64:
-    """The same distribution for less: order ``exponential clocks / exp(s_d)``, without two logarithms each."""
+    """The same distribution for less: order ``exponential noise / exp(s_d)``, without two logarithms each."""
     return _lowest(rng.standard_exponential((samples, len(scores))) * np.exp(-scores), ranks)
 
 
@@ -38,8 +38,13 @@ def _lowest(keys: Float64, ranks: int) -> Int64:
 def sampled_rank_weights(n: int, rank_weights: Float64, rankings: Int64) -> Float64:
     """``1/N Σ_y θ_rank(d)``, one number an item: what its rank is worth on average over the rankings."""
     earned = np.broadcast_to(rank_weights, rankings.shape)
-    totals: Float64 = np.bincount(rankings.ravel(), earned.ravel(), minlength=n)
-    return totals / len(rankings)
+    return _summed(rankings, earned, n) / len(rankings)
+
+
+def _summed(rankings: Int64, values: Float64, n: int) -> Float64:
+    # The stubs of bincount do not know of weights.
+    totals: Float64 = np.bincount(rankings.ravel(), values.ravel(), n)  # type: ignore[assignment]
+    return totals
 
 
 def pl_rank_3(
@@ -66,6 +71,6 @@ def pl_rank_3(
     all_direct, all_risk = direct[:, -1:], risk[:, -1:]
     corrections = placed_weights * (placed_grades * (direct - all_direct) - (risk - all_risk))
     corrections += from_rank - rewards
-    gradient: Float64 = np.bincount(rankings.ravel(), corrections.ravel(), minlength=n)
+    gradient = _summed(rankings, corrections, n)
     gradient += weights * (doc_weights * all_direct.sum() - all_risk.sum())
     return float(from_rank[:, 0].mean()), gradient / len(rankings)

@@ -1,9 +1,10 @@
-"""Exact objective against LightGBM's lambdarank on public data, with the same trees: the table of docs/training.md.
+"""Exact objective against LightGBM's lambdarank on public data, same trees: the table of docs/training.md.
 
     python -m examples.supervised_on_real_data FOLDER
 
 FOLDER holds mq2008/Fold1, mslr-sample and lightgbm-rank, as described in docs/training.md. Each line is the
-mean and the standard deviation over seeds of NDCG@5 (linear gain) on the test queries, documents sorted by score.
+mean and the standard deviation over seeds of NDCG@5 (linear gain) on the test queries, documents sorted by
+score.
 """
 
 from __future__ import annotations
@@ -18,7 +19,11 @@ import rankloop
 from rankloop.models.lightgbm import DEFAULTS
 from rankloop.models.specs import LightGBMSpec
 
-SETS = {"MQ2008, fold 1": "mq2008/Fold1", "MSLR sample": "mslr-sample/all.txt", "LightGBM example": "lightgbm-rank"}
+SETS = {
+    "MQ2008, fold 1": "mq2008/Fold1",
+    "MSLR sample": "mslr-sample/all.txt",
+    "LightGBM example": "lightgbm-rank",
+}
 SEEDS = range(5)
 METRIC = "ndcg@5"
 TREES = LightGBMSpec()
@@ -75,7 +80,8 @@ def main(folder: Path) -> None:
                 data = rankloop.data.load(folder / path, seed=seed)
                 values.append(rankloop.ranking_metrics(scores_of(data, seed), data.test, [METRIC])[METRIC])
             each = " ".join(f"{value:.4f}" for value in values)
-            print(f"| {name} | {method} | {np.mean(values):.4f} ± {np.std(values, ddof=1):.4f} | {each} |", flush=True)
+            mean, deviation = np.mean(values), np.std(values, ddof=1)
+            print(f"| {name} | {method} | {mean:.4f} ± {deviation:.4f} | {each} |", flush=True)
 
 
 if __name__ == "__main__":

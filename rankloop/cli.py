@@ -33,7 +33,7 @@ SeedOption = Annotated[int, typer.Option(help="Of everything random: same seed, 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON, for other programs.")]
 MetricsOption = Annotated[
     list[str] | None,
-    typer.Option("--metric", help="May be given several times.", show_default="ndcg@5"),
+    typer.Option("--metric", help=r"May be given several times. \[default: ndcg@5]", show_default=False),
 ]
 
 
@@ -85,7 +85,7 @@ def demo(
     console.out.print(
         console.table(
             f"{result.metric} on {result.test_queries} test queries of {result.dataset}",
-            ["ranker", "labelled queries", "sorted by score", "drawn from the policy"],
+            ["ranker", "queries", "sorted by score", "drawn from the policy"],
             [
                 [rung.name, str(rung.queries or "–"), f"{rung.ranking:.4f}", f"{rung.policy:.4f}"]
                 for rung in result.rungs
@@ -121,9 +121,11 @@ def train(
     """Train a ranker on labelled data by exact gradients, store it, and measure it on the test queries."""
     import rankloop
     from rankloop import console
+    from rankloop.files import check_writable
     from rankloop.models.optimisers import optimiser as optimiser_named
     from rankloop.training import Epoch, Settings
 
+    check_writable(out)
     settings = Settings(optimiser_named(optimiser), batch=batch, epochs=epochs, patience=patience)
     collection = rankloop.dataset(data, fold=fold)
     with console.saying_what_compiles(), console.progress() as bar:
@@ -225,10 +227,7 @@ def _print_measures(
 def main() -> None:
     """Run the command line; what a user got wrong is said in one line, with exit code 2."""
     try:
-        app()
+        app(prog_name="rankloop")
     except RankloopError as error:
         typer.echo(f"rankloop: {error}", err=True)
         sys.exit(2)
-    except KeyboardInterrupt:
-        typer.echo("rankloop: stopped", err=True)
-        sys.exit(130)

@@ -100,12 +100,15 @@ class Settings:
         batch: queries a step.
         epochs: passes over the queries, at most.
         patience: epochs without a better held-out value before training stops.
+        least_gain: stop as soon as an epoch gains less than this over the one before, whatever the patience;
+            None for no such rule. The paper's programs stop at 0.001.
     """
 
     optimiser: Optimiser = field(default_factory=lambda: Adam(rate=0.003))
     batch: int = 1
     epochs: int = 100
     patience: int = 5
+    least_gain: float | None = None
 
     def __post_init__(self) -> None:
         for name in ("batch", "epochs", "patience"):
@@ -206,7 +209,7 @@ def optimise(
             f"the model takes {start.n_features} features, the documents have {task.features.shape[1]}"
         )
     learner: Learner = start.learner(chosen.optimiser)
-    trail = _Trail(watch, chosen.patience)
+    trail = _Trail(watch, chosen.patience, chosen.least_gain)
     value = held_out.value(start.scores(held_out.features)) if held_out else float("nan")
     best = start
     trail.add(value)
@@ -251,10 +254,11 @@ def grow(
 class _Trail:
     """The epochs so far, and whether there is any point in going on."""
 
-    def __init__(self, watch: Watch | None, patience: int) -> None:
+    def __init__(self, watch: Watch | None, patience: int, least_gain: float | None = None) -> None:
         self.epochs: list[Epoch] = []
         self._watch = watch
         self._patience = patience
+        self._least_gain = -np.inf if least_gain is None else least_gain
         self._best = -np.inf
 
     def add(self, value: float) -> bool:
@@ -269,7 +273,8 @@ class _Trail:
     @property
     def exhausted(self) -> bool:
         last_best = max(epoch.number for epoch in self.epochs if epoch.best)
-        return self.epochs[-1].number - last_best >= self._patience
+        gain = self.epochs[-1].held_out - self.epochs[-2].held_out
+        return self.epochs[-1].number - last_best >= self._patience or gain < self._least_gain
 
 
 def _run_epoch(learner: Learner, task: Task, order: Int64, batch: int) -> None:

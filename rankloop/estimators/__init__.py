@@ -1,6 +1,7 @@
 """Statistics of clicks → one weight an item; one file an estimator, and names that parse."""
 
 from rankloop.estimators.affine import Affine as Affine
+from rankloop.estimators.base import ClippedEstimator as ClippedEstimator
 from rankloop.estimators.base import Estimator as Estimator
 from rankloop.estimators.intervention_aware import InterventionAware as InterventionAware
 from rankloop.estimators.intervention_oblivious import InterventionOblivious as InterventionOblivious

@@ -127,7 +127,8 @@ class ClippedEstimator(Estimator):
         """The quotient with the denominator bounded; 0 where the denominator is 0: nothing can be learnt."""
         bounded = np.maximum(denominator, self.bound(statistics.log_timesteps))
         quotient: Float64 = np.zeros(np.broadcast_shapes(numerator.shape, bounded.shape))
-        return np.divide(numerator, bounded, out=quotient, where=denominator != 0.0)
+        np.divide(numerator, bounded, out=quotient, where=denominator != 0.0)
+        return quotient
 
 
 def read_clip(text: str) -> Clip:

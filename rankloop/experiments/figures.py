@@ -57,6 +57,6 @@ def learning_curves(rungs: list[Rung], metric: str, stem: Path) -> list[Path]:
             if rung.training is None:
                 axes.axhline(rung.policy, color="black", linewidth=1, label=f"{rung.name} (test queries)")
         axes.set_xlabel("epoch (circles: the model that was kept)")
-        axes.set_ylabel(f"expected {metric} on validation queries")
-        axes.legend(loc="upper left", bbox_to_anchor=(0, -0.18), ncols=2, borderaxespad=0)
+        axes.set_ylabel(f"expected {metric} on held-out queries")
+        axes.legend(loc="upper left", bbox_to_anchor=(0, -0.22), ncols=2, borderaxespad=0)
         return save_figure(figure, stem)

@@ -1,7 +1,7 @@
 """What was shown and clicked: statistics that add, and their files."""
 
+from rankloop.logs.exposure import Exposure as Exposure
 from rankloop.logs.impressions import of_impressions as of_impressions
-from rankloop.logs.statistics import Exposure as Exposure
 from rankloop.logs.statistics import PolicyStatistics as PolicyStatistics
 from rankloop.logs.statistics import Statistics as Statistics
 from rankloop.logs.storage import load_statistics as load_statistics

@@ -1,6 +1,6 @@
 """Arrays in a file, one after the other: written and read array by array, so that nothing is held twice.
 
-The file is a safetensors file of int64 and float64 arrays. Its metadata say what it is:
+The file is a safetensors file of int64, int32 and float64 arrays. Its metadata say what it is:
 
     format    "rankloop-statistics"
     version   "1"
@@ -24,14 +24,14 @@ from rankloop.errors import DataError
 
 FORMAT = "rankloop-statistics"
 VERSION = "1"
-_DTYPES = {"F64": np.dtype("<f8"), "I64": np.dtype("<i8")}
+_DTYPES: dict[str, np.dtype[Any]] = {"F64": np.dtype("<f8"), "I64": np.dtype("<i8"), "I32": np.dtype("<i4")}
 _CODES = {dtype: code for code, dtype in _DTYPES.items()}
 # A safetensors file is: the length of its header in 8 bytes, the header, the arrays.
 _LENGTH_BYTES = 8
 
 
 def write(file: BinaryIO, spec: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
-    """Write arrays (contiguous, int64 or float64) in the order of their names; same content, same bytes."""
+    """Write contiguous arrays in the order of their names: the same bytes for the same content."""
     table: dict[str, Any] = {}
     at = 0
     for name in sorted(arrays):

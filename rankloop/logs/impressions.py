@@ -6,7 +6,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rankloop.errors import DataError
-from rankloop.logs.statistics import Exposure, Statistics
+from rankloop.logs.exposure import Exposure
+from rankloop.logs.statistics import Statistics
 from rankloop.types import Int64, check_offsets
 
 

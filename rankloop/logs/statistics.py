@@ -12,82 +12,13 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from rankloop.errors import DataError
-from rankloop.policies import expected_rank_weights
+from rankloop.logs._values import frozen, valid
+from rankloop.logs.exposure import Exposure
 from rankloop.ragged import offsets_of, segment_sum
-from rankloop.types import Bias, Float64, Int64, check_offsets
-
-# The error that `expected_rank_weights` states: exposures of one policy that differ by more are of two.
-EXPOSURE_RTOL, EXPOSURE_ATOL = 1e-6, 1e-12
-
-
-def _frozen(values: object, dtype: type[np.generic], what: str) -> NDArray[Any]:
-    """The values as a read-only array; not copied if they have the type already."""
-    array = np.asarray(values)
-    if array.dtype.kind not in "iuf" or (dtype is np.int64 and array.dtype.kind == "f"):
-        raise DataError(f"{what} must be {np.dtype(dtype)}, got {array.dtype}")
-    array = np.ascontiguousarray(array, dtype=dtype).view()
-    array.flags.writeable = False
-    return array
-
-
-@dataclass(frozen=True, eq=False)
-class Exposure:
-    """What one policy's users can be expected to do with each item, over all rankings it may show.
-
-        alpha_d = E_y[α_rank(d)],   beta_d = E_y[β_rank(d)],   examination_d = E_y[P(E | rank(d))]
-
-    so that d is clicked with chance ``alpha_d · R(d) + beta_d`` whenever its query comes. Zero in all three
-    means that the policy never shows the item.
-
-    Attributes:
-        alpha: float64, items.
-        beta: float64, items.
-        examination: float64, items.
-
-    Example:
-        Two items at equal scores and users who see one rank: each is there half the time.
-
-        >>> bias = Bias(alpha=[0.8], beta=[0.1], examination=[1.0])
-        >>> exposure = Exposure.of_scores(np.zeros(2), np.array([0, 2]), bias)
-        >>> exposure.alpha.round(6), exposure.beta.round(6)
-        (array([0.4, 0.4]), array([0.05, 0.05]))
-    """
-
-    alpha: Float64
-    beta: Float64
-    examination: Float64
-
-    def __post_init__(self) -> None:
-        for name in ("alpha", "beta", "examination"):
-            values = _frozen(getattr(self, name), np.float64, f"the expected {name}")
-            object.__setattr__(self, name, values)
-            if values.shape != self.alpha.shape or values.ndim != 1:
-                raise DataError(
-                    f"exposures must be flat arrays over the same items, got {name} of shape {values.shape}"
-                )
-            # alpha may be negative: nothing forbids users whom relevance puts off.
-            bad = np.flatnonzero(~np.isfinite(values) | ((values < 0) & (name != "alpha")))
-            if len(bad):
-                raise DataError(f"item {bad[0]}: the expected {name} is {values[bad[0]]}")
-
-    @classmethod
-    def of_scores(cls, scores: object, offsets: Int64, bias: Bias) -> Exposure:
-        """The exposure under the Plackett–Luce policy with these scores; exact, not sampled."""
-        by_rank = np.stack([bias.alpha, bias.beta, bias.examination])
-        return cls(*np.ascontiguousarray(expected_rank_weights(scores, offsets, by_rank).T))
-
-    def agrees_with(self, other: Exposure) -> bool:
-        """Whether both can be of one policy."""
-        return self is other or all(
-            np.allclose(getattr(self, name), getattr(other, name), rtol=EXPOSURE_RTOL, atol=EXPOSURE_ATOL)
-            for name in ("alpha", "beta", "examination")
-        )
-
-    def __getitem__(self, items: Any) -> Exposure:
-        return Exposure(self.alpha[items], self.beta[items], self.examination[items])
+from rankloop.types import Int64, check_offsets
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,17 +27,17 @@ class PolicyStatistics:
 
     Attributes:
         query_counts: int64, queries; how often each came.
-        clicks: int64, items; how often each was clicked.
+        clicks: int32, items; how often each was clicked.
         exposure: what the policy's users can be expected to do with each item.
     """
 
     query_counts: Int64
-    clicks: Int64
+    clicks: NDArray[np.int32]
     exposure: Exposure
 
     def __post_init__(self) -> None:
-        for name in ("query_counts", "clicks"):
-            values = _frozen(getattr(self, name), np.int64, name)
+        for name, dtype in (("query_counts", np.int64), ("clicks", np.int32)):
+            values = frozen(getattr(self, name), dtype, name)
             object.__setattr__(self, name, values)
             if values.ndim != 1 or (values < 0).any():
                 raise DataError(f"{name} must be a flat array of numbers from 0, got shape {values.shape}")
@@ -130,9 +61,9 @@ class PolicyStatistics:
         return int(self.query_counts.sum())
 
     def __add__(self, other: PolicyStatistics) -> PolicyStatistics:
-        return PolicyStatistics(
-            self.query_counts + other.query_counts, self.clicks + other.clicks, self.exposure
-        )
+        counts = self.query_counts + other.query_counts
+        clicks = frozen(self.clicks.astype(np.int64) + other.clicks, np.int32, "clicks")
+        return valid(PolicyStatistics, query_counts=counts, clicks=clicks, exposure=self.exposure)
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,6 +82,7 @@ class Statistics:
     Example:
         One query of two items that came three times; users see one rank.
 
+        >>> from rankloop.types import Bias
         >>> bias = Bias(alpha=[0.8], beta=[0.1], examination=[1.0])
         >>> offsets = np.array([0, 2])
         >>> monday = Statistics.of_policy(
@@ -159,7 +91,7 @@ class Statistics:
         ... )
         >>> tuesday = monday
         >>> both = monday + tuesday
-        >>> both.timesteps, both.policies["a"].clicks
+        >>> both.timesteps, both.clicks
         (6, array([2, 0]))
     """
 
@@ -172,7 +104,7 @@ class Statistics:
     def __post_init__(self) -> None:
         object.__setattr__(self, "policies", MappingProxyType(dict(self.policies)))
         for name in ("offsets", "displays_by_rank", "clicks_by_rank"):
-            object.__setattr__(self, name, _frozen(getattr(self, name), np.int64, name))
+            object.__setattr__(self, name, frozen(getattr(self, name), np.int64, name))
         n_items = len(self.displays_by_rank)
         check_offsets(self.offsets, n_items)
         shape = self.displays_by_rank.shape
@@ -187,10 +119,8 @@ class Statistics:
                     f"policy {policy!r}: {self.n_queries} queries and {n_items} items are in the offsets, "
                     f"{len(gathered.query_counts)} and {len(gathered.clicks)} in its counts"
                 )
-        self._refuse((self.clicks_by_rank < 0).any(axis=1), "a negative number of clicks")
-        self._refuse(
-            (self.clicks_by_rank > self.displays_by_rank).any(axis=1), "more clicks at a rank than displays"
-        )
+        self._refuse(self.clicks_by_rank < 0, "a negative number of clicks")
+        self._refuse(self.clicks_by_rank > self.displays_by_rank, "more clicks at a rank than displays")
         self._refuse(self.clicks != self.clicks_by_rank.sum(axis=1), "clicks by rank that are not all clicks")
         shown = segment_sum(self.displays_by_rank, self.offsets)
         bad = np.flatnonzero((shown > self.query_counts[:, None]).any(axis=1))
@@ -202,9 +132,9 @@ class Statistics:
         if self.log_timesteps < self.timesteps:
             raise DataError(f"a log of {self.log_timesteps} timesteps cannot hold {self.timesteps} queries")
 
-    def _refuse(self, bad: ArrayLike, what: str) -> None:
-        items = np.flatnonzero(bad)
-        if len(items):
+    def _refuse(self, bad: NDArray[np.bool_], what: str) -> None:
+        if bad.any():
+            items = np.unique(np.nonzero(bad)[0])
             q = int(np.searchsorted(self.offsets, items[0], side="right")) - 1
             raise DataError(
                 f"query number {q}, document {items[0] - self.offsets[q]}: {what} "
@@ -223,16 +153,16 @@ class Statistics:
         clicks_by_rank: object,
     ) -> Statistics:
         """What one policy gathered, from its counts (shapes as in the attributes)."""
-        by_rank = _frozen(clicks_by_rank, np.int64, "clicks_by_rank")
+        by_rank = frozen(clicks_by_rank, np.int64, "clicks_by_rank")
         gathered = PolicyStatistics(np.asarray(query_counts), by_rank.sum(axis=-1), exposure)
-        shown = _frozen(displays_by_rank, np.int64, "displays_by_rank")
-        cut = _frozen(offsets, np.int64, "offsets")
+        shown = frozen(displays_by_rank, np.int64, "displays_by_rank")
+        cut = frozen(offsets, np.int64, "offsets")
         return cls(cut, {policy: gathered}, shown, by_rank, gathered.timesteps)
 
     @classmethod
     def empty(cls, offsets: object, ranks: int) -> Statistics:
         """Nothing yet: added to any statistics of these queries it changes nothing."""
-        cut = _frozen(offsets, np.int64, "offsets")
+        cut = frozen(offsets, np.int64, "offsets")
         nothing = np.zeros((cut[-1], ranks), np.int64)
         return cls(cut, {}, nothing, nothing, 0)
 
@@ -254,12 +184,18 @@ class Statistics:
     @property
     def query_counts(self) -> Int64:
         """How often each query came, over all policies."""
-        return sum((p.query_counts for p in self.policies.values()), start=np.zeros(self.n_queries, np.int64))
+        total = np.zeros(self.n_queries, np.int64)
+        for gathered in self.policies.values():
+            total += gathered.query_counts
+        return total
 
     @property
     def clicks(self) -> Int64:
         """How often each item was clicked, over all policies and ranks."""
-        return sum((p.clicks for p in self.policies.values()), start=np.zeros(self.n_items, np.int64))
+        total = np.zeros(self.n_items, np.int64)
+        for gathered in self.policies.values():
+            total += gathered.clicks
+        return total
 
     @property
     def timesteps(self) -> int:
@@ -277,6 +213,11 @@ class Statistics:
     def per_item(self, by_query: NDArray[Any]) -> NDArray[Any]:
         """A value of each query, repeated for each of its items."""
         return np.repeat(by_query, np.diff(self.offsets))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # A mapping that cannot be changed cannot be pickled either.
+        arrays = self.displays_by_rank, self.clicks_by_rank
+        return Statistics, (self.offsets, dict(self.policies), *arrays, self.log_timesteps)
 
     def __add__(self, other: Statistics) -> Statistics:
         """The statistics of both logs; a policy that is in both must have the same exposure in both."""
@@ -298,12 +239,13 @@ class Statistics:
                     f"the exposures were computed for two different biases"
                 )
             policies[policy] = gathered if mine is None else mine + gathered
-        return Statistics(
-            self.offsets,
-            policies,
-            self.displays_by_rank + other.displays_by_rank,
-            self.clicks_by_rank + other.clicks_by_rank,
-            self.log_timesteps + other.log_timesteps,
+        return valid(
+            Statistics,
+            offsets=self.offsets,
+            policies=MappingProxyType(policies),
+            displays_by_rank=self.displays_by_rank + other.displays_by_rank,
+            clicks_by_rank=self.clicks_by_rank + other.clicks_by_rank,
+            log_timesteps=self.log_timesteps + other.log_timesteps,
         )
 
     def select(self, queries: object) -> Statistics:
@@ -331,11 +273,21 @@ class Statistics:
             query_rows = slice(int(chosen[0]), int(chosen[-1]) + 1)
             items = slice(int(self.offsets[chosen[0]]), int(self.offsets[chosen[-1] + 1]))
         policies = {
-            policy: PolicyStatistics(p.query_counts[query_rows], p.clicks[items], p.exposure[items])
+            policy: valid(
+                PolicyStatistics,
+                query_counts=p.query_counts[query_rows],
+                clicks=p.clicks[items],
+                exposure=p.exposure[items],
+            )
             for policy, p in self.policies.items()
         }
-        return Statistics(
-            cut, policies, self.displays_by_rank[items], self.clicks_by_rank[items], self.log_timesteps
+        return valid(
+            Statistics,
+            offsets=cut,
+            policies=MappingProxyType(policies),
+            displays_by_rank=self.displays_by_rank[items],
+            clicks_by_rank=self.clicks_by_rank[items],
+            log_timesteps=self.log_timesteps,
         )
 
     def _chosen(self, queries: object) -> Int64:

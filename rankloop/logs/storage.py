@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from rankloop.errors import DataError
 from rankloop.logs import _container
-from rankloop.logs.statistics import Exposure, PolicyStatistics, Statistics
+from rankloop.logs.exposure import Exposure
+from rankloop.logs.statistics import PolicyStatistics, Statistics
 
 
 def save_statistics(statistics: Statistics, path: str | os.PathLike[str]) -> Path:

@@ -1,0 +1,62 @@
+"""Users who are not affine, to see what happens when the assumed model is wrong."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from rankloop.clicks.base import Behaviour, Named, check_chance, check_cutoff
+
+
+@dataclass(frozen=True)
+class Cascade(Named):
+    """Users who read from the top, and may leave when they have clicked.
+
+        P(C | d, reading) = noise + (1 − 2 · noise) · R_d
+        P(leaves | C) = stop,   P(leaves | no click) = abandon
+
+    Whether rank k is looked at depends on what stands above it: good results above it take its clicks away.
+    No α and β by rank describe that, so estimators that assume them are biased here.
+
+    Attributes:
+        cutoff: how many ranks users see.
+        stop: the chance that a user leaves after a click. 1 is the cascade model proper.
+        noise: the chance of a click on an item that is surely not relevant, and of none on one that is.
+        abandon: the chance that a user leaves after an item without a click on it.
+
+    Example:
+        >>> Cascade(cutoff=5, stop=0.9)
+        Cascade(cutoff=5, stop=0.9, noise=0.05, abandon=0.0)
+        >>> str(Cascade(5, stop=0.9))
+        'cascade@5(stop=0.9)'
+
+    Reference:
+        Craswell, Zoeter, Taylor and Ramsey, An experimental comparison of click position-bias models,
+        WSDM 2008; leaving with some probability: Guo, Liu and Wang, Efficient multiple-click models in web
+        search, WSDM 2009.
+    """
+
+    name: ClassVar[str] = "cascade"
+    cutoff: int
+    stop: float = 0.7
+    noise: float = 0.05
+    abandon: float = 0.0
+
+    def __post_init__(self) -> None:
+        check_cutoff(self)
+        for option, highest in (("stop", 1.0), ("noise", 0.5), ("abandon", 1.0)):
+            object.__setattr__(self, option, check_chance(self, option, highest=highest))
+
+    @property
+    def behaviour(self) -> Behaviour:
+        """What these users do at each rank."""
+        every_rank = np.ones(self.cutoff)
+        return Behaviour(
+            alpha=(1.0 - 2.0 * self.noise) * every_rank,
+            beta=self.noise * every_rank,
+            stop_clicked=self.stop * every_rank,
+            stop_relevant=0.0 * every_rank,
+            stop_skipped=self.abandon * every_rank,
+        )

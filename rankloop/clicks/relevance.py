@@ -1,0 +1,147 @@
+"""From labels to the chance that a document is relevant, by name."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar
+
+import numpy as np
+
+from rankloop import names
+from rankloop.errors import DataError
+from rankloop.types import Float64
+
+# The highest of the five grades, 0 to 4, that the paper's data sets have.
+PAPER_MAX_LABEL = 4.0
+
+
+@dataclass(frozen=True)
+class Relevance(ABC):
+    """A mapping of labels to ``R = P(R = 1 | d, q)``; ``str`` of it is its name."""
+
+    name: ClassVar[str]
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if not isinstance(value, int | float) or not 0.0 < value < np.inf:
+                raise names.BadNameError(
+                    f"{field.name!r} of the relevance {self.name!r}: expected a number above 0, got {value!r}"
+                )
+            object.__setattr__(self, field.name, float(value))
+
+    def __str__(self) -> str:
+        options = tuple(
+            (field.name, names.spell(getattr(self, field.name)))
+            for field in fields(self)
+            if getattr(self, field.name) != field.default
+        )
+        return str(names.Name(self.name, options=options))
+
+    @abstractmethod
+    def of(self, labels: object) -> Float64:
+        """The relevance of documents with these labels: float64, in [0, 1]."""
+
+
+@dataclass(frozen=True)
+class _Graded(Relevance):
+    """What mappings share that know a highest label."""
+
+    max_label: float = PAPER_MAX_LABEL
+
+    def of(self, labels: object) -> Float64:
+        """The relevance of documents with these labels: float64, in [0, 1]."""
+        array = _checked(labels)
+        if array.size and array.max() > self.max_label:
+            raise DataError(
+                f"a label of {array.max():g} is above the highest of the relevance {str(self)!r}, "
+                f"{self.max_label:g}: name the data's own, {self.name}(max_label={array.max():g})"
+            )
+        return self._graded(array)
+
+    @abstractmethod
+    def _graded(self, labels: Float64) -> Float64: ...
+
+
+@dataclass(frozen=True)
+class Linear(_Graded):
+    """``R = label / max_label``, the paper's.
+
+    Example:
+        >>> Linear().of([0, 1, 4])
+        array([0.  , 0.25, 1.  ])
+    """
+
+    name: ClassVar[str] = "linear"
+
+    def _graded(self, labels: Float64) -> Float64:
+        return labels / self.max_label
+
+
+@dataclass(frozen=True)
+class Exponential(_Graded):
+    """``R = (2^label − 1) / (2^max_label − 1)``: the gain of NDCG's exponential kind, as a chance.
+
+    Example:
+        >>> Exponential(max_label=2).of([0, 1, 2]).round(3)
+        array([0.   , 0.333, 1.   ])
+    """
+
+    name: ClassVar[str] = "exponential"
+
+    def _graded(self, labels: Float64) -> Float64:
+        # Both sides divided by 2^max_label, which overflows nowhere.
+        lowest = np.exp2(-self.max_label)
+        result: Float64 = (np.exp2(labels - self.max_label) - lowest) / (1.0 - lowest)
+        return result
+
+
+@dataclass(frozen=True)
+class Binary(Relevance):
+    """``R = 1`` for labels from ``relevant_from`` on, else 0.
+
+    Example:
+        >>> Binary(relevant_from=3).of([0, 2, 3, 4])
+        array([0., 0., 1., 1.])
+    """
+
+    name: ClassVar[str] = "binary"
+    relevant_from: float = 1.0
+
+    def of(self, labels: object) -> Float64:
+        """The relevance of documents with these labels: float64, in [0, 1]."""
+        return (_checked(labels) >= self.relevant_from).astype(np.float64)
+
+
+def _checked(labels: object) -> Float64:
+    array = np.asarray(labels, dtype=np.float64)
+    # Written so that NaN fails.
+    bad = np.flatnonzero(~((array >= 0.0) & (array < np.inf)))
+    if len(bad):
+        raise DataError(f"labels must be finite and not negative, got {array.flat[bad[0]]} (number {bad[0]})")
+    return array
+
+
+AnyRelevance = Binary | Exponential | Linear
+
+RELEVANCES: dict[str, type[AnyRelevance]] = {kind.name: kind for kind in (Binary, Exponential, Linear)}
+
+
+def relevance(text: str) -> AnyRelevance:
+    """Make a mapping from its name; ``str`` of the mapping gives the name back.
+
+    Example:
+        >>> relevance("linear")
+        Linear(max_label=4.0)
+        >>> str(relevance("binary(relevant_from=3)"))
+        'binary(relevant_from=3)'
+    """
+    name = names.parse(text, RELEVANCES, kind="relevance")
+    kind = RELEVANCES[name.name]
+    make: Callable[..., AnyRelevance] = kind
+    readers: dict[str, Callable[[str], Any]] = {field.name: names.number for field in fields(kind)}
+    if name.cutoff is not None:
+        raise names.BadNameError(f"the relevance {name.name!r} takes no cut-off, got {text!r}")
+    return make(**names.arguments(name, readers))

@@ -1,0 +1,131 @@
+"""From the policy that was learned to the policy that logs: soft enough that the next round learns too.
+
+A learned policy may be so sure of itself that most items are hardly ever shown again, and the next round
+learns nothing about them. The policy that logs is therefore a softened one: the learned scores times a
+number below 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+
+from rankloop import names
+from rankloop.errors import RankloopError
+from rankloop.types import Float64
+
+# How finely a scale is searched for: 2^-12 of the range, far finer than matters.
+SEARCH_STEPS = 12
+
+Exposed = Callable[[Float64], Float64]
+
+
+class Exploration(Protocol):
+    """How a learned policy is softened before it logs."""
+
+    name: ClassVar[str]
+
+    def scale(self, scores: Float64, exposed: Exposed, clip: float) -> float:
+        """The number that the scores are multiplied by.
+
+        Args:
+            scores: of the learned policy, items.
+            exposed: from scores to each item's expected α under their policy.
+            clip: below this an estimator does not see the difference.
+        """
+        ...
+
+
+class _Named:
+    name: ClassVar[str]
+
+    def __str__(self) -> str:
+        options = tuple((f.name, names.spell(getattr(self, f.name))) for f in fields(self))  # type: ignore[arg-type]
+        return str(names.Name(self.name, options=options))
+
+
+@dataclass(frozen=True)
+class AsLearned(_Named):
+    """The learned policy itself logs, as in the paper."""
+
+    name: ClassVar[str] = "as-learned"
+
+    def scale(self, scores: Float64, exposed: Exposed, clip: float) -> float:  # noqa: ARG002
+        """1: nothing is softened."""
+        return 1.0
+
+
+@dataclass(frozen=True)
+class Soft(_Named):
+    """The learned scores times a fixed number.
+
+    >>> str(Soft(by=0.5))
+    'soft(by=0.5)'
+    """
+
+    name: ClassVar[str] = "soft"
+    by: float = 0.3
+
+    def __post_init__(self) -> None:
+        if not 0.0 < self.by <= 1.0:
+            raise RankloopError(f"soft: by must be above 0 and at most 1, got {self.by}")
+
+    def scale(self, scores: Float64, exposed: Exposed, clip: float) -> float:  # noqa: ARG002
+        """The fixed number."""
+        return self.by
+
+
+@dataclass(frozen=True)
+class Support(_Named):
+    """As soft as it takes for a share of the items to stay exposed above the clip, and no softer.
+
+    Attributes:
+        share: of all items. Where even a random policy exposes fewer, the softest scale is taken.
+        softest: no scale is smaller.
+    """
+
+    name: ClassVar[str] = "support"
+    share: float = 0.9
+    softest: float = 0.05
+
+    def __post_init__(self) -> None:
+        if not (0.0 < self.share <= 1.0 and 0.0 < self.softest <= 1.0):
+            raise RankloopError(
+                f"support: share and softest must be above 0 and at most 1, got {self.share}, {self.softest}"
+            )
+
+    def scale(self, scores: Float64, exposed: Exposed, clip: float) -> float:
+        """The largest scale, up to 1, that keeps the share above the clip."""
+
+        def enough(scale: float) -> bool:
+            return bool(np.mean(exposed(scale * scores) >= clip) >= self.share)
+
+        if enough(1.0):
+            return 1.0
+        low, high = self.softest, 1.0
+        for _ in range(SEARCH_STEPS):
+            middle = 0.5 * (low + high)
+            low, high = (middle, high) if enough(middle) else (low, middle)
+        return low
+
+
+_READERS: Mapping[str, tuple[type[Any], Mapping[str, Callable[[str], Any]]]] = {
+    AsLearned.name: (AsLearned, {}),
+    Soft.name: (Soft, {"by": names.number}),
+    Support.name: (Support, {"share": names.number, "softest": names.number}),
+}
+
+
+def exploration(text: str) -> Exploration:
+    """The exploration that a name spells.
+
+    >>> exploration("support(share=0.8)")
+    Support(share=0.8, softest=0.05)
+    """
+    name = names.parse(text, _READERS, kind="exploration")
+    chosen, readers = _READERS[name.name]
+    made: Exploration = chosen(**names.arguments(name, readers))
+    return made

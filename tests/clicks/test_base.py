@@ -1,0 +1,35 @@
+"""Behaviour: the chances it refuses."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from rankloop.clicks import Behaviour
+from rankloop.errors import RankloopError
+
+HALF, NEVER = [0.5, 0.5], [0.0, 0.0]
+
+
+def test_the_table_has_the_rows_in_the_order_of_the_fields() -> None:
+    behaviour = Behaviour(*(np.full(2, value) for value in (0.1, 0.2, 0.3, 0.4, 0.5)))
+    assert behaviour.table.tolist() == [[0.1] * 2, [0.2] * 2, [0.3] * 2, [0.4] * 2, [0.5] * 2]
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ((HALF, [0.6, 0.5], NEVER, NEVER, NEVER), r"chance of a click .*must lie in \[0, 1\], got \[1.1"),
+        ((HALF, [np.nan, 0.5], NEVER, NEVER, NEVER), r"chance of a click .*got \[nan"),
+        (([-0.5, 0.0], [0.4, 0.0], NEVER, NEVER, NEVER), "chance of a click"),
+        ((HALF, HALF, [1.1, 0.0], NEVER, NEVER), "chance of stopping after a click"),
+        ((HALF, HALF, HALF, [0.6, 0.0], NEVER), "chance of stopping after a click"),
+        ((HALF, HALF, NEVER, NEVER, [0.0, 2.0]), "chance of stopping without a click"),
+        ((HALF, HALF, NEVER, NEVER, [0.0]), r"stop_skipped must be numbers, one a rank.*\(1,\) and \(2,\)"),
+        (([], [], [], [], []), "alpha must be numbers, one a rank"),
+        ((0.5, 0.5, 0.5, 0.5, 0.5), "alpha must be numbers, one a rank"),
+    ],
+)
+def test_what_cannot_be_chances_is_refused(rows: tuple[list[float], ...], message: str) -> None:
+    with pytest.raises(RankloopError, match=message):
+        Behaviour(*rows)  # type: ignore[arg-type]

@@ -1,0 +1,66 @@
+"""What holds for all users."""
+
+from __future__ import annotations
+
+from dataclasses import FrozenInstanceError
+
+import numpy as np
+import pytest
+
+from rankloop.clicks import USERS, AffineUsers, Users, bias_of, gather, users
+from rankloop.errors import RankloopError
+from rankloop.names import parse
+
+NAMES = [
+    "affine(alpha=0.35:0.53, beta=0.65:0.26)",
+    "affine(alpha=0.25:1e-05, beta=0.75:0, examination=1:0.5)",
+    "cascade@5",
+    "cascade@3(abandon=0.1, noise=0.2, stop=1)",
+    "paper@5",
+    "paper@10(rounded=on)",
+    "position@10",
+    "position@2(eta=0.5)",
+]
+
+
+def test_every_kind_is_covered() -> None:
+    assert {parse(name).name for name in NAMES} == set(USERS)
+
+
+@pytest.mark.parametrize("name", NAMES)
+class TestUsers:
+    def test_names_read_and_write(self, name: str) -> None:
+        assert str(users(name)) == name
+
+    def test_equal_names_are_equal_users(self, name: str) -> None:
+        assert users(name) == users(name)
+        assert hash(users(name)) == hash(users(name))
+
+    def test_users_are_values(self, name: str) -> None:
+        some = users(name)
+        with pytest.raises(FrozenInstanceError):
+            some.cutoff = 3  # type: ignore[misc, union-attr]
+        with pytest.raises(ValueError, match="read-only"):
+            some.behaviour.alpha[0] = 0.5
+
+    def test_as_many_ranks_as_the_name_says(self, name: str) -> None:
+        assert users(name).behaviour.ranks == (parse(name).cutoff or 2)
+        assert users(name).behaviour.table.shape == (5, users(name).behaviour.ranks)
+
+    def test_affine_users_have_a_bias_and_never_stop(self, name: str) -> None:
+        some = users(name)
+        assert isinstance(some, AffineUsers) != some.behaviour.stops
+        if isinstance(some, AffineUsers):
+            assert bias_of(some).alpha.tolist() == some.behaviour.alpha.tolist()
+            assert bias_of(some).beta.tolist() == some.behaviour.beta.tolist()
+        else:
+            with pytest.raises(RankloopError, match="no α and β by rank"):
+                bias_of(some)
+
+    def test_relevant_items_get_more_clicks(self, name: str) -> None:
+        """A document that is surely relevant, and one that is not. Chance alone never turns that round:
+        every user here clicks on the first at rank 1 at least 1.5 times as often, 20 standard errors.
+        """
+        some: Users = users(name)
+        counts = gather(np.zeros(2), np.array([0, 2]), [1.0, 0.0], some, 10_000, np.random.default_rng(0))
+        assert counts.clicks_by_rank[0, 0] > 1.2 * counts.clicks_by_rank[1, 0]

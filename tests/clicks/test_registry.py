@@ -1,0 +1,51 @@
+"""Names become users, and names that do not fit are refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from rankloop.clicks import Affine, Cascade, Paper, Position, users
+from rankloop.errors import RankloopError
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("paper", Paper(5)),
+        ("paper@10", Paper(10)),
+        ("paper@5(rounded=on)", Paper(5, rounded=True)),
+        ("position@10(eta=1.0)", Position(10)),
+        ("cascade@5(stop=0.7)", Cascade(5)),
+        ("cascade@5(noise=0)", Cascade(5, noise=0)),
+        ("affine(beta=0.5:0, alpha=0.5:1)", Affine((0.5, 1.0), (0.5, 0.0))),
+        ("affine(alpha=1e-3, beta=0)", Affine((0.001,), (0.0,))),
+    ],
+)
+def test_names_become_users(text: str, expected: object) -> None:
+    assert users(text) == expected
+    assert users(str(expected)) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("papr@5", "unknown users 'papr', did you mean 'paper'"),
+        ("position", "users 'position' need a cut-off: position@5"),
+        ("cascade(stop=1)", "users 'cascade' need a cut-off"),
+        ("affine", r"users 'affine' need alpha and beta: affine\(alpha="),
+        ("affine(alpha=0.5)", "need beta"),
+        ("affine@2(alpha=0.5:1, beta=0:0)", "'affine' take no cut-off"),
+        ("affine(alpha=0.5:high, beta=0:0)", "option 'alpha' of .*expected a number, got 'high'"),
+        ("affine(alpha=0.5, beta=0:0)", "as many ranks"),
+        ("paper@5(stop=1)", "unknown option of 'paper' 'stop'"),
+        ("paper@5(rounded=yes)", "expected 'on' or 'off'"),
+        ("position@5(eta=-1)", "'eta' of the users 'position': expected a number from 0 to 20, got -1.0"),
+        ("cascade@5(stop=1.5)", "'stop' of the users 'cascade': expected a number from 0 to 1, got 1.5"),
+        ("cascade@5(noise=0.6)", "'noise' of the users 'cascade': expected a number from 0 to 0.5"),
+        ("cascade@5(abandon=-0.1)", "'abandon' of the users 'cascade'"),
+        ("cascade@0", "cut-off"),
+    ],
+)
+def test_names_that_do_not_fit_are_refused(text: str, message: str) -> None:
+    with pytest.raises(RankloopError, match=message):
+        users(text)

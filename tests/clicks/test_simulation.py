@@ -1,0 +1,305 @@
+"""Simulated interactions against exact chances.
+
+All random tests have fixed seeds. Each check of frequencies raises a false alarm with a chance of at most
+1e-7 (`frequencies.FALSE_ALARM`) if the seed is changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rankloop.clicks import Affine, Behaviour, Cascade, Counts, Paper, Position, Users, gather, gather_log
+from rankloop.errors import RankloopError
+from rankloop.policies import expected_rank_weights, rank_marginals
+from rankloop.ragged import THREADS_VARIABLE, offsets_of
+from tests.clicks.frequencies import assert_binomial
+from tests.enumeration import all_rankings
+
+NEVER = -np.inf
+
+# What a sampler can get wrong: levels of weight, ties, items that are never shown, nothing to choose.
+SHAPES = {
+    "alike": [0.0, 0.0, 0.0, 0.0, 0.0],
+    "moderate": [0.3, 1.2, -0.4, 0.9, 0.0],
+    "one dominates": [0.0, 14.0, 0.4, -0.3, 1.0],
+    "two dominate": [9.0, 0.0, 0.5, 9.5, -0.5],
+    "every item dominates the next": [0.0, 40.0, 80.0, 120.0, 160.0],
+    "steps": [0.0, 2.0, 4.0, 6.0, 8.0],
+    "far apart, with ties": [2000.0, 2000.0, 0.0, 0.0, 0.0],
+    "far apart": [-1000.0, 700.0, 1000.0, -1000.5, 700.5],
+    "excluded": [0.0, NEVER, 0.7, 3.0, NEVER],
+    "two to show": [NEVER, 1.0, NEVER, 0.0, NEVER],
+    "one to show": [NEVER, NEVER, NEVER, 0.0, NEVER],
+    "very far apart": [-1e6, -1e6, -1e6 - 1.0, 0.0, 1e6],
+}
+
+
+@dataclass(frozen=True)
+class Custom:
+    """Users of one's own need a behaviour and nothing else."""
+
+    behaviour: Behaviour
+
+
+def equal(a: Counts, b: Counts) -> bool:
+    return all(
+        np.array_equal(getattr(a, name), getattr(b, name))
+        for name in ("query_counts", "displays_by_rank", "clicks_by_rank")
+    )
+
+
+def several_queries(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Queries of 1 to 30 items, from flat policies to peaked ones, some items excluded."""
+    sizes = np.concatenate([[1, 2, 3, 30], rng.integers(1, 31, 16)])
+    offsets = offsets_of(sizes)
+    sharpness = np.repeat(np.tile([0.0, 1.0, 3.0, 10.0, 100.0], 4), sizes)
+    scores = sharpness * rng.normal(size=offsets[-1])
+    scores[rng.random(len(scores)) < 0.1] = NEVER
+    return scores, offsets, rng.integers(0, 5, len(scores)) / 4.0
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 3, 5, 7])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_rankings_come_as_often_as_enumeration_says(shape: str, ranks: int) -> None:
+    scores, n = np.array(SHAPES[shape]), 20_000
+    log = gather_log(scores, np.array([0, 5]), np.zeros(5), Position(ranks), n, np.random.default_rng(ranks))
+    finite = np.flatnonzero(scores > NEVER)
+    expected: dict[tuple[int, ...], float] = {}
+    for order, log_probability in zip(*all_rankings(scores[finite]), strict=True):
+        shown = finite[order][:ranks].tolist()
+        key = tuple(shown + [-1] * (ranks - len(shown)))
+        expected[key] = expected.get(key, 0.0) + np.exp(log_probability)
+    observed = dict.fromkeys(expected, 0)
+    for row in map(tuple, log.rankings.tolist()):
+        assert row in observed, f"{row} is no ranking of these items"
+        observed[row] += 1
+    assert_binomial(list(observed.values()), n, list(expected.values()))
+
+
+def test_displays_come_as_often_as_the_exact_marginals_say(rng: np.random.Generator) -> None:
+    scores, offsets, relevance = several_queries(rng)
+    counts = gather(scores, offsets, relevance, Paper(5), 400_000, rng)
+    trials = np.repeat(counts.query_counts, np.diff(offsets))[:, None]
+    assert_binomial(counts.displays_by_rank, trials, rank_marginals(scores, offsets, 5))
+
+
+@given(
+    st.lists(
+        st.sampled_from([-1e6, -800.0, -30.0, -5.0, -1.0, 0.0, 0.5, 1.0, 700.0]), min_size=1, max_size=40
+    ),
+    st.integers(1, 12),
+)
+@settings(max_examples=60, deadline=None, derandomize=True)
+def test_any_scores_any_ranks(scores: list[float], ranks: int) -> None:
+    offsets, n = np.array([0, len(scores)]), 2_000
+    relevance = np.full(len(scores), 0.5)
+    counts = gather(scores, offsets, relevance, Position(ranks), n, np.random.default_rng(len(scores)))
+    assert_binomial(counts.displays_by_rank, n, rank_marginals(scores, offsets, ranks))
+    shown = min(ranks, len(scores))
+    assert counts.displays_by_rank.sum(axis=0).tolist() == [n] * shown + [0] * (ranks - shown)
+
+
+@pytest.mark.parametrize("users", [Paper(5), Position(3, eta=0.5), Affine((-0.2, 0.4), (0.9, 0.1))], ids=str)
+def test_clicks_follow_the_affine_model(users: Paper, rng: np.random.Generator) -> None:
+    scores, offsets, relevance = several_queries(rng)
+    counts, bias = gather(scores, offsets, relevance, users, 400_000, rng), users.bias
+    chances = bias.alpha * relevance[:, None] + bias.beta
+    assert_binomial(counts.clicks_by_rank, counts.displays_by_rank, chances)
+    # An item is clicked at most once an impression: its clicks over all ranks are binomial too.
+    exposure = expected_rank_weights(scores, offsets, np.stack([bias.alpha, bias.beta]))
+    per_item = exposure[:, 0] * relevance + exposure[:, 1]
+    assert_binomial(counts.clicks, np.repeat(counts.query_counts, np.diff(offsets)), per_item)
+    assert counts.clicks.sum() > 100_000
+
+
+def patterns_seen(users: Users, relevance: list[float], n: int) -> dict[tuple[bool, ...], int]:
+    """How often each pattern of clicks comes on a ranking that never changes: items in their order."""
+    scores = -1000.0 * np.arange(len(relevance))
+    log = gather_log(scores, np.array([0, len(scores)]), relevance, users, n, np.random.default_rng(3))
+    assert (log.rankings == np.arange(len(relevance))).all()
+    rows, counts = np.unique(log.clicks, axis=0, return_counts=True)
+    return dict(zip(map(tuple, rows.tolist()), counts.tolist(), strict=True))
+
+
+def test_cascade_users_leave_after_a_click() -> None:
+    n, (a, b) = 50_000, (0.1 + 0.8 * 0.5, 0.1)  # the chances of a click while reading
+    seen = patterns_seen(Cascade(2, stop=0.7, noise=0.1, abandon=0.2), [0.5, 0.0], n)
+    expected = {
+        (True, True): a * 0.3 * b,
+        (True, False): a * (1 - 0.3 * b),
+        (False, True): (1 - a) * 0.8 * b,
+        (False, False): (1 - a) * (1 - 0.8 * b),
+    }
+    assert_binomial([seen.get(key, 0) for key in expected], n, list(expected.values()))
+
+
+def test_the_cascade_proper_has_one_click_at_most() -> None:
+    seen = patterns_seen(Cascade(4, stop=1.0, noise=0.2), [0.5, 1.0, 0.0, 1.0], 5_000)
+    assert max(sum(pattern) for pattern in seen) == 1
+    assert len(seen) == 5
+
+
+def test_stopping_may_depend_on_relevance_and_rank() -> None:
+    n, r = 50_000, 0.25
+    behaviour = Behaviour(
+        alpha=np.array([0.4, 0.0]),
+        beta=np.array([0.3, 1.0]),
+        stop_clicked=np.array([0.2, 0.0]),
+        stop_relevant=np.array([0.8, 0.0]),
+        stop_skipped=np.array([0.6, 0.0]),
+    )
+    seen = patterns_seen(Custom(behaviour), [r, 1.0], n)
+    first = 0.4 * r + 0.3
+    stop = 0.2 + 0.8 * r
+    expected = {
+        (True, True): first * (1 - stop),
+        (True, False): first * stop,
+        (False, True): (1 - first) * 0.4,
+        (False, False): (1 - first) * 0.6,
+    }
+    assert_binomial([seen.get(key, 0) for key in expected], n, list(expected.values()))
+
+
+@pytest.mark.parametrize("users", [Paper(5), Cascade(5)], ids=str)
+def test_certain_clicks_are_certain(users: Users) -> None:
+    always = Affine((1.0, 1.0), (0.0, 0.0))
+    counts = gather(np.zeros(2), np.array([0, 2]), [1.0, 0.0], always, 1_000, np.random.default_rng(0))
+    assert np.array_equal(counts.clicks_by_rank[0], counts.displays_by_rank[0])
+    assert counts.clicks[1] == 0
+    first = gather([0.0], np.array([0, 1]), [1.0], users, 1_000, np.random.default_rng(0)).clicks[0]
+    assert (first == 1_000) == isinstance(users, Paper)  # α + β = 1 at the paper's first rank
+
+
+@pytest.mark.parametrize("users", [Paper(5), Cascade(7, abandon=0.1)], ids=str)
+def test_a_log_and_counts_are_the_same_interactions(users: Users, rng: np.random.Generator) -> None:
+    scores, offsets, relevance = several_queries(rng)
+    setting = (scores, offsets, relevance, users, 20_000)
+    log = gather_log(*setting, np.random.default_rng(8))
+    assert equal(log.counts(offsets), gather(*setting, np.random.default_rng(8)))
+    assert (log.rankings[log.clicks] >= 0).all()
+
+
+def test_a_log_is_in_no_order() -> None:
+    n = 2_000
+    log = gather_log(np.zeros(2), np.array([0, 1, 2]), np.zeros(2), Paper(), n, np.random.default_rng(0))
+    # Neighbours are of the same query half of the time; the chance that they are not is tested exactly.
+    assert_binomial(np.sum(log.queries[::2] == log.queries[1::2]), n // 2, 0.5)
+
+
+@pytest.mark.parametrize("simulate", [gather, gather_log])
+def test_threads_make_no_difference(
+    simulate: Callable[..., object], monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator
+) -> None:
+    scores, offsets, relevance = several_queries(rng)
+    runs = []
+    for threads in ("1", "2", "5"):
+        monkeypatch.setenv(THREADS_VARIABLE, threads)
+        run = simulate(scores, offsets, relevance, Cascade(6), 50_000, np.random.default_rng(4))
+        runs.append(run.__dict__)
+    for other in runs[1:]:
+        for name, values in runs[0].items():
+            assert np.array_equal(values, other[name]), name
+
+
+def test_seeds_make_all_the_difference(rng: np.random.Generator) -> None:
+    setting = (*several_queries(rng), Paper(5), 5_000)
+    once = gather(*setting, np.random.default_rng(1))
+    assert equal(once, gather(*setting, np.random.default_rng(1)))
+    assert not equal(once, gather(*setting, np.random.default_rng(2)))
+    # A generator moves on: the next gathering is another one.
+    generator = np.random.default_rng(1)
+    assert not equal(gather(*setting, generator), gather(*setting, generator))
+
+
+def test_queries_that_are_alike_get_different_clicks() -> None:
+    offsets = np.arange(0, 201, 10)
+    counts = gather(np.zeros(200), offsets, np.full(200, 0.5), Paper(5), 20_000, np.random.default_rng(0))
+    tables = counts.displays_by_rank.reshape(20, -1)
+    assert len(np.unique(tables, axis=0)) == 20
+
+
+def test_queries_come_by_frequency() -> None:
+    frequencies, offsets = np.array([0.0, 3.0, 1.0, 0.0, 6.0, 0.0]), np.arange(7)
+    setting = (np.zeros(6), offsets, np.ones(6), Position(1), 100_000, np.random.default_rng(5))
+    counts = gather(*setting, frequencies=frequencies)
+    assert_binomial(counts.query_counts, 100_000, frequencies / 10)
+    assert counts.query_counts[[0, 3, 5]].tolist() == [0, 0, 0]
+    assert np.array_equal(counts.displays_by_rank[:, 0], counts.query_counts)
+
+
+def test_frequencies_are_up_to_a_factor() -> None:
+    setting = (np.zeros(3), np.arange(4), np.ones(3), Position(1), 1_000)
+    small = gather(*setting, np.random.default_rng(5), frequencies=[1, 2, 3])
+    huge = gather(*setting, np.random.default_rng(5), frequencies=[5e307, 1e308, 1.5e308])
+    assert equal(small, huge)
+
+
+def test_without_frequencies_all_queries_are_alike() -> None:
+    counts = gather(np.zeros(50), np.arange(51), np.ones(50), Position(1), 50_000, np.random.default_rng(5))
+    assert_binomial(counts.query_counts, 50_000, 1 / 50)
+    assert counts.interactions == 50_000
+
+
+def test_no_interactions() -> None:
+    setting = (np.zeros(3), np.array([0, 1, 3]), np.ones(3), Paper(5), 0)
+    counts = gather(*setting, np.random.default_rng(0))
+    assert counts.query_counts.tolist() == [0, 0]
+    assert counts.displays_by_rank.shape == counts.clicks_by_rank.shape == (3, 5)
+    assert counts.displays_by_rank.sum() == counts.clicks_by_rank.sum() == counts.interactions == 0
+    log = gather_log(*setting, np.random.default_rng(0))
+    assert len(log) == 0
+    assert log.rankings.shape == log.clicks.shape == (0, 5)
+    assert equal(log.counts(setting[1]), counts)
+
+
+def test_a_query_with_nothing_to_show_still_comes() -> None:
+    setting = (np.array([NEVER, NEVER, 0.0]), np.array([0, 2, 3]), np.ones(3), Paper(5), 1_000)
+    counts = gather(*setting, np.random.default_rng(0))
+    assert counts.query_counts.min() > 0
+    assert counts.displays_by_rank[:2].sum() == 0
+    assert counts.displays_by_rank[2, 0] == counts.query_counts[1]
+
+
+def test_nothing_given_is_changed(rng: np.random.Generator) -> None:
+    given_arrays = several_queries(rng)
+    before = [array.copy() for array in given_arrays]
+    gather(*given_arrays, Paper(5), 1_000, rng)
+    for array, copy in zip(given_arrays, before, strict=True):
+        assert np.array_equal(array, copy)
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"scores": [0.0, np.nan, 0.0]}, "query number 1, document 0: the score is nan"),
+        ({"scores": [0.0, 0.0]}, "end at the number of documents"),
+        ({"relevance": [0.0, 0.0, 1.5]}, r"query number 1, document 1: the relevance is 1.5; .*in \[0, 1\]"),
+        ({"relevance": [np.nan, 0.0, 0.0]}, "query number 0, document 0: the relevance is nan"),
+        ({"relevance": [0.0]}, "3 items need as many relevances, got shape"),
+        ({"interactions": -1}, "whole number, not negative, got -1"),
+        ({"interactions": 1e6}, "whole number, not negative, got 1000000.0"),
+        ({"frequencies": [1.0]}, "2 queries need as many frequencies"),
+        ({"frequencies": [1.0, -1.0]}, "query number 1: the frequency -1.0"),
+        ({"frequencies": [1.0, np.nan]}, "query number 1: the frequency nan"),
+        ({"frequencies": [0.0, 0.0]}, "all frequencies are 0"),
+    ],
+)
+@pytest.mark.parametrize("simulate", [gather, gather_log])
+def test_bad_input_is_refused(
+    simulate: Callable[..., object], changed: dict[str, object], message: str, rng: np.random.Generator
+) -> None:
+    good = {
+        "scores": np.zeros(3),
+        "offsets": np.array([0, 1, 3]),
+        "relevance": np.zeros(3),
+        "users": Paper(5),
+        "interactions": 10,
+    }
+    with pytest.raises(RankloopError, match=message):
+        simulate(**{**good, **changed}, rng=rng)

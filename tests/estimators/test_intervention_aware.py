@@ -1,0 +1,206 @@
+"""The intervention-aware estimator: unbiased under all three biases and any change of policies.
+
+The two averages differ in what they take for random. ``all`` is unbiased over the arrivals of queries, if
+these do not change; ``query`` is unbiased given any arrivals.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+import pytest
+
+from rankloop.estimators import InterventionAware, InterventionOblivious
+from rankloop.logs import Exposure, Statistics
+from tests.estimators.worlds import (
+    ALL_SHOWN,
+    CHANGING,
+    EXACT,
+    MEASURABLE,
+    QUERY_CHANCES,
+    SELECTION,
+    TURNING_TRAFFIC,
+    TWO_QUERIES,
+    Period,
+    World,
+    every_log,
+    expected_weights,
+    plackett_luce,
+    trust,
+)
+
+Average = Literal["all", "query"]
+UNCLIPPED = InterventionAware(clip="off")
+UNCLIPPED_BY_QUERY = InterventionAware(clip="off", average="query")
+
+both_averages = pytest.mark.parametrize("estimator", [UNCLIPPED, UNCLIPPED_BY_QUERY], ids=str)
+
+
+def two_periods() -> Statistics:
+    # Query 0 came 10 and 10 times, query 1 came 0 and 20 times; one item each.
+    first = Statistics.of_policy(
+        "first",
+        [0, 1, 2],
+        Exposure([0.5, 0.4], [0.2, 0.3], [1.0, 1.0]),
+        query_counts=[10, 0],
+        displays_by_rank=[[10], [0]],
+        clicks_by_rank=[[6], [0]],
+    )
+    second = Statistics.of_policy(
+        "second",
+        [0, 1, 2],
+        Exposure([0.1, 0.2], [0.04, 0.1], [0.2, 0.3]),
+        query_counts=[10, 20],
+        displays_by_rank=[[2], [6]],
+        clicks_by_rank=[[1], [5]],
+    )
+    return first + second
+
+
+def test_weights_by_hand_with_the_average_over_all_timesteps() -> None:
+    # The first policy logged 10 of 40 timesteps.
+    alpha = [0.25 * 0.5 + 0.75 * 0.1, 0.25 * 0.4 + 0.75 * 0.2]
+    beta = [0.25 * 0.2 + 0.75 * 0.04, 0.25 * 0.3 + 0.75 * 0.1]
+    expected = [(7 - 20 * beta[0]) / alpha[0] / (40 / 2), (5 - 20 * beta[1]) / alpha[1] / (40 / 2)]
+    np.testing.assert_allclose(UNCLIPPED.weights(two_periods(), trust(1)), expected)
+    clipped = [(7 - 20 * beta[0]) / 0.225 / (40 / 2), (5 - 20 * beta[1]) / alpha[1] / (40 / 2)]
+    np.testing.assert_allclose(InterventionAware(clip=0.225).weights(two_periods(), trust(1)), clipped)
+
+
+def test_weights_by_hand_with_the_average_over_the_querys_own_timesteps() -> None:
+    # The first policy logged 10 of the 20 times that query 0 came, and none of query 1's.
+    expected = [
+        (7 - 20 * (0.2 + 0.04) / 2) / ((0.5 + 0.1) / 2) / (40 / 2),
+        (5 - 20 * 0.1) / 0.2 / (40 / 2),
+    ]
+    np.testing.assert_allclose(UNCLIPPED_BY_QUERY.weights(two_periods(), trust(1)), expected)
+
+
+@both_averages
+def test_a_query_that_never_came_weighs_nothing(estimator: InterventionAware) -> None:
+    first_only = Statistics.of_policy(
+        "first",
+        [0, 1, 2],
+        Exposure([0.5, 0.4], [0.2, 0.3], [1.0, 1.0]),
+        query_counts=[10, 0],
+        displays_by_rank=[[10], [0]],
+        clicks_by_rank=[[6], [0]],
+    )
+    expected = [(6 - 10 * 0.2) / 0.5 / (10 / 2), 0.0]
+    np.testing.assert_allclose(estimator.weights(first_only, trust(1)), expected)
+
+
+@both_averages
+@pytest.mark.parametrize("worlds", [ALL_SHOWN, SELECTION, CHANGING], ids=["shown", "selection", "changing"])
+@pytest.mark.parametrize("bias", ["position", "noise", "trust"])
+def test_unbiased(estimator: InterventionAware, worlds: dict[str, World], bias: str) -> None:
+    world = worlds[bias]
+    np.testing.assert_allclose(expected_weights(estimator, world), world.flat_relevance, **EXACT)
+
+
+@both_averages
+def test_unbiased_over_random_arrivals(estimator: InterventionAware) -> None:
+    world = TWO_QUERIES["trust"]
+    expected = 2 * np.repeat(QUERY_CHANCES, 2) * world.flat_relevance
+    np.testing.assert_allclose(expected_weights(estimator, world), expected, **EXACT)
+
+
+@both_averages
+def test_unbiased_on_the_queries_of_a_split(estimator: InterventionAware) -> None:
+    # Given that a query of the split came at all: without any there is nothing to estimate from.
+    world = TWO_QUERIES["trust"]
+    weights, chance = np.zeros(2), 0.0
+    for probability, log in every_log(world):
+        split = log.select([0])
+        if split.timesteps:
+            weights += probability * estimator.weights(split, world.bias)
+            chance += probability
+    assert chance == pytest.approx(1 - QUERY_CHANCES[1] ** 3)
+    np.testing.assert_allclose(weights / chance, world.relevance[0], **EXACT)
+
+
+def given_arrivals(estimator: InterventionAware, world: World) -> list[tuple[Statistics, np.ndarray]]:
+    """The mean weights for each way in which the queries can have come."""
+    groups: dict[bytes, tuple[float, Statistics, np.ndarray]] = {}
+    for probability, log in every_log(world):
+        came = np.stack([p.query_counts for p in log.policies.values()]).tobytes()
+        chance, _, total = groups.get(came, (0.0, log, np.zeros(log.n_items)))
+        weights = estimator.weights(log, world.bias)
+        groups[came] = (chance + probability, log, total + probability * weights)
+    return [(log, total / chance) for chance, log, total in groups.values()]
+
+
+def test_the_querys_own_average_is_unbiased_given_any_arrivals() -> None:
+    world = TWO_QUERIES["trust"]
+    for log, weights in given_arrivals(UNCLIPPED_BY_QUERY, world):
+        came = log.per_item(log.query_counts) / log.timesteps
+        np.testing.assert_allclose(weights, 2 * came * world.flat_relevance, **EXACT)
+
+
+def test_the_average_over_all_timesteps_is_not() -> None:
+    world = TWO_QUERIES["trust"]
+    off = [
+        abs(weights - 2 * log.per_item(log.query_counts) / log.timesteps * world.flat_relevance).max()
+        for log, weights in given_arrivals(UNCLIPPED, world)
+    ]
+    assert max(off) > MEASURABLE
+    # With arrivals in proportion to the policies' timesteps both averages are one.
+    np.testing.assert_allclose(min(off), 0.0, atol=1e-10)
+
+
+def test_traffic_that_turns_biases_the_average_over_all_timesteps_alone() -> None:
+    world = TURNING_TRAFFIC
+    first, second = (world.exposure(period) for period in world.periods)
+    # Expected arrivals of each item's query: one timestep under the first policy, two under the second.
+    came = np.repeat([[0.7, 0.3], [2 * 0.2, 2 * 0.8]], 2, axis=1)
+    truth = 2 * came.sum(axis=0) / 3 * world.flat_relevance
+    np.testing.assert_allclose(expected_weights(UNCLIPPED_BY_QUERY, world), truth, **EXACT)
+
+    alpha, beta = (first.alpha + 2 * second.alpha) / 3, (first.beta + 2 * second.beta) / 3
+    clicks = sum(
+        n * (exposure.alpha * world.flat_relevance + exposure.beta)
+        for n, exposure in zip(came, (first, second), strict=True)
+    )
+    weights = expected_weights(UNCLIPPED, world)
+    np.testing.assert_allclose(weights, 2 / 3 * (clicks - came.sum(axis=0) * beta) / alpha, **EXACT)
+    assert abs(weights - truth).max() > MEASURABLE
+
+
+def policy_that_drops_an_item() -> World:
+    # Two of the items are shown; the second policy never shows item 2.
+    always = ((0.5, (0, 1)), (0.5, (1, 0)))
+    some = plackett_luce([0.0, 0.4, -0.5], ranks=2)
+    periods = (Period((some,), timesteps=1), Period((always,), timesteps=1))
+    return World(trust(2), ((0.25, 1.0, 0.5),), periods)
+
+
+@both_averages
+def test_no_single_policy_need_show_an_item(estimator: InterventionAware) -> None:
+    world = policy_that_drops_an_item()
+    np.testing.assert_allclose(expected_weights(estimator, world), world.flat_relevance, **EXACT)
+    # The oblivious estimator learns nothing of the item in the second half of the log.
+    oblivious = expected_weights(InterventionOblivious(clip="off"), world)
+    np.testing.assert_allclose(oblivious, [0.25, 1.0, 0.5 / 2], **EXACT)
+
+
+def test_the_querys_own_average_needs_a_policy_that_showed_the_item_when_the_query_came() -> None:
+    drop = policy_that_drops_an_item()
+    periods = tuple(Period((p.policy[0], ((1.0, (0,)),)), 1, (0.5, 0.5)) for p in drop.periods)
+    world = World(drop.bias, (*drop.relevance, (1.0,)), periods)
+    np.testing.assert_allclose(expected_weights(UNCLIPPED, world), world.flat_relevance, **EXACT)
+    # In 1 of 4 logs the query came under the second policy alone, once. Then nothing is known of item 2, and
+    # n/T · 1 = 2/2 times its relevance is missing.
+    expected = [0.25, 1.0, 0.5 * (1 - 1 / 4), 1.0]
+    np.testing.assert_allclose(expected_weights(UNCLIPPED_BY_QUERY, world), expected, **EXACT)
+
+
+def variance(estimator: InterventionAware | InterventionOblivious, world: World) -> np.ndarray:
+    mean = expected_weights(estimator, world)
+    return sum(p * (estimator.weights(log, world.bias) - mean) ** 2 for p, log in every_log(world))  # type: ignore[no-any-return]
+
+
+def test_less_variance_than_the_oblivious_estimator_when_policies_change() -> None:
+    world = CHANGING["trust"]
+    aware = variance(UNCLIPPED, world)
+    assert (aware < variance(InterventionOblivious(clip="off"), world)).all()

@@ -1,0 +1,180 @@
+"""The baselines and the truth are what they claim to be; nothing here looks at a clock."""
+
+from __future__ import annotations
+
+import json
+import os
+from itertools import permutations
+
+import numpy as np
+import pytest
+
+from benchmarks import memory, reference, report
+from benchmarks.measure import Effort, Result, Target, best_times
+from benchmarks.mlp import BareProducts
+from benchmarks.problems import Problem
+from benchmarks.registry import BENCHMARKS, TARGETS
+from benchmarks.sampling import clock_rankings, gumbel_rankings, pl_rank_3, sampled_rank_weights
+from rankloop import rank_weights
+from rankloop.objectives import expected_reward, pl_rank_gradient
+from rankloop.policies import expected_rank_weights
+
+TINY = Effort(queries=10, judged=2, rounds=1, steps=3, held=20)
+NAMES = [
+    "exposure_speedup",
+    "exposure_error_ratio",
+    "gradient_speedup",
+    "gradient_error_ratio",
+    "gradient_growth",
+    "mlp_us_per_query",
+    "mlp_vs_matmul",
+    "memory_vs_matrix",
+]
+
+
+def listed(scores, theta):
+    """``E[θ_rank(d)]`` as a sum over all rankings of a few items."""
+    weights, worth = np.exp(scores), np.zeros(len(scores))
+    for ranking in permutations(range(len(scores))):
+        chance, left = 1.0, weights.sum()
+        for d in ranking:
+            chance *= weights[d] / left
+            left -= weights[d]
+        for d, value in zip(ranking, theta, strict=False):
+            worth[d] += chance * value
+    return worth
+
+
+# 4 items are sorted whole, 100 are parted first; cut-offs below and at the number of items.
+@pytest.mark.parametrize(("n", "ranks"), [(4, 2), (4, 4), (100, 5)])
+def test_pl_rank_3_equals_the_kernel_on_the_same_rankings(n, ranks, rng):
+    scores, grades = rng.normal(size=n), rng.integers(5, size=n) / 4
+    theta = rank_weights.dcg(ranks)
+    rankings = gumbel_rankings(scores, ranks, 50, rng)
+    value, gradient = pl_rank_3(scores, grades, theta, rankings)
+    kernel = pl_rank_gradient(scores, np.array([0, n]), grades, theta, rankings[:, None, :])
+    np.testing.assert_allclose(gradient, kernel, rtol=1e-10, atol=1e-13)
+    assert value == pytest.approx(np.mean([theta @ grades[ranking] for ranking in rankings]), rel=1e-12)
+
+
+@pytest.mark.parametrize("draw", [gumbel_rankings, clock_rankings])
+@pytest.mark.parametrize("n", [4, 100])
+def test_sampled_rankings_follow_the_policy(draw, n, rng):
+    """Every mean lies within 5 standard errors: with another seed, a false alarm in 1 of 10,000 runs."""
+    scores, theta, samples = rng.normal(size=n), rank_weights.dcg(3), 20_000
+    rankings = draw(scores, 3, samples, rng)
+    assert (np.sort(rankings, axis=1)[:, 1:] != np.sort(rankings, axis=1)[:, :-1]).all()
+    truth = reference.expected_rank_weights(scores, theta)
+    # θ ≤ 1, so the variance of θ_rank(d) is at most its mean.
+    error = np.abs(sampled_rank_weights(n, theta, rankings) - truth)
+    assert (error < 5 * np.sqrt(truth / samples)).all()
+
+
+def test_sampled_rank_weights_by_hand():
+    rankings = np.array([[0, 2], [2, 0], [2, 1], [2, 0]])
+    expected = [(1 + 0.5 + 0.5) / 4, 0.5 / 4, (0.5 + 1 + 1 + 1) / 4, 0]
+    np.testing.assert_allclose(sampled_rank_weights(4, np.array([1.0, 0.5]), rankings), expected)
+
+
+@pytest.mark.parametrize("ranks", [1, 3, 5])
+def test_reference_is_enumeration(ranks, rng):
+    scores, grades, theta = 2 * rng.normal(size=5), rng.random(5), rank_weights.dcg(ranks)
+    np.testing.assert_allclose(
+        reference.expected_rank_weights(scores, theta), listed(scores, theta), rtol=1e-11
+    )
+    gradient = reference.reward_gradient(scores, grades, theta)
+    step = 1e-5
+    for d, shift in enumerate(step * np.eye(5)):
+        rise = grades @ (listed(scores + shift, theta) - listed(scores - shift, theta))
+        assert gradient[d] == pytest.approx(rise / (2 * step), rel=1e-6, abs=1e-10)
+
+
+def test_library_agrees_with_the_reference_where_benchmarks_measure():
+    problem, theta = Problem.draw(3, 24, seed=0), rank_weights.dcg(5)
+    exposures = expected_rank_weights(problem.scores, problem.offsets, theta)
+    gradient = expected_reward(problem.scores, problem.offsets, problem.grades, theta).gradient
+    for q, (scores, grades) in enumerate(problem.queries()):
+        own = slice(24 * q, 24 * q + 24)
+        np.testing.assert_allclose(exposures[own], reference.expected_rank_weights(scores, theta), rtol=1e-7)
+        np.testing.assert_allclose(
+            gradient[own], reference.reward_gradient(scores, grades, theta), rtol=1e-6, atol=1e-9
+        )
+
+
+def test_bare_products_are_those_of_backpropagation(rng):
+    bare, features = BareProducts(6, rng), rng.random((6, 700), dtype=np.float32)
+    w1, w2, w3 = bare.w1.copy(), bare.w2.copy(), bare.w3.copy()
+    bare.step(features)
+    np.testing.assert_allclose(bare.scores, features @ w1 @ w2 @ w3, rtol=1e-3, atol=1e-2)
+    # Without activations the network is linear: ∂(δᵀ X W₁ W₂ W₃) on each layer.
+    np.testing.assert_allclose(bare.g3, (features @ w1 @ w2).T @ bare.d3, rtol=1e-3, atol=1e-2)
+    np.testing.assert_allclose(bare.g2, (features @ w1).T @ bare.d3 @ w3.T, rtol=1e-3, atol=1e-2)
+    np.testing.assert_allclose(bare.g1, features.T @ bare.d3 @ w3.T @ w2.T, rtol=1e-3, atol=1e-2)
+
+
+def test_best_times_takes_turns():
+    calls = []
+    times = best_times(2, lambda: calls.append("a"), lambda: calls.append("b"))
+    assert calls == ["a", "b"] * 3  # one turn to warm up, two rounds
+    assert len(times) == 2
+
+
+def test_targets_and_results_have_the_names_that_were_asked_for(monkeypatch):
+    assert list(TARGETS) == NAMES
+    # The memory of a fresh process is tested below; starting one costs seconds.
+    monkeypatch.setattr(memory.subprocess, "run", lambda *_, **__: _Answer('{"matrix": 100, "growth": 130}'))
+    results = {}
+    for benchmark in BENCHMARKS:
+        part = benchmark.run(TINY)
+        assert list(part) == [target.name for target in benchmark.targets]
+        results |= part
+    assert results["memory_vs_matrix"].value == pytest.approx(1.3)
+    assert all(np.isfinite(result.value) and result.value > 0 for result in results.values())
+    # Far from any noise: 1,000 samples err by per cents, the quadrature by less than 1e-6.
+    assert results["exposure_error_ratio"].value > 1_000
+    assert results["gradient_error_ratio"].value > 1_000
+
+
+class _Answer:
+    def __init__(self, stdout):
+        self.stdout = stdout
+
+
+@pytest.mark.skipif(not memory.STATUS.exists(), reason="other systems tell the peak alone")
+def test_resident_memory_sees_what_is_held_and_what_was():
+    before, size = memory.resident("VmRSS"), 64 * 2**20
+    held = np.ones(size, np.uint8)
+    assert memory.resident("VmRSS") - before > 0.9 * size
+    assert memory.resident("VmHWM") >= memory.resident("VmRSS") - 2**20
+    del held
+
+
+def test_a_missed_target_is_marked_and_the_file_has_its_schema(tmp_path):
+    targets = {t.name: t for t in (Target("fast", "times", "≥", 5), Target("small", "GB", "≤", 2))}
+    results = {"fast": Result(4.0, "slow today"), "small": Result(1.5, "fits")}
+    rows = list(zip(*(column.cells for column in report.table(results, targets).columns), strict=True))
+    assert [str(value) for _, value, *_ in rows] == ["4 ✗", "1.5"]
+    assert [row[3] for row in rows] == ["≥ 5", "≤ 2"]
+    path = tmp_path / "build" / "bench.json"
+    report.write(results, targets, path)
+    assert json.loads(path.read_text("utf-8")) == {
+        "fast": {"value": 4.0, "unit": "times", "note": "slow today"},
+        "small": {"value": 1.5, "unit": "GB", "note": "fits"},
+    }
+
+
+def test_a_run_starts_again_on_one_thread_only_if_it_must(monkeypatch):
+    from benchmarks import one_thread
+
+    started = []
+    monkeypatch.setattr(os, "execve", lambda *arguments: started.append(arguments))
+    for variable in one_thread.VARIABLES:
+        monkeypatch.setenv(variable, "1")
+    one_thread.ensure_one_thread()
+    assert started == []
+    assert not set(one_thread.VARIABLES) & set(one_thread.any_threads())
+    monkeypatch.setenv("OMP_NUM_THREADS", "2")
+    one_thread.ensure_one_thread()
+    (_, _, environment), *rest = started
+    assert rest == []
+    assert environment["OMP_NUM_THREADS"] == "1"

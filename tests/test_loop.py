@@ -1,0 +1,137 @@
+"""The loop: the order of its events, stopping and going on, and what it does to a policy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import rankloop
+from rankloop.errors import RankloopError
+from rankloop.estimators import estimator
+from rankloop.exploration import AsLearned, Soft
+from rankloop.loop import (
+    PAPER,
+    Deployed,
+    Evaluated,
+    Event,
+    Gathered,
+    Learning,
+    Loop,
+    Trained,
+    exponential_times,
+)
+from rankloop.models import Adam
+from rankloop.simulated import SimulatedUsers
+from rankloop.training import Settings
+
+QUICK = Learning(Settings(Adam(rate=0.01), epochs=4))
+DATA = rankloop.synthetic(queries=120, features=8)
+START = rankloop.Linear.initialise(8, np.random.default_rng(0))
+
+
+def loop(**changes: object) -> Loop:
+    given = {"learning": QUICK, "interventions": (200, 1000), "horizon": 5000, **changes}
+    return Loop(DATA, SimulatedUsers.of(DATA), START, **given)  # type: ignore[arg-type]
+
+
+def summary(events: list[Event]) -> list[tuple[object, ...]]:
+    """What can be compared of events: everything but the arrays, and those by the models they gave."""
+    return [
+        (
+            type(e).__name__,
+            e.timesteps,
+            e.state.learned.fingerprint,
+            e.state.scale,
+            e.state.statistics.clicks.tobytes(),
+            getattr(e, "learned", None),
+            getattr(e, "estimate", None),
+        )
+        for e in events
+    ]
+
+
+def test_events_follow_algorithm_1() -> None:
+    events = list(loop().run())
+    kinds = [type(event) for event in events]
+    phase = [Gathered, Trained, Evaluated]
+    assert kinds == [*phase, Deployed, *phase, Deployed, *phase]
+    assert [e.timesteps for e in events if isinstance(e, Gathered)] == [200, 1000, 5000]
+    assert [e.interactions for e in events if isinstance(e, Gathered)] == [200, 800, 4000]
+    assert events[-1].state.statistics.timesteps == 5000
+    assert len(events[-1].state.statistics.policies) == 3
+
+
+def test_without_interventions_one_policy_gathers_everything() -> None:
+    events = list(loop(interventions=()).run())
+    assert [type(event) for event in events] == [Gathered, Trained, Evaluated]
+    assert len(events[-1].state.statistics.policies) == 1
+
+
+@pytest.mark.parametrize("stop", range(11))
+def test_stopped_after_any_event_it_goes_on_to_the_same_end(stop: int) -> None:
+    whole = list(loop().run())
+    resumed = [*whole[: stop + 1], *loop().run(whole[stop].state)]
+    assert summary(resumed) == summary(whole)
+
+
+def test_the_same_seed_gives_the_same_run_and_another_seed_another() -> None:
+    assert summary(list(loop().run())) == summary(list(loop().run()))
+    assert summary(list(loop(seed=1).run())) != summary(list(loop().run()))
+
+
+def test_aware_equals_oblivious_while_the_policy_is_static() -> None:
+    runs = [
+        list(loop(interventions=(), estimator=estimator(name)).run())[-1]
+        for name in ("intervention-aware", "intervention-oblivious")
+    ]
+    assert runs[0].state.learned.fingerprint == runs[1].state.learned.fingerprint
+
+
+def test_the_logging_policy_is_softer_than_the_learned_one() -> None:
+    soft = [e.scale for e in loop(exploration=Soft(by=0.4)).run() if isinstance(e, Deployed)]
+    as_learned = [e.scale for e in loop(exploration=AsLearned()).run() if isinstance(e, Deployed)]
+    assert soft == [0.4, 0.4]
+    assert as_learned == [1.0, 1.0]
+
+
+def test_the_floor_keeps_the_starting_policy_in_play() -> None:
+    end = list(loop(floor=0.2).run())[-1].state.statistics
+    first, *later = (gathered.timesteps for gathered in end.policies.values())
+    # 200 at first, then a binomial share of 4,800: six standard deviations are 166.
+    assert abs(first - (200 + 0.2 * 4800)) < 166
+    assert first + sum(later) == 5000
+
+
+def test_learning_from_many_clicks_improves_the_policy() -> None:
+    events = [e for e in loop(horizon=200_000).run() if isinstance(e, Evaluated)]
+    start = rankloop.policy_metrics(START.scores(DATA.test.features), DATA.test)["ndcg@5"]
+    assert events[-1].learned > start + 0.03
+    assert events[-1].estimate_error > 0
+    assert all(0 <= share <= 1 for share in events[-1].support.values())
+
+
+def test_the_paper_preset_runs() -> None:
+    events = list(loop(learning=PAPER, exploration=AsLearned()).run())
+    assert isinstance(events[-1], Evaluated)
+
+
+def test_too_few_interactions_leave_the_starting_policy() -> None:
+    events = list(loop(interventions=(1,), horizon=2).run())
+    assert all(e.epochs == () for e in events if isinstance(e, Trained))
+    assert events[-1].state.learned is START
+
+
+def test_exponential_times_are_evenly_spread_in_the_exponent() -> None:
+    assert exponential_times(100, 1_000_000, 4) == (100, 1000, 10_000, 100_000)
+    assert exponential_times(100, 1_000_000, 0) == ()
+
+
+@pytest.mark.parametrize("times", [(0,), (5, 5), (10, 4), (5000,), (6000,)])
+def test_bad_intervention_times_are_refused(times: tuple[int, ...]) -> None:
+    with pytest.raises(RankloopError, match="interventions must be ascending"):
+        loop(interventions=times)
+
+
+def test_a_bad_floor_is_refused() -> None:
+    with pytest.raises(RankloopError, match="floor must be"):
+        loop(floor=1.0)
