@@ -19,18 +19,20 @@ from typing import Literal, Protocol
 import numpy as np
 
 from rankloop import rank_weights
-from rankloop.errors import RankloopError
+from rankloop.errors import ModelFileError, RankloopError
 from rankloop.estimators import Estimator, InterventionAware
 from rankloop.evaluation import policy_metrics
 from rankloop.exploration import Exploration, Soft
-from rankloop.logs import Exposure, Statistics
-from rankloop.models import SGD, Adam
+from rankloop.logs import Exposure, Statistics, statistics_from_bytes, statistics_to_bytes
+from rankloop.models import SGD, Adam, model_from_bytes, model_to_bytes
+from rankloop.models.storage import pack, unpack
 from rankloop.policies import expected_rank_weights
 from rankloop.training import Epoch, Settings, Task, optimise
 from rankloop.types import Bias, Dataset, Float64, Int64, Model
 
 Stage = Literal["deployed", "gathered", "trained", "evaluated"]
 
+STATE_KIND = "loop-state"
 # Streams of random numbers, apart from each other: of one seed, one phase and one purpose.
 GATHERING, TRAINING = 0, 1
 # Below these, expected α is as good as nothing to the estimators: what a report on support counts.
@@ -98,6 +100,30 @@ class State:
     learned: Model
     logging: Model
     scale: float
+
+    def to_bytes(self) -> bytes:
+        """The whole state, without pickle: a checkpoint."""
+        parts = {
+            "statistics": statistics_to_bytes(self.statistics),
+            "learned": model_to_bytes(self.learned),
+            "logging": model_to_bytes(self.logging),
+        }
+        spec = {"phase": self.phase, "stage": self.stage, "scale": self.scale}
+        return pack(STATE_KIND, spec, {name: np.frombuffer(part, np.uint8) for name, part in parts.items()})
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> State:
+        """The state that `to_bytes` wrote; anything else is refused with `ModelFileError`."""
+        content = unpack(data)
+        if content.kind != STATE_KIND:
+            raise ModelFileError(f"expected the checkpoint of a loop, but this is a {content.kind!r}")
+        parts = {name: part.tobytes() for name, part in content.tensors.items()}
+        return cls(
+            statistics=statistics_from_bytes(parts["statistics"]),
+            learned=model_from_bytes(parts["learned"]),
+            logging=model_from_bytes(parts["logging"]),
+            **content.spec,
+        )
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import rankloop
-from rankloop.errors import RankloopError
+from rankloop.errors import ModelFileError, RankloopError
 from rankloop.estimators import estimator
 from rankloop.exploration import AsLearned, Soft
 from rankloop.loop import (
@@ -17,6 +17,7 @@ from rankloop.loop import (
     Gathered,
     Learning,
     Loop,
+    State,
     Trained,
     exponential_times,
 )
@@ -70,8 +71,18 @@ def test_without_interventions_one_policy_gathers_everything() -> None:
 @pytest.mark.parametrize("stop", range(11))
 def test_stopped_after_any_event_it_goes_on_to_the_same_end(stop: int) -> None:
     whole = list(loop().run())
-    resumed = [*whole[: stop + 1], *loop().run(whole[stop].state)]
+    checkpoint = whole[stop].state.to_bytes()
+    resumed = [*whole[: stop + 1], *loop().run(State.from_bytes(checkpoint))]
     assert summary(resumed) == summary(whole)
+
+
+def test_a_damaged_checkpoint_or_another_file_is_refused() -> None:
+    data = bytearray(next(loop().run()).state.to_bytes())
+    data[len(data) // 2] ^= 1
+    with pytest.raises(ModelFileError, match="damaged"):
+        State.from_bytes(bytes(data))
+    with pytest.raises(ModelFileError, match="expected the checkpoint of a loop"):
+        State.from_bytes(START.to_bytes())
 
 
 def test_the_same_seed_gives_the_same_run_and_another_seed_another() -> None:

@@ -30,8 +30,8 @@ TINY = 1e-150
 # The step is this for few ranks, and this over the root of the number of ranks for many.
 WIDEST_STEP, STEP_BY_ROOT = 0.3, 0.85
 # Nodes a block: long enough for SIMD to pay, short enough for a query's block to stay in the cache.
-WIDEST, NARROWEST = 32, 8
-CACHED_NUMBERS = 32_768
+WIDEST, NARROWEST = 32, 16
+CACHED_NUMBERS = 262_144
 
 _LOG2E, _LN2 = 1.0 / math.log(2.0), math.log(2.0)
 # Added to a small whole number, 1.5·2^52 leaves that number in the lowest bits of the sum.
