@@ -1,5 +1,8 @@
+from . import clicks as clicks
 from . import data as data
+from . import estimators as estimators
 from . import evaluation as evaluation
+from . import logs as logs
 from . import models as models
 from . import objectives as objectives
 from . import policies as policies
@@ -10,11 +13,15 @@ from .data import synthetic as synthetic
 from .errors import DataError as DataError
 from .errors import ModelFileError as ModelFileError
 from .errors import RankloopError as RankloopError
+from .estimators import estimator as estimator
 from .evaluation import metric as metric
 from .evaluation import policy_metrics as policy_metrics
 from .evaluation import ranking_metrics as ranking_metrics
+from .exploration import exploration as exploration
 from .files import load as load
 from .files import save as save
+from .logs import Statistics as Statistics
+from .loop import Loop as Loop
 from .models import MLP as MLP
 from .models import SGD as SGD
 from .models import Adam as Adam
@@ -26,8 +33,10 @@ from .policies import log_probability as log_probability
 from .policies import rank_marginals as rank_marginals
 from .policies import sample_rankings as sample_rankings
 from .ranker import Ranker as Ranker
+from .simulated import SimulatedUsers as SimulatedUsers
 from .training import Settings as Settings
 from .training import optimise as optimise
 from .training import train as train
+from .types import Bias as Bias
 from .types import Dataset as Dataset
 from .types import Split as Split

@@ -15,7 +15,7 @@ from rankloop.evaluation import policy_metrics, ranking_metrics
 from rankloop.models import MLP, SGD, Adam, LightGBMModel, Linear, TorchModel
 from rankloop.models.mlp import Network
 from rankloop.models.optimisers import Optimiser
-from rankloop.models.specs import LightGBMSpec, LinearSpec, MLPSpec
+from rankloop.models.specs import LightGBMSpec, LinearSpec, MLPSpec, ModelSpec
 from rankloop.objectives import expected_reward
 from rankloop.training import Epoch, Settings, Task, grow, optimise, train
 from rankloop.types import Dataset, Float32, Float64, Learner, Model, Split
@@ -234,12 +234,13 @@ def test_every_model_learns_a_linear_problem(easy: Dataset, model: str) -> None:
 
 def test_specs_and_names_are_the_same(easy: Dataset) -> None:
     settings = Settings(epochs=1)
-    for name, spec in [
+    cases: list[tuple[str, ModelSpec]] = [
         ("mlp(hidden=4)", MLPSpec(hidden=(4,))),
         ("linear", LinearSpec()),
         ("lightgbm(rounds=3)", LightGBMSpec(rounds=3)),
-    ]:
-        named, given = (train(easy, model, settings=settings) for model in (name, spec))
+    ]
+    for name, spec in cases:
+        named, given = train(easy, name, settings=settings), train(easy, spec, settings=settings)
         assert named.model.fingerprint == given.model.fingerprint
         assert named.model.kind == name.split("(")[0]
 
@@ -363,7 +364,7 @@ def test_trees_do_not_go_on_from_trees(easy: Dataset) -> None:
 @pytest.mark.parametrize("name", ["batch", "epochs", "patience"])
 def test_settings_count_from_one(name: str) -> None:
     with pytest.raises(RankloopError, match=f"{name} must be at least 1, got 0"):
-        Settings(**{name: 0})
+        Settings(**{name: 0})  # type: ignore[arg-type]
 
 
 def test_a_model_of_another_width_is_refused(task: Task) -> None:
@@ -396,9 +397,9 @@ def test_a_task_takes_any_array_of_numbers(task: Task) -> None:
     """Kernels want float32 in C order; whoever gives something else gets the same result, not garbage."""
     other = Task(
         np.asfortranarray(task.features, dtype=np.float64),
-        task.offsets.astype(np.int32),  # type: ignore[arg-type]
-        task.doc_weights.tolist(),  # type: ignore[arg-type]
-        task.rank_weights.tolist(),  # type: ignore[arg-type]
+        task.offsets.astype(np.int32),
+        task.doc_weights.tolist(),
+        task.rank_weights.tolist(),
     )
     start = Linear.initialise(N_FEATURES, _rng())
     results = [

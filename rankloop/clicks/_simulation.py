@@ -132,6 +132,17 @@ def build_table(level, scores, items, shown, ranks, tables):
 
 
 @kernel
+def draw_position(level, state, shown, cut, pair):
+    """Draw from the table of the items from ``level`` on; return the stream's state and the position."""
+    state, u = next_uniform(state)
+    x = u * (shown - level)
+    # Unsigned, because a signed index costs a test for counting from the end; and one of a pair, because a
+    # branch on a random number is predicted wrongly as often as not.
+    i = np.uint64(np.int64(x))
+    return state, np.uint64(pair[level, _U2 * i + np.uint64(x >= cut[level, i])])
+
+
+@kernel
 def draw_ranking(number, state, scores, items, shown, tables, ranking):
     """Draw one ranking, as many items as fit; return the stream's state.
 
@@ -139,26 +150,28 @@ def draw_ranking(number, state, scores, items, shown, tables, ranking):
     """
     cut, pair, leave, last_shown, _ = tables
     ranks = len(ranking)
-    level = front = 0
-    for k in range(min(shown, ranks)):
-        while True:
-            state, u = next_uniform(state)
-            x = u * (shown - level)
-            # Unsigned, because a signed index costs a test for counting from the end; and one of a pair,
-            # because a branch on a random number is predicted wrongly as often as not.
-            i = np.uint64(np.int64(x))
-            position = np.uint64(pair[level, _U2 * i + np.uint64(x >= cut[level, i])])
-            if last_shown[position] != number:
-                break
-            # Which table is next depends on what is shown alone, so that chances stay what they are.
-            while last_shown[front] == number:
-                front += 1
-            if front >= leave[level]:
-                level = front
-                if leave[level] == 0:
-                    build_table(level, scores, items, shown, ranks, tables)
-        last_shown[position] = number
+    k = 0
+    # Without a branch: what has been drawn before is overwritten by the next.
+    for _ in range(leave[0]):
+        state, position = draw_position(0, state, shown, cut, pair)
         ranking[k] = items[position]
+        k += last_shown[position] != number
+        last_shown[position] = number
+    level = front = 0
+    while k < min(shown, ranks):
+        state, position = draw_position(level, state, shown, cut, pair)
+        if last_shown[position] != number:
+            ranking[k] = items[position]
+            k += 1
+            last_shown[position] = number
+            continue
+        # Which table is next depends on what is shown alone, so that chances stay what they are.
+        while last_shown[front] == number:
+            front += 1
+        if front >= leave[level]:
+            level = front
+            if leave[level] == 0:
+                build_table(level, scores, items, shown, ranks, tables)
     return state
 
 

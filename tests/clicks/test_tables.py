@@ -1,0 +1,74 @@
+"""The tables that rankings are drawn from: exact, not by frequency."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from rankloop.clicks._simulation import (
+    LEAST_SHARE,
+    build_table,
+    heaviest_first,
+    next_uniform,
+    room_for_tables,
+)
+
+
+def table_of(scores: np.ndarray, level: int, ranks: int) -> tuple[np.ndarray, np.ndarray, int]:
+    """The order of items, the chance of each position in the table, and where the table is left."""
+    items, tables = room_for_tables(np.array([0, len(scores)]), ranks)
+    shown = heaviest_first(scores, ranks, items)
+    tables[2][:] = 0
+    build_table(level, scores, items, shown, ranks, tables)
+    cut, pair = tables[0][level], tables[1][level]
+    chances, size = np.zeros(shown), shown - level
+    for i in range(size):
+        own = cut[i] - i
+        assert -1e-12 < own < 1 + 1e-12
+        chances[pair[2 * i]] += own / size
+        chances[pair[2 * i + 1]] += (1 - own) / size
+    return items[:shown], chances, int(tables[2][level])
+
+
+@pytest.mark.parametrize("sharpness", [0.0, 0.5, 3.0, 20.0, 1000.0])
+@pytest.mark.parametrize("level", [0, 1, 4])
+@pytest.mark.parametrize("n", [5, 6, 24, 300])
+def test_a_table_holds_the_softmax_of_its_items(n: int, level: int, sharpness: float) -> None:
+    for seed in range(5):
+        scores = sharpness * np.random.default_rng(seed).normal(size=n)
+        items, chances, _ = table_of(scores, level, ranks=5)
+        weights = np.exp(scores[items] - scores[items[level]])
+        weights[:level] = 0.0
+        np.testing.assert_allclose(chances, weights / weights.sum(), rtol=0, atol=n * 2.0**-52)
+
+
+@pytest.mark.parametrize("ranks", [1, 3, 5, 40])
+def test_the_heaviest_items_come_first(ranks: int, rng: np.random.Generator) -> None:
+    for n in (1, 2, 5, 30):
+        scores = rng.integers(-5, 5, n).astype(float)
+        scores[rng.random(n) < 0.2] = -np.inf
+        items = np.empty(n, np.int64)
+        shown = heaviest_first(scores, ranks, items)
+        assert sorted(items[:shown]) == np.flatnonzero(scores > -np.inf).tolist()
+        assert scores[items[:shown]][:ranks].tolist() == np.sort(scores)[::-1][:shown][:ranks].tolist()
+
+
+@pytest.mark.parametrize("sharpness", [0.0, 1.0, 5.0, 500.0])
+def test_a_table_is_left_when_little_of_its_weight_remains(sharpness: float) -> None:
+    for seed in range(20):
+        scores = sharpness * np.random.default_rng(seed).normal(size=12)
+        items, chances, leave = table_of(scores, level=0, ranks=6)
+        rest = 1.0 - np.concatenate([[0.0], np.cumsum(chances)])  # without the first 0, 1, 2, …
+        assert 1 <= leave <= 6
+        assert (rest[1:leave] >= LEAST_SHARE - 1e-9).all()
+        assert leave == 6 or rest[leave] < LEAST_SHARE + 1e-9
+        assert len(items) == 12
+
+
+def test_uniform_numbers_never_reach_one() -> None:
+    """The state that gives the highest output there is: all 64 bits set."""
+    top = np.uint64(2**64 - 1)
+    # s0 = 2⁶⁴ − 1 and s0 + s3 = 0: the output is s0 itself.
+    _, u = next_uniform((top, np.uint64(1), np.uint64(1), np.uint64(1)))
+    assert u == 1 - 2.0**-53
+    assert all(u * n < n for n in range(1, 100_000))
