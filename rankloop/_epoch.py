@@ -8,10 +8,7 @@ from rankloop.jit import kernel
 from rankloop.models._dense import backward, forward
 from rankloop.models.optimisers import ascend
 from rankloop.policies._expectations import gradient_workspace, reward_of_query
-
-# Scores beyond this mean that the steps were too large: float64 no longer tells nearby ones apart, and no
-# policy comes near (a lead of 40 is already certainty).
-LARGEST_SCORE = 1e8
+from rankloop.policies.plackett_luce import LARGEST_SCORE
 
 
 @kernel

@@ -125,7 +125,7 @@ def exploration(text: str) -> Exploration:
     >>> exploration("support(share=0.8)")
     Support(share=0.8, softest=0.05)
     """
-    name = names.parse(text, _READERS, kind="exploration")
+    name = names.parse_without_cutoff(text, _READERS, kind="exploration")
     chosen, readers = _READERS[name.name]
     made: Exploration = chosen(**names.arguments(name, readers))
     return made

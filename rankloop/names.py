@@ -139,6 +139,20 @@ def arguments(name: Name, readers: Mapping[str, Callable[[str], Any]]) -> dict[s
     return values
 
 
+def parse_without_cutoff(text: str, known: Collection[str], *, kind: str) -> Name:
+    """Read a name of something that has no cut-off; one that is given all the same is refused.
+
+    >>> parse_without_cutoff("adam@5", {"adam"}, kind="optimiser")
+    Traceback (most recent call last):
+        ...
+    rankloop.names.BadNameError: optimiser 'adam' takes no cut-off, got 'adam@5'
+    """
+    name = parse(text, known, kind=kind)
+    if name.cutoff is not None:
+        raise BadNameError(f"{kind} {name.name!r} takes no cut-off, got {text!r}")
+    return name
+
+
 def integer(text: str) -> int:
     """Read a whole number.
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from rankloop import evaluation
-from rankloop._epoch import LARGEST_SCORE, run_epoch
+from rankloop._epoch import run_epoch
 from rankloop.errors import DataError, RankloopError
 from rankloop.models import Adam
 from rankloop.models.lightgbm import HeldOut, LightGBMModel, boost
@@ -17,7 +17,7 @@ from rankloop.models.optimisers import Optimiser
 from rankloop.models.specs import LightGBMSpec, ModelSpec, model_spec
 from rankloop.objectives import Reward, expected_reward
 from rankloop.objectives.expected_reward import check_doc_weights
-from rankloop.policies.plackett_luce import check_rank_weights
+from rankloop.policies.plackett_luce import LARGEST_SCORE, check_rank_weights
 from rankloop.ragged import offsets_of, segment_max
 from rankloop.types import Dataset, Float32, Float64, Int64, Learner, Model, Split, check_offsets
 

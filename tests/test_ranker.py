@@ -16,6 +16,7 @@ from rankloop.data import split_queries, synthetic
 from rankloop.errors import DataError, RankloopError
 from rankloop.evaluation import ranking_metrics
 from rankloop.models import Adam
+from rankloop.ragged import THREADS_VARIABLE
 from rankloop.training import train
 from rankloop.types import Dataset, Split
 
@@ -30,6 +31,12 @@ def split() -> Split:
 @pytest.fixture(scope="module")
 def qid(split: Split) -> Any:
     return np.repeat(split.query_ids, split.sizes)
+
+
+@pytest.fixture(autouse=True)
+def one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On data this small, the threads of LightGBM would only wait for one another."""
+    monkeypatch.setenv(THREADS_VARIABLE, "1")
 
 
 def ranker(**options: Any) -> Ranker:

@@ -27,6 +27,12 @@ N_FEATURES = 4
 DCG_AT_3 = 1 / np.log2([2.0, 3.0, 4.0])
 
 
+@pytest.fixture(autouse=True)
+def one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On data this small, the threads of LightGBM would only wait for one another."""
+    monkeypatch.setenv(ragged.THREADS_VARIABLE, "1")
+
+
 @pytest.fixture
 def task(rng: np.random.Generator) -> Task:
     offsets = ragged.offsets_of(SIZES)

@@ -190,10 +190,7 @@ class _Setting:
         if not isinstance(interactions, int | np.integer) or interactions < 0:
             raise DataError(f"interactions must be a whole number, not negative, got {interactions!r}")
         chances = _check_frequencies(frequencies, len(offsets) - 1)
-        # A query of frequency 0 must not come; the last one drawn gets what rounding leaves over.
-        possible = np.flatnonzero(chances)
-        counts = np.zeros(len(chances), np.int64)
-        counts[possible] = rng.multinomial(interactions, chances[possible])
+        counts = rng.multinomial(interactions, chances)
         seed = rng.integers(2**63, dtype=np.int64)
         return cls(offsets_of(counts), offsets, flat, relevant, users, seed)
 

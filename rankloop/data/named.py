@@ -39,7 +39,7 @@ def dataset(text: str, *, fold: int = 1) -> Dataset:
                 raise
             hint = f"; for generated data say {SYNTHETIC} or '{SYNTHETIC}(shape=yahoo, queries=2000)'"
             raise DataError(f"{error}{hint}") from error
-    name = names.parse(text, {SYNTHETIC}, kind="data set")
-    if name.cutoff is not None:
-        raise names.BadNameError(f"a data set takes no cut-off, got {text!r}")
+    name = names.parse_without_cutoff(text, {SYNTHETIC}, kind="data set")
+    if fold != 1:
+        raise DataError(f"generated data has no folds, but fold {fold} was asked for")
     return synthetic(**names.arguments(name, _OPTIONS))

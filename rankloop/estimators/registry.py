@@ -13,7 +13,7 @@ from rankloop.estimators.intervention_oblivious import InterventionOblivious
 from rankloop.estimators.ips import IPS
 from rankloop.estimators.naive import Naive
 from rankloop.estimators.policy_aware import PolicyAware
-from rankloop.names import BadNameError, arguments, one_of, parse
+from rankloop.names import arguments, one_of, parse_without_cutoff
 
 ESTIMATORS: dict[str, type[Estimator]] = {
     kind.name: kind for kind in (Naive, IPS, PolicyAware, Affine, InterventionOblivious, InterventionAware)
@@ -35,9 +35,7 @@ def estimator(text: str) -> Estimator:
             ...
         rankloop.names.BadNameError: unknown estimator 'afine', did you mean 'affine'? ...
     """
-    name = parse(text, ESTIMATORS, kind="estimator")
-    if name.cutoff is not None:
-        raise BadNameError(f"an estimator takes no cut-off, got {text!r}: the statistics have their ranks")
+    name = parse_without_cutoff(text, ESTIMATORS, kind="estimator")
     kind = ESTIMATORS[name.name]
     options = arguments(name, {field.name: _READERS[field.name] for field in fields(kind)})  # type: ignore[arg-type]
     return kind(**options)

@@ -13,6 +13,7 @@ import numpy as np
 
 from rankloop.errors import DataError, ModelFileError
 from rankloop.models.storage import FINGERPRINT_DIGITS
+from rankloop.ragged import threads
 from rankloop.types import Float32, Float64
 
 # The last line of a stored model: LightGBM ignores it, and reads the file as its own.
@@ -81,7 +82,8 @@ class LightGBMModel:
             raise DataError(
                 f"these trees take documents × {self.n_features} features, got shape {np.shape(features)}"
             )
-        return np.asarray(self.booster.predict(features, raw_score=True), dtype=np.float64)
+        scores = self.booster.predict(features, raw_score=True, num_threads=threads())
+        return np.asarray(scores, dtype=np.float64)
 
     def to_bytes(self) -> bytes:
         """The text, followed by one line that tells whether it is whole."""
@@ -154,6 +156,7 @@ def boost(
         watch: called after each round with the held-out value (NaN without one).
     """
     import lightgbm
+    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
     def objective(scores: Any, _data: Any) -> tuple[Any, Any]:
         gradient, curvature = derivatives(np.asarray(scores, dtype=np.float64))
@@ -175,14 +178,16 @@ def boost(
     if held_out is not None:
         valid = [lightgbm.Dataset(held_out.features, np.zeros(len(held_out.features)), reference=data)]
         callbacks.append(lightgbm.early_stopping(held_out.patience, verbose=False))
-    booster = lightgbm.train(
-        settings,
-        data,
-        num_boost_round=rounds,
-        valid_sets=valid,
-        feval=measure if valid else None,
-        callbacks=callbacks,
-    )
+    # From outside, because LightGBM writes its own setting into the model, whose bytes must not depend on it.
+    with threadpool_limits(threads(), user_api="openmp"):
+        booster = lightgbm.train(
+            settings,
+            data,
+            num_boost_round=rounds,
+            valid_sets=valid,
+            feval=measure if valid else None,
+            callbacks=callbacks,
+        )
     if held_out is None:
         return LightGBMModel(booster.model_to_string())
     if booster.best_score["valid_0"]["value"] <= held_out.value(np.zeros(len(held_out.features))):

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from rankloop.errors import ModelFileError, RankloopError
 from rankloop.jit import kernel
 from rankloop.models.storage import pack, unpack
-from rankloop.names import Name, arguments, number, parse, spell
+from rankloop.names import Name, arguments, number, parse_without_cutoff, spell
 from rankloop.types import Float64
 
 Parameters = NDArray[np.float32] | NDArray[np.float64]
@@ -216,6 +216,6 @@ def optimiser(text: str) -> Optimiser:
     >>> optimiser("adam(rate=0.01)")
     Adam(rate=0.01, beta1=0.9, beta2=0.999, epsilon=1e-08)
     """
-    name = parse(text, _READERS, kind="optimiser")
+    name = parse_without_cutoff(text, _READERS, kind="optimiser")
     chosen = _READERS[name.name]
     return chosen(**arguments(name, {field.name: number for field in fields(chosen)}))

@@ -138,8 +138,6 @@ def model_spec(text: str) -> ModelSpec:
     >>> model_spec("mlp(hidden=64-32, activation=relu)")
     MLPSpec(hidden=(64, 32), activation='relu')
     """
-    name = names.parse(text, _SPECS, kind="model")
-    if name.cutoff is not None:
-        raise names.BadNameError(f"a model takes no cut-off, got {text!r}")
+    name = names.parse_without_cutoff(text, _SPECS, kind="model")
     spec, readers = _SPECS[name.name]
     return spec(**names.arguments(name, readers))

@@ -12,9 +12,9 @@ from rankloop.jit import kernel
 # stream, so what is drawn does not depend on which thread draws it.
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _MIX1, _MIX2 = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
-_U11, _U17, _U23, _U27 = np.uint64(11), np.uint64(17), np.uint64(23), np.uint64(27)
+_U12, _U17, _U23, _U27 = np.uint64(12), np.uint64(17), np.uint64(23), np.uint64(27)
 _U30, _U31, _U45, _U64 = np.uint64(30), np.uint64(31), np.uint64(45), np.uint64(64)
-_ULP = 2.0**-53
+_ULP = 2.0**-52
 
 
 @kernel
@@ -43,7 +43,8 @@ def uniform(state):
     state[0] ^= state[3]
     state[2] ^= t
     state[3] = (state[3] << _U45) | (state[3] >> (_U64 - _U45))
-    return (np.float64(result >> _U11) + 0.5) * _ULP
+    # 52 bits and a half: with one bit more, the largest number would round to 1.
+    return (np.float64(result >> _U12) + 0.5) * _ULP
 
 
 @kernel

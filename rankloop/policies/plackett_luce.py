@@ -20,19 +20,24 @@ from rankloop.policies._sampling import draw_rankings, log_probabilities
 from rankloop.ragged import descending, for_segments, segment_index
 from rankloop.types import Float64, Int64, check_offsets
 
+# Differences of scores are all that counts, and beyond this a float64 no longer tells them to 1e-8.
+LARGEST_SCORE = 1e8
+
 
 def check_scores(scores: object, offsets: Int64) -> Float64:
-    """Scores as a flat float64 array; NaN and +inf are refused with the query they came from."""
+    """Scores as a flat float64 array; NaN, +inf and absurdly large ones are refused with their query."""
     array = np.ascontiguousarray(scores, dtype=np.float64)
     if array.ndim != 1:
         raise DataError(f"scores must be one flat array over all queries, got shape {array.shape}")
     check_offsets(offsets, len(array))
-    bad = np.flatnonzero(np.isnan(array) | (array == np.inf))
+    # Written so that NaN is bad.
+    bad = np.flatnonzero(~((np.abs(array) <= LARGEST_SCORE) | (array == -np.inf)))
     if len(bad):
         q = int(np.searchsorted(offsets, bad[0], side="right")) - 1
         raise DataError(
             f"query number {q}, document {bad[0] - offsets[q]}: the score is {array[bad[0]]}; scores must be "
-            f"finite, or -inf for an item that must never be shown ({len(bad)} bad scores in all)"
+            f"finite and within ±{LARGEST_SCORE:g}, or -inf for an item that must never be shown "
+            f"({len(bad)} bad scores in all)"
         )
     return array
 

@@ -58,9 +58,14 @@ def test_folds_are_passed_on(tmp_path: Path) -> None:
         ("synthetic(queries=many)", "expected a whole number, got 'many'"),
         ("synthetics", "unknown data set 'synthetics', did you mean 'synthetic'"),
         ("synthetic(queries=9", "cannot read"),
-        ("synthetic@5", "a data set takes no cut-off"),
+        ("synthetic@5", "data set 'synthetic' takes no cut-off"),
     ],
 )
 def test_what_names_nothing_is_refused(text: str, message: str) -> None:
     with pytest.raises((DataError, BadNameError), match=message):
         dataset(text)
+
+
+def test_a_fold_of_generated_data_is_refused() -> None:
+    with pytest.raises(DataError, match="generated data has no folds"):
+        dataset("synthetic(queries=30, features=5)", fold=2)

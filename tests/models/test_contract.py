@@ -12,6 +12,7 @@ from rankloop.errors import DataError, ModelFileError
 from rankloop.models import MLP, SGD, LightGBMModel, Linear, TorchModel, model_from_bytes, model_to_bytes
 from rankloop.models.lightgbm import boost
 from rankloop.models.storage import READERS
+from rankloop.ragged import THREADS_VARIABLE
 from rankloop.types import Float32, Model
 
 N_FEATURES = 7
@@ -70,6 +71,12 @@ def _parameters(cases: dict[str, Case]) -> list[Any]:
 
 every_model = pytest.mark.parametrize("case", _parameters(MODELS))
 every_learner = pytest.mark.parametrize("case", _parameters(LEARNERS))
+
+
+@pytest.fixture(autouse=True)
+def one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On data this small, the threads of LightGBM would only wait for one another."""
+    monkeypatch.setenv(THREADS_VARIABLE, "1")
 
 
 @pytest.fixture

@@ -12,12 +12,19 @@ import pytest
 from rankloop.errors import ModelFileError
 from rankloop.models import LightGBMModel, model_from_bytes
 from rankloop.models.lightgbm import HeldOut, boost
+from rankloop.ragged import THREADS_VARIABLE
 from rankloop.types import Float32, Float64
 
 STEP = np.arange(40, dtype=np.float32).reshape(40, 1)
 TARGET = np.where(STEP[:, 0] < 20, -1.0, 3.0)
 # Two leaves, and a bin a document, so that the step can be found where it is.
 STUMP = {"num_leaves": 2, "learning_rate": 1.0, "min_data_in_leaf": 1, "min_data_in_bin": 1}
+
+
+@pytest.fixture(autouse=True)
+def one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On data this small, the threads of LightGBM would only wait for one another."""
+    monkeypatch.setenv(THREADS_VARIABLE, "1")
 
 
 def squares(target: Float64) -> Any:
