@@ -8,7 +8,7 @@ number below 1.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -43,8 +43,7 @@ class _Named:
     name: ClassVar[str]
 
     def __str__(self) -> str:
-        options = tuple((f.name, names.spell(getattr(self, f.name))) for f in fields(self))  # type: ignore[arg-type]
-        return str(names.Name(self.name, options=options))
+        return names.name_of(self, self.name)
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ import difflib
 import math
 import re
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 from rankloop.errors import RankloopError
@@ -217,6 +217,34 @@ def spell(value: bool | int | float | str) -> str:
     if isinstance(value, float) and value.is_integer() and abs(value) < _EXACT_WHOLE:
         return str(int(value))
     return str(value)
+
+
+def name_of(
+    value: Any, word: str, *, spelling: Callable[[Any], str] = spell, always: Collection[str] = ()
+) -> str:
+    """The name of a dataclass: its word, its ``cutoff`` if it has one, and the options that are not at default.
+
+    Args:
+        value: an instance of a dataclass whose fields are the options of its name.
+        word: what the name starts with.
+        spelling: how a value is written.
+        always: options that are written even at their default.
+
+    Example:
+        >>> from dataclasses import dataclass
+        >>> @dataclass
+        ... class Metric:
+        ...     cutoff: int
+        ...     gain: str = "linear"
+        >>> name_of(Metric(5), "ndcg"), name_of(Metric(5, "exponential"), "ndcg")
+        ('ndcg@5', 'ndcg@5(gain=exponential)')
+    """
+    options = tuple(
+        (field.name, spelling(getattr(value, field.name)))
+        for field in fields(value)
+        if field.name != "cutoff" and (field.name in always or getattr(value, field.name) != field.default)
+    )
+    return str(Name(word, getattr(value, "cutoff", None), options))
 
 
 def unknown(kind: str, word: str, known: Collection[str]) -> BadNameError:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,9 +15,9 @@ from rankloop.models import MLP, SGD, Adam, LightGBMModel, Linear, TorchModel
 from rankloop.models.mlp import Network
 from rankloop.models.optimisers import Optimiser
 from rankloop.models.specs import LightGBMSpec, LinearSpec, MLPSpec, ModelSpec
-from rankloop.objectives import expected_reward
 from rankloop.training import Epoch, Settings, Task, grow, optimise, train
-from rankloop.types import Dataset, Float32, Float64, Learner, Model, Split
+from rankloop.types import Dataset, Split
+from tests.steps import Foreign, in_plain_python
 
 # One query of one document, and one whose documents all weigh the same: neither can be ranked better.
 SIZES = np.array([1, 4, 7, 2, 5, 3, 6, 2])
@@ -60,69 +59,6 @@ def easy() -> Dataset:
 def noisy() -> Dataset:
     """Few queries and much noise: a network soon learns what is not there."""
     return Dataset("noisy", *(linear_problem(n, seed, noise=4.0) for n, seed in ((12, 0), (12, 1), (12, 2))))
-
-
-def in_plain_python(
-    learner: Learner, task: Task, *, batch: int, epochs: int, rng: np.random.Generator
-) -> int:
-    """Scores, exact gradient, update: what the compiled epoch does in one go. Returns the steps taken."""
-    steps = 0
-    for _ in range(epochs):
-        order = rng.permutation(task.n_queries)
-        for first in range(0, len(order), batch):
-            queries = order[first : first + batch]
-            rows = np.concatenate([np.arange(task.offsets[q], task.offsets[q + 1]) for q in queries])
-            if all(np.ptp(task.doc_weights[task.offsets[q] : task.offsets[q + 1]]) == 0 for q in queries):
-                continue
-            features = task.features[rows]
-            reward = expected_reward(
-                learner.scores(features),
-                ragged.offsets_of(SIZES[queries]),
-                task.doc_weights[rows],
-                task.rank_weights,
-            )
-            learner.update(features, reward.gradient)
-            steps += 1
-    return steps
-
-
-@dataclass(frozen=True)
-class Foreign:
-    """A model that the compiled epoch knows nothing of."""
-
-    network: Network
-    kind: str = "foreign"
-
-    @property
-    def n_features(self) -> int:
-        return self.network.n_features
-
-    @property
-    def fingerprint(self) -> str:
-        return self.network.fingerprint
-
-    def scores(self, features: Float32) -> Float64:
-        return self.network.scores(features)
-
-    def to_bytes(self) -> bytes:
-        return self.network.to_bytes()
-
-    def learner(self, optimiser: Optimiser) -> ForeignLearner:
-        return ForeignLearner(self.network.learner(optimiser))
-
-
-class ForeignLearner:
-    def __init__(self, inner: Any) -> None:
-        self.inner = inner
-
-    def scores(self, features: Float32) -> Float64:
-        return self.inner.scores(features)  # type: ignore[no-any-return]
-
-    def update(self, features: Float32, score_gradient: Float64) -> None:
-        self.inner.update(features, score_gradient)
-
-    def model(self) -> Model:
-        return Foreign(self.inner.model())
 
 
 float64_networks = pytest.mark.parametrize(

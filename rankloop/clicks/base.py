@@ -108,13 +108,7 @@ class Named:
     name: ClassVar[str]
 
     def __str__(self) -> str:
-        cutoff: int | None = getattr(self, "cutoff", None)
-        options = tuple(
-            (field.name, _spell(getattr(self, field.name)))
-            for field in fields(self)  # type: ignore[arg-type]  # every subclass is a dataclass
-            if field.name != "cutoff" and getattr(self, field.name) != field.default
-        )
-        return str(names.Name(self.name, cutoff, options))
+        return names.name_of(self, self.name, spelling=_spell)
 
 
 class AffineUsers(Named, ABC):

@@ -33,12 +33,7 @@ class Relevance(ABC):
             object.__setattr__(self, field.name, float(value))
 
     def __str__(self) -> str:
-        options = tuple(
-            (field.name, names.spell(getattr(self, field.name)))
-            for field in fields(self)
-            if getattr(self, field.name) != field.default
-        )
-        return str(names.Name(self.name, options=options))
+        return names.name_of(self, self.name)
 
     @abstractmethod
     def of(self, labels: object) -> Float64:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from rankloop.errors import DataError
 from rankloop.logs import Statistics
-from rankloop.names import BadNameError, Name, number, spell
+from rankloop.names import BadNameError, name_of, number
 from rankloop.types import Bias, Float64
 
 Clip = float | Literal["paper", "off"]
@@ -77,12 +77,7 @@ class Estimator(ABC):
         """``Σ_{t: q_t = q(d)} Δ̂_t(d)``, one an item."""
 
     def __str__(self) -> str:
-        options = tuple(
-            (field.name, spell(getattr(self, field.name)))
-            for field in fields(self)  # type: ignore[arg-type]  # every estimator is a dataclass
-            if getattr(self, field.name) != field.default
-        )
-        return str(Name(self.name, options=options))
+        return name_of(self, self.name)
 
 
 @dataclass(frozen=True)

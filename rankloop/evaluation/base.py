@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from rankloop import ragged
 from rankloop.errors import DataError
-from rankloop.names import BadNameError, Name, one_of, spell
+from rankloop.names import BadNameError, name_of, one_of
 from rankloop.types import Float64, Int64, check_offsets
 
 Gain = Literal["linear", "exponential"]
@@ -79,13 +79,7 @@ class Metric(ABC):
         return self._settled(self._policy(*arrays), arrays[1], arrays[2])
 
     def __str__(self) -> str:
-        defaults = {field.name: field.default for field in fields(self)}  # type: ignore[arg-type]
-        options = {
-            option: spell(value)
-            for option, value in self._fields().items()
-            if option != "cutoff" and value != defaults[option]
-        }
-        return str(Name(self.name, getattr(self, "cutoff", None), tuple(options.items())))
+        return name_of(self, self.name)
 
     @abstractmethod
     def _relevant(self, labels: Float64) -> NDArray[np.bool_]:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from rankloop.errors import ModelFileError, RankloopError
 from rankloop.jit import kernel
 from rankloop.models.storage import pack, unpack
-from rankloop.names import Name, arguments, number, parse_without_cutoff, spell
+from rankloop.names import arguments, name_of, number, parse_without_cutoff
 from rankloop.types import Float64
 
 Parameters = NDArray[np.float32] | NDArray[np.float64]
@@ -74,12 +74,7 @@ class _Optimiser:
     @property
     def name(self) -> str:
         """The spelling that reads back as this optimiser: the rate, and what differs from its default."""
-        options = [
-            (field.name, spell(getattr(self, field.name)))
-            for field in fields(self)  # type: ignore[arg-type]  # every subclass is a dataclass
-            if field.name == "rate" or getattr(self, field.name) != field.default
-        ]
-        return str(Name(self.method, options=tuple(options)))
+        return name_of(self, self.method, always=("rate",))
 
     @property
     def code(self) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -20,12 +20,7 @@ class _Spec:
     kind: ClassVar[str]
 
     def __str__(self) -> str:
-        options = tuple(
-            (f.name, _spell(getattr(self, f.name)))
-            for f in fields(self)  # type: ignore[arg-type]  # every subclass is a dataclass
-            if getattr(self, f.name) != f.default
-        )
-        return str(names.Name(self.kind, options=options))
+        return names.name_of(self, self.kind, spelling=_spell)
 
 
 @dataclass(frozen=True)
