@@ -222,7 +222,7 @@ def spell(value: bool | int | float | str) -> str:
 def name_of(
     value: Any, word: str, *, spelling: Callable[[Any], str] = spell, always: Collection[str] = ()
 ) -> str:
-    """The name of a dataclass: its word, its ``cutoff`` if it has one, and the options that are not at default.
+    """The name of a dataclass: its word, its ``cutoff`` if there is one, and what differs from the defaults.
 
     Args:
         value: an instance of a dataclass whose fields are the options of its name.
