@@ -41,7 +41,13 @@ def find_files(path: Path, fold: int) -> Files:
         if files is None:
             raise DataError(f"{path} does not exist: expected a file, or the folder of a data set")
         return files
-    return _in_folder(path, fold, path.resolve().name)
+    return _in_folder(path, fold, _folder_name(path.resolve()))
+
+
+def _folder_name(folder: Path) -> str:
+    """The folder's own name; that of a fold says which collection it is a fold of."""
+    is_fold = folder.name.lower().startswith("fold")
+    return f"{folder.parent.name}-{folder.name.lower()}" if is_fold else folder.name
 
 
 def _in_folder(folder: Path, fold: int, name: str) -> Files:

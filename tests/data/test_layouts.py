@@ -75,7 +75,7 @@ def test_lightgbm_example_has_no_validation(write: Write, tmp_path: Path) -> Non
 def test_a_fold_folder_itself(write: Write, tmp_path: Path) -> None:
     for part in ("train", "vali", "test"):
         write(f"MQ2008/Fold2/{part}.txt", document(1))
-    assert load(tmp_path / "MQ2008" / "Fold2").name == "Fold2"
+    assert load(tmp_path / "MQ2008" / "Fold2").name == "MQ2008-fold2"
     assert load(tmp_path / "MQ2008", fold=2).name == "MQ2008-fold2"
     assert load(tmp_path / "MQ2008", fold=2, name="mine").name == "mine"
     with pytest.raises(DataError, match=r"has no Fold1: expected one of \['Fold2'\]"):
