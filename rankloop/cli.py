@@ -107,13 +107,19 @@ def train(
     ] = "mlp",
     metric: Annotated[str, typer.Option(help="What is maximised.")] = "ndcg@5",
     optimiser: Annotated[
-        str, typer.Option(help="adam or sgd, as in adam(rate=0.01); networks only.")
-    ] = "adam(rate=0.003)",
-    epochs: Annotated[int, typer.Option(help="At most this many; networks only.", min=1)] = 100,
+        str | None,
+        typer.Option(help=r"Of networks: adam or sgd, as in adam(rate=0.01). \[default: adam(rate=0.003)]"),
+    ] = None,
+    epochs: Annotated[
+        int | None, typer.Option(help=r"Of networks: at most this many. \[default: 100]", min=1)
+    ] = None,
     patience: Annotated[
-        int, typer.Option(help="Epochs without gain before stopping; networks only.", min=1)
-    ] = 5,
-    batch: Annotated[int, typer.Option(help="Queries a step; networks only.", min=1)] = 1,
+        int | None,
+        typer.Option(help=r"Of networks: epochs without gain before stopping. \[default: 5]", min=1),
+    ] = None,
+    batch: Annotated[
+        int | None, typer.Option(help=r"Of networks: queries a step. \[default: 1]", min=1)
+    ] = None,
     fold: FoldOption = 1,
     seed: SeedOption = 0,
     as_json: JsonOption = False,
@@ -123,10 +129,20 @@ def train(
     from rankloop import console
     from rankloop.files import check_writable
     from rankloop.models.optimisers import optimiser as optimiser_named
+    from rankloop.models.specs import LightGBMSpec, model_spec
     from rankloop.training import Epoch, Settings
 
     check_writable(out)
-    settings = Settings(optimiser_named(optimiser), batch=batch, epochs=epochs, patience=patience)
+    given = {"epochs": epochs, "patience": patience, "batch": batch}
+    options: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    if optimiser is not None:
+        options["optimiser"] = optimiser_named(optimiser)
+    if options and isinstance(model_spec(model), LightGBMSpec):
+        raise RankloopError(
+            f"--{min(options)} is for networks; trees have their options in their name, as in "
+            "--model 'lightgbm(rounds=300, rate=0.1)'"
+        )
+    settings = Settings(**options)
     collection = rankloop.dataset(data, fold=fold)
     with console.saying_what_compiles(), console.progress() as bar:
         task = bar.add_task(f"training {model}", total=None, note="")

@@ -66,7 +66,7 @@ class Soft(_Named):
     """
 
     name: ClassVar[str] = "soft"
-    by: float = 0.3
+    by: float = 0.1
 
     def __post_init__(self) -> None:
         if not 0.0 < self.by <= 1.0:
