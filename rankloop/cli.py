@@ -171,6 +171,89 @@ def train(
 
 
 @app.command()
+def run(
+    data: DataArgument = "synthetic(queries=2000, features=100)",
+    out: Annotated[
+        Path, typer.Option("--out", "-o", help="The folder of the run; a run that was cut goes on there.")
+    ] = Path("rankloop-run"),
+    horizon: Annotated[
+        int, typer.Option(help="How many interactions there are in the end.", min=1)
+    ] = 1_000_000,
+    interventions: Annotated[
+        int, typer.Option(help="How many new policies are deployed, exponentially spread.", min=0)
+    ] = 20,
+    estimator: Annotated[str, typer.Option(help="How clicks become weights.")] = "intervention-aware",
+    exploration: Annotated[
+        str, typer.Option(help="How soft a learned policy logs: soft(by=…), support(share=…), as-learned.")
+    ] = "soft(by=0.1)",
+    learning: Annotated[str, typer.Option(help="robust, or paper.")] = "robust",
+    users: Annotated[str, typer.Option(help="Who clicks, as in paper@5 or position@5.")] = "paper@5",
+    relevance: Annotated[
+        str, typer.Option(help="How a label becomes a chance, as in linear(max_label=2).")
+    ] = "linear",
+    start: Annotated[
+        Path | None, typer.Option(help="A stored model to start from, instead of a production ranker.")
+    ] = None,
+    floor: Annotated[
+        float, typer.Option(help="The share of interactions that the starting policy goes on to serve.")
+    ] = 0.0,
+    fold: FoldOption = 1,
+    seed: SeedOption = 0,
+    as_json: JsonOption = False,
+) -> None:
+    """Learn from the clicks of simulated users, deploying learned policies along the way."""
+    from pydantic import ValidationError
+
+    from rankloop import console
+    from rankloop.experiments import run as experiment
+    from rankloop.loop import Evaluated, Event
+
+    try:
+        spec = experiment.RunSpec(
+            data=data,
+            fold=fold,
+            users=users,
+            relevance=relevance,
+            estimator=estimator,
+            learning=learning,  # type: ignore[arg-type]  # checked by the spec
+            exploration=exploration,
+            floor=floor,
+            horizon=horizon,
+            interventions=interventions,
+            start=None if start is None else str(start),
+            seed=seed,
+        )
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise RankloopError(f"--{first['loc'][0]}: {first['msg']}, got {first['input']!r}") from error
+    with console.saying_what_compiles(), console.progress() as bar:
+        task = bar.add_task("interactions", total=horizon, note="")
+
+        def watch(event: Event) -> None:
+            bar.update(task, completed=event.timesteps)
+            if isinstance(event, Evaluated):
+                note = f"learned {event.learned:.4f}  logging {event.logging:.4f}"
+                bar.update(task, note=f"{event.timesteps:,}: {note}")
+
+        rows = experiment.run(spec, out, watch)
+    if as_json:
+        typer.echo(json.dumps(rows, indent=2))
+        return
+    shown = [
+        [
+            f"{row['timesteps']:,}",
+            f"{row['learned']:.4f}",
+            f"{row['logging']:.4f}",
+            f"{row['support']['0.01']:.0%}",
+        ]
+        for row in rows
+    ]
+    columns = ["interactions", "learned", "logging", "items below 0.01"]
+    console.out.print(console.table(f"ndcg@5 on the test queries, {estimator}", columns, shown))
+    console.say(f"wrote {out}")
+
+
+@app.command()
 def measure(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="A model that `rankloop train` stored.")],
     data: DataArgument = "synthetic(queries=2000, features=100)",

@@ -60,3 +60,19 @@ def learning_curves(rungs: list[Rung], metric: str, stem: Path) -> list[Path]:
         axes.set_ylabel(f"expected {metric} on held-out queries")
         axes.legend(loc="upper left", bbox_to_anchor=(0, -0.22), ncols=2, borderaxespad=0)
         return save_figure(figure, stem)
+
+
+def loop_curves(rows: list[dict[str, Any]], metric: str, stem: Path) -> list[Path]:
+    """The learned and the logging policy of a loop by the number of interactions so far."""
+    with matplotlib.rc_context(STYLE):
+        figure = Figure()
+        axes = figure.subplots()
+        times = [row["timesteps"] for row in rows]
+        for i, (column, label) in enumerate((("learned", "learned policy"), ("logging", "logging policy"))):
+            values = [row[column] for row in rows]
+            axes.plot(times, values, "o", color=COLOURS[i], linestyle=DASHES[i], markersize=3, label=label)
+        axes.set_xscale("log")
+        axes.set_xlabel("logged interactions")
+        axes.set_ylabel(f"expected {metric} on test queries")
+        axes.legend(loc="lower right")
+        return save_figure(figure, stem)
