@@ -62,11 +62,14 @@ class Learning:
         settings: of the optimiser and of early stopping.
         clip_validation: whether weights of held-out clicks are clipped as those of training clicks are.
         reward: what a rank is worth: ``dcg``, or ``clicks``, α + β.
+        caution: the starting policy is kept unless the held-out gain over it exceeds this many of the gain's
+            standard errors; None to trust every gain, as the paper does.
     """
 
     settings: Settings = field(default_factory=lambda: Settings(Adam(rate=0.001), epochs=50))
     clip_validation: bool = True
     reward: Literal["dcg", "clicks"] = "dcg"
+    caution: float | None = 2.0
 
     def rank_weights(self, bias: Bias) -> Float64:
         """θ, one a rank that these users see."""
@@ -76,7 +79,10 @@ class Learning:
 ROBUST = Learning()
 # What the authors' programs do where the paper is silent.
 PAPER = Learning(
-    Settings(SGD(rate=0.01), epochs=50, patience=50, least_gain=0.001), clip_validation=False, reward="clicks"
+    Settings(SGD(rate=0.01), epochs=50, patience=50, least_gain=0.001),
+    clip_validation=False,
+    reward="clicks",
+    caution=None,
 )
 LEARNING = {"robust": ROBUST, "paper": PAPER}
 
@@ -312,9 +318,22 @@ class Loop:
                 settings=self.learning.settings,
                 rng=self._random(now, TRAINING),
             )
-            learned, epochs = training.model, training.history
+            epochs = training.history
+            if self._convincing(training.model, tasks[1]):
+                learned = training.model
         after = replace(now, stage="trained", learned=learned)
         return after, Trained(now.statistics.timesteps, after, epochs)
+
+    def _convincing(self, learned: Model, held_out: Task) -> bool:
+        """Whether held-out clicks say clearly enough that a policy is better than the starting one."""
+        if self.learning.caution is None:
+            return True
+        before, after = (
+            held_out.reward(model.scores(held_out.features)).values for model in (self.start, learned)
+        )
+        # By pairs: what makes one query worth more than another is in both, and cancels.
+        gain = after - before
+        return bool(gain.mean() > self.learning.caution * gain.std() / np.sqrt(len(gain)))
 
     def _evaluate(self, now: State) -> tuple[State, Event]:
         test = self.dataset.test

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -25,7 +27,7 @@ from rankloop.models import Adam
 from rankloop.simulated import SimulatedUsers
 from rankloop.training import Settings
 
-QUICK = Learning(Settings(Adam(rate=0.01), epochs=4))
+QUICK = Learning(Settings(Adam(rate=0.01), epochs=4), caution=None)
 DATA = rankloop.synthetic(queries=120, features=8)
 START = rankloop.Linear.initialise(8, np.random.default_rng(0))
 
@@ -119,6 +121,15 @@ def test_learning_from_many_clicks_improves_the_policy() -> None:
     assert events[-1].learned > start + 0.03
     assert events[-1].estimate_error > 0
     assert all(0 <= share <= 1 for share in events[-1].support.values())
+
+
+def test_a_gain_that_held_out_clicks_do_not_show_clearly_leaves_the_starting_policy() -> None:
+    few, many = (
+        list(loop(interventions=(), horizon=horizon, learning=replace(QUICK, caution=2.0)).run())[-1]
+        for horizon in (300, 500_000)
+    )
+    assert few.state.learned.fingerprint == START.fingerprint
+    assert many.state.learned.fingerprint != START.fingerprint
 
 
 def test_the_paper_preset_runs() -> None:
