@@ -74,5 +74,5 @@ def loop_curves(rows: list[dict[str, Any]], metric: str, stem: Path) -> list[Pat
         axes.set_xscale("log")
         axes.set_xlabel("logged interactions")
         axes.set_ylabel(f"expected {metric} on test queries")
-        axes.legend(loc="lower right")
+        axes.legend(loc="upper left", bbox_to_anchor=(0, -0.18), ncols=2, borderaxespad=0)
         return save_figure(figure, stem)
