@@ -22,18 +22,18 @@ $(READY): pyproject.toml constraints.txt
 	@touch $@
 
 $(EXTRAS): $(READY) constraints-extras.txt
-	@echo "Installing the extras (torch) …"
+	@echo "Installing the extras (torch, ray, pyspark) …"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --requirement constraints-extras.txt
 	@touch $@
 
-demo: $(READY) ## train rankers on embedded data: a table, a picture, under three minutes
+demo: $(READY) ## learn from simulated clicks: a table and a page of curves, under three minutes
 	@$(BIN)/rankloop demo
 
 test: $(READY) lint ## lint, types, import directions, tests and doctests; no heavy extras
-	$(BIN)/python -m pytest -m "not extras"
-	@echo "Left out: the tests that need torch. make test-extras installs it and runs them."
+	$(BIN)/python -m pytest -m "not extras" --numprocesses auto --maxprocesses 4
+	@echo "Left out: the tests that need torch, ray or Spark. make test-extras installs them and runs these."
 
-test-extras: $(EXTRAS) ## the tests that need heavy extras (torch), which it installs
+test-extras: $(EXTRAS) ## the tests that need heavy extras (torch, ray, Spark), which it installs
 	$(BIN)/python -m pytest -m extras tests
 
 lint: $(READY) ## ruff, mypy and import-linter
@@ -50,7 +50,7 @@ bench: $(READY) ## ratios against baselines measured in the same run; writes bui
 	$(BIN)/python -m benchmarks
 
 constraints: $(READY) ## pin the versions that are installed now
-	$(BIN)/python -m pip freeze --exclude-editable --all | grep -v '^torch==' > constraints.txt
+	$(BIN)/python -m pip freeze --exclude-editable --all | grep -vE '^(torch|ray)==' > constraints.txt
 
 clean-kernels: ## forget compiled kernels
 	find rankloop -name "*.nb[ci]" -delete

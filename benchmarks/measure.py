@@ -50,6 +50,9 @@ class Effort:
         rounds: how often everything is timed; the best round counts.
         steps: queries in the epoch that is timed.
         held: queries of the data set that is held in memory.
+        loop_queries: queries of the loop that is run from beginning to end.
+        loop_interactions: its interactions.
+        log_rows: rows of the log that is counted.
     """
 
     queries: int
@@ -57,11 +60,32 @@ class Effort:
     rounds: int
     steps: int
     held: int
+    loop_queries: int
+    loop_interactions: int
+    log_rows: int
 
 
 # 29,921 queries are those of the Yahoo! learning-to-rank challenge, set 1.
-FULL = Effort(queries=200, judged=40, rounds=15, steps=1_000, held=29_921)
-QUICK = Effort(queries=20, judged=4, rounds=3, steps=50, held=300)
+FULL = Effort(
+    queries=200,
+    judged=40,
+    rounds=15,
+    steps=1_000,
+    held=29_921,
+    loop_queries=2_000,
+    loop_interactions=10**7,
+    log_rows=10**8,
+)
+QUICK = Effort(
+    queries=20,
+    judged=4,
+    rounds=3,
+    steps=50,
+    held=300,
+    loop_queries=60,
+    loop_interactions=20_000,
+    log_rows=200_000,
+)
 
 
 @dataclass(frozen=True)

@@ -1,69 +1,167 @@
-"""The tables of docs/loop.md: estimators with and without interventions, and how safe the default is.
+"""The tables of docs/loop.md and docs/online.md: many loops at one size, and their means.
 
-    python -m examples.loop_tables safety FIRST LAST      # the default loop, seeds FIRST to LAST
-    python -m examples.loop_tables estimators FIRST LAST  # four estimators, with 20 and without interventions
+    python -m examples.loop_tables run TABLE FIRST LAST FILE   # seeds FIRST to LAST, one line of FILE each
+    python -m examples.loop_tables show FILE…                  # means over seeds with 90 % intervals
 
-Each line is one run: 2,000 Yahoo-shaped queries of 100 features (another collection and another production
-ranker for each seed), the paper's users, 10⁶ interactions.
+TABLE is safety, estimators or online. Each run has 2,000 Yahoo-shaped queries of 100 features (another
+collection and another production ranker for each seed), the paper's users and 10⁶ interactions. Lines that
+are in the file already are not run again.
 """
 
 from __future__ import annotations
 
+import json
 import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 import rankloop
-from rankloop.experiments.ladder import production_data, production_queries
+from rankloop import online
+from rankloop.experiments.ladder import full_information, production_ranker
+from rankloop.experiments.spec import IN_SHORT
+from rankloop.experiments.summary import Mean
 from rankloop.loop import ROBUST, Evaluated, Loop, exponential_times
+from rankloop.types import Model
 
-HORIZON, FIRST_INTERVENTION, INTERVENTIONS = 1_000_000, 100, 20
-ESTIMATORS = ("intervention-aware", "intervention-oblivious", "policy-aware", "affine")
+HORIZON, FIRST_TIME, MEASURED_ONLINE = 1_000_000, 100, 20
 METRIC = "ndcg@5"
+AWARE = str(ROBUST.estimator)
 
 
-def truth(model: rankloop.MLP, data: rankloop.Dataset) -> float:
+@dataclass(frozen=True)
+class Setting:
+    """What one line of a table runs.
+
+    Attributes:
+        learner: an estimator or an online method.
+        interventions: how many, or ``all``.
+    """
+
+    learner: str
+    interventions: int | str
+
+    def loop(self, data: rankloop.Dataset, start: Model, seed: int) -> Loop:
+        """The loop of this setting."""
+        options: dict[str, Any] = {"seed": seed, "interventions": self.interventions}
+        if isinstance(self.interventions, int):
+            options["interventions"] = exponential_times(FIRST_TIME, HORIZON, self.interventions)
+        if self.learner.split("(")[0] in online.METHODS:
+            options["method"] = online.method(self.learner)
+            options["evaluations"] = exponential_times(FIRST_TIME, HORIZON, MEASURED_ONLINE)
+        else:
+            options["estimator"] = rankloop.estimator(self.learner)
+        return Loop(data, rankloop.SimulatedUsers.of(data, "paper@5"), start, HORIZON, **options)
+
+
+TABLES = {
+    "safety": [Setting(AWARE, 20)],
+    "estimators": [
+        Setting(name, interventions)
+        for name in (AWARE, "intervention-aware", "intervention-oblivious", "policy-aware", "affine")
+        for interventions in (20, 0)
+    ],
+    "online": [
+        Setting("pdgd", "all"),
+        Setting("biased-pdgd", "all"),
+        Setting("coltr", "all"),
+        Setting("pdgd", 0),
+        Setting("pdgd", 100),
+        Setting(AWARE, 0),
+        Setting(AWARE, 100),
+    ],
+}
+
+
+def truth(model: Model, data: rankloop.Dataset) -> float:
     """The true metric of a model's policy on the test queries."""
     return rankloop.policy_metrics(model.scores(data.test.features), data.test, [METRIC])[METRIC]
 
 
-def run(seed: int, estimator: str, interventions: int) -> None:
-    """Run one loop and print what it came to."""
+def run(setting: Setting, seed: int) -> dict[str, Any]:
+    """Run one loop and say what it came to."""
     data = rankloop.synthetic(queries=2_000, features=100, seed=seed)
-    few = production_data(data, production_queries(data.train.n_queries), np.random.default_rng(seed))
-    start = rankloop.train(few, "mlp", seed=seed).model
-    full = rankloop.train(data, "mlp", metric="dcg@5", settings=ROBUST.settings, seed=seed).model
-    loop = Loop(
-        data,
-        rankloop.SimulatedUsers.of(data, "paper@5"),
+    start = production_ranker(data, seed=seed)
+    users = rankloop.SimulatedUsers.of(data, "paper@5")
+    full = full_information(
         start,
-        HORIZON,
-        exponential_times(FIRST_INTERVENTION, HORIZON, interventions),
-        estimator=rankloop.estimator(estimator),
-        seed=seed,
+        data,
+        users.relevance,
+        ROBUST.rank_weights(users.bias),
+        settings=ROBUST.settings,
+        rng=np.random.default_rng(seed),
     )
-    events = [event for event in loop.run() if isinstance(event, Evaluated)]
-    begun, best, last = truth(start, data), truth(full, data), events[-1]
-    lowest = min(event.learned for event in events)
-    mean_logging = np.mean([event.logging for event in events])
-    print(
-        f"{estimator} interventions {interventions} seed {seed}: start {begun:.4f} full {best:.4f} "
-        f"learned {last.learned:.4f} logging {last.logging:.4f} mean logging {mean_logging:.4f} "
-        f"behind full {best - last.learned:+.4f} lowest below start {begun - lowest:+.4f}",
-        flush=True,
-    )
+    events = [event for event in setting.loop(data, start, seed).run() if isinstance(event, Evaluated)]
+    times = np.array([event.timesteps for event in events])
+    logging = np.array([event.logging for event in events])
+    return {
+        "learner": setting.learner,
+        "interventions": setting.interventions,
+        "seed": seed,
+        "start": truth(start, data),
+        "full": truth(full, data),
+        "learned": events[-1].learned,
+        "logging": events[-1].logging,
+        "shown": float(np.diff(times, prepend=0) @ logging / HORIZON),
+        "lowest": min(event.learned for event in events),
+        "curve": [[event.timesteps, event.learned, event.logging] for event in events],
+    }
 
 
-def main(table: str, first: int, last: int) -> None:
-    """Print the runs of one table."""
+def run_table(table: str, first: int, last: int, path: Path) -> None:
+    """Run what is missing of a table, and add it to the file."""
+    done = {(row["learner"], row["interventions"], row["seed"]) for row in read([path])}
     for seed in range(first, last + 1):
-        if table == "safety":
-            run(seed, "intervention-aware", INTERVENTIONS)
-        else:
-            for estimator in ESTIMATORS:
-                for interventions in (INTERVENTIONS, 0):
-                    run(seed, estimator, interventions)
+        for setting in TABLES[table]:
+            if (setting.learner, setting.interventions, seed) not in done:
+                line = json.dumps(run(setting, seed))
+                with path.open("a") as file:
+                    file.write(line + "\n")
+
+
+def read(paths: list[Path]) -> list[dict[str, Any]]:
+    """The lines of these files, as far as they exist."""
+    return [json.loads(line) for path in paths if path.exists() for line in path.read_text().splitlines()]
+
+
+def show(paths: list[Path]) -> None:
+    """Print the means of every setting, as a table in Markdown."""
+    groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for row in read(paths):
+        groups.setdefault((row["learner"], str(row["interventions"])), []).append(row)
+    print("| learner | interventions | seeds | learned | full − learned | shown on average | logging last |")
+    print("|---|---|---|---|---|---|---|")
+    for (learner, interventions), rows in groups.items():
+        columns = [
+            [row["learned"] for row in rows],
+            [row["full"] - row["learned"] for row in rows],
+            [row["shown"] for row in rows],
+            [row["logging"] for row in rows],
+        ]
+        cells = [
+            IN_SHORT.get(learner, learner),
+            interventions,
+            str(len(rows)),
+            *map(str, map(Mean.of, columns)),
+        ]
+        print("|", " | ".join(cells), "|")
+    first = next(iter(groups.values()))
+    for name in ("start", "full"):
+        print(f"{name}: {Mean.of([row[name] for row in first])}")
+    for (learner, interventions), rows in groups.items():
+        below = np.array([row["start"] - row["lowest"] for row in rows])
+        behind = np.array([row["full"] - row["learned"] for row in rows])
+        print(
+            f"{IN_SHORT.get(learner, learner)}, {interventions}: furthest below the start {below.max():.4f}, "
+            f"more than .005 on {np.sum(below > 0.005)} of {len(rows)}; furthest behind full information "
+            f"{behind.max():.4f}, more than .006 on {np.sum(behind > 0.006)}"
+        )
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))
+    if sys.argv[1] == "run":
+        run_table(sys.argv[2], int(sys.argv[3]), int(sys.argv[4]), Path(sys.argv[5]))
+    else:
+        show([Path(name) for name in sys.argv[2:]])

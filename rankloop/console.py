@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Protocol
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
@@ -15,6 +16,10 @@ from rich.text import Text
 # Results go to standard output and can be piped; everything else goes to standard error.
 out = Console()
 err = Console(stderr=True)
+
+# Where there is no terminal, a line at least this many seconds after the last: a log stays short, and nobody
+# has to wonder whether anything is happening.
+SECONDS_BETWEEN_LINES = 10.0
 
 
 @contextmanager
@@ -43,23 +48,91 @@ def saying_what_compiles() -> Iterator[None]:
         yield
 
 
+class Tasks(Protocol):
+    """What is under way."""
+
+    def update(self, name: str, note: str | None, *, share: float | None = None, told: bool = False) -> None:
+        """Say how far a task has come; a name that is new is a new task.
+
+        Args:
+            name: which task.
+            note: where it stands; None where there is nothing new to be said.
+            share: how much of it is done, from 0 to 1; None where nobody knows.
+            told: whether this is worth a line where there is no terminal.
+        """
+        ...
+
+
+class _Bars:
+    """One bar a task, for terminals."""
+
+    def __init__(self, bars: Progress) -> None:
+        self._bars = bars
+        self._ids: dict[str, Any] = {}
+
+    def update(
+        self,
+        name: str,
+        note: str | None,
+        *,
+        share: float | None = None,
+        told: bool = False,  # noqa: ARG002
+    ) -> None:
+        if name not in self._ids:
+            self._ids[name] = self._bars.add_task(name, total=None if share is None else 1.0, note="")
+        task = self._ids[name]
+        self._bars.update(task, completed=share)
+        if note is not None:
+            self._bars.update(task, note=note)
+
+    def finish(self) -> None:
+        for task in self._ids.values():
+            self._bars.update(task, total=1.0, completed=1.0)
+
+
+class _Lines:
+    """A line now and then, for logs and pipes."""
+
+    def __init__(self) -> None:
+        self._begun = time.monotonic()
+        self._last = self._begun
+
+    def update(
+        self,
+        name: str,
+        note: str | None,
+        *,
+        share: float | None = None,  # noqa: ARG002
+        told: bool = False,
+    ) -> None:
+        now = time.monotonic()
+        if note is not None and (told or now - self._last >= SECONDS_BETWEEN_LINES):
+            self._last = now
+            mention(f"{name}: {note} ({now - self._begun:.0f} s)")
+
+
 @contextmanager
-def progress() -> Iterator[Progress]:
-    """A progress display on standard error; silent where that is not a terminal."""
-    with Progress(
-        TextColumn("{task.description}"),
-        BarColumn(bar_width=24),
-        TextColumn("{task.fields[note]}"),
-        TimeElapsedColumn(),
-        console=err,
-        disable=not sys.stderr.isatty(),
-    ) as bar:
-        yield bar
+def progress() -> Iterator[Tasks]:
+    """Progress on standard error: bars in a terminal, lines elsewhere."""
+    if not sys.stderr.isatty():
+        yield _Lines()
+        return
+    # Together no wider than the 80 columns of a usual terminal.
+    columns = (TextColumn("{task.description}"), BarColumn(bar_width=10), TextColumn("{task.fields[note]}"))
+    with Progress(*columns, TimeElapsedColumn(), console=err) as bars:
+        tasks = _Bars(bars)
+        yield tasks
+        tasks.finish()
 
 
 def say(line: str) -> None:
     """Print a line as it is: a path may hold what rich would take for markup, and must not be wrapped."""
     out.print(line, soft_wrap=True, highlight=False, markup=False)
+
+
+def mention(line: str) -> None:
+    """Print a line to standard error, as it is."""
+    err.print(line, soft_wrap=True, highlight=False, markup=False)
 
 
 def table(title: str, columns: list[str], rows: list[list[str]]) -> Table:

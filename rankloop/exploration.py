@@ -15,7 +15,8 @@ import numpy as np
 
 from rankloop import names
 from rankloop.errors import RankloopError
-from rankloop.types import Float64
+from rankloop.ragged import segment_std
+from rankloop.types import Float64, Int64
 
 # How finely a scale is searched for: 2^-12 of the range, far finer than matters.
 SEARCH_STEPS = 12
@@ -28,13 +29,14 @@ class Exploration(Protocol):
 
     name: ClassVar[str]
 
-    def scale(self, scores: Float64, exposed: Exposed, clip: float) -> float:
+    def scale(self, scores: Float64, offsets: Int64, exposed: Exposed, clip: float) -> float:
         """The number that the scores are multiplied by.
 
         Args:
             scores: of the learned policy, items.
+            offsets: of their queries.
             exposed: from scores to each item's expected α under their policy.
-            clip: below this an estimator does not see the difference.
+            clip: the paper's bound ``10 / √T`` at the horizon: what is exposed less is hardly learned about.
         """
         ...
 
@@ -52,7 +54,7 @@ class AsLearned(_Named):
 
     name: ClassVar[str] = "as-learned"
 
-    def scale(self, scores: Float64, exposed: Exposed, clip: float) -> float:  # noqa: ARG002
+    def scale(self, scores: Float64, offsets: Int64, exposed: Exposed, clip: float) -> float:  # noqa: ARG002
         """1: nothing is softened."""
         return 1.0
 
@@ -72,9 +74,40 @@ class Soft(_Named):
         if not 0.0 < self.by <= 1.0:
             raise RankloopError(f"soft: by must be above 0 and at most 1, got {self.by}")
 
-    def scale(self, scores: Float64, exposed: Exposed, clip: float) -> float:  # noqa: ARG002
+    def scale(self, scores: Float64, offsets: Int64, exposed: Exposed, clip: float) -> float:  # noqa: ARG002
         """The fixed number."""
         return self.by
+
+
+@dataclass(frozen=True)
+class Spread(_Named):
+    """As soft as it takes for the scores of a query to spread no more than this, on average.
+
+    A Plackett–Luce policy sorts by score plus Gumbel noise, whose standard deviation is 1.28: the spread is
+    the signal, the noise is the exploration. Scores grow with every epoch and every optimiser's rate; the
+    policy that logs stays as soft as it was.
+
+    Attributes:
+        to: the standard deviation of the scores within a query, mean over the queries.
+
+    Example:
+        >>> scores = np.array([0.0, 8.0, 0.0, 4.0])  # two queries, with standard deviations 4 and 2
+        >>> Spread(to=1.5).scale(scores, np.array([0, 2, 4]), exposed=lambda s: s, clip=0.0)
+        0.5
+    """
+
+    name: ClassVar[str] = "spread"
+    to: float = 1.5
+
+    def __post_init__(self) -> None:
+        if not 0.0 < self.to < np.inf:
+            raise RankloopError(f"spread: to must be a number above 0, got {self.to}")
+
+    def scale(self, scores: Float64, offsets: Int64, exposed: Exposed, clip: float) -> float:  # noqa: ARG002
+        """What brings the spread down to the wanted one; 1 where it is small already."""
+        several = np.diff(offsets) > 1  # a query with one candidate has nothing to explore
+        spread = segment_std(scores, offsets)[several].sum() / max(several.sum(), 1)
+        return min(1.0, self.to / float(spread)) if spread > 0.0 else 1.0
 
 
 @dataclass(frozen=True)
@@ -96,7 +129,7 @@ class Support(_Named):
                 f"support: share and softest must be above 0 and at most 1, got {self.share}, {self.softest}"
             )
 
-    def scale(self, scores: Float64, exposed: Exposed, clip: float) -> float:
+    def scale(self, scores: Float64, offsets: Int64, exposed: Exposed, clip: float) -> float:  # noqa: ARG002
         """The largest scale, up to 1, that keeps the share above the clip."""
 
         def enough(scale: float) -> bool:
@@ -114,6 +147,7 @@ class Support(_Named):
 _READERS: Mapping[str, tuple[type[Any], Mapping[str, Callable[[str], Any]]]] = {
     AsLearned.name: (AsLearned, {}),
     Soft.name: (Soft, {"by": names.number}),
+    Spread.name: (Spread, {"to": names.number}),
     Support.name: (Support, {"share": names.number, "softest": names.number}),
 }
 

@@ -4,39 +4,48 @@
     for each intervention time i:  D ← D ∪ gather(π, i − |D|);  π ← optimise(D, α, β, π_0)
     D ← D ∪ gather(π, T − |D|);  return optimise(D, α, β, π_0)
 
-Without interventions it is fully counterfactual; the more there are, the more it is an online method. Every
-event carries the state it left behind: stop after any of them, go on from its state, and get the same to the
-bit.
+Without interventions it is fully counterfactual; the more there are, the more it is an online method. An
+online method takes the place of estimator and training alike: it learns while interactions are gathered, and
+with interventions at all times the policy that it learns is the policy that logs. Every event carries the
+state it left behind: stop after any of them, go on from its state, and get the same to the bit.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Literal, Protocol
 
 import numpy as np
 
-from rankloop import rank_weights
-from rankloop.errors import ModelFileError, RankloopError
+from rankloop import online
+from rankloop.errors import RankloopError
 from rankloop.estimators import Estimator, InterventionAware
 from rankloop.evaluation import policy_metrics
-from rankloop.exploration import Exploration, Soft
-from rankloop.logs import Exposure, Statistics, statistics_from_bytes, statistics_to_bytes
-from rankloop.models import SGD, Adam, model_from_bytes, model_to_bytes
-from rankloop.models.storage import pack, unpack
+from rankloop.events import Deployed as Deployed
+from rankloop.events import Evaluated as Evaluated
+from rankloop.events import Event as Event
+from rankloop.events import Gathered as Gathered
+from rankloop.events import Stage as Stage
+from rankloop.events import State as State
+from rankloop.events import Trained as Trained
+from rankloop.exploration import AsLearned, Exploration
+from rankloop.learning import LEARNING as LEARNING
+from rankloop.learning import PAPER as PAPER
+from rankloop.learning import ROBUST as ROBUST
+from rankloop.learning import Learning as Learning
+from rankloop.logs import Exposure, Statistics
 from rankloop.policies import expected_rank_weights
-from rankloop.training import Epoch, Settings, Task, optimise
+from rankloop.training import Epoch, Task, optimise
 from rankloop.types import Bias, Dataset, Float64, Int64, Model
 
-Stage = Literal["deployed", "gathered", "trained", "evaluated"]
-
-STATE_KIND = "loop-state"
 # Streams of random numbers, apart from each other: of one seed, one phase and one purpose.
-GATHERING, TRAINING = 0, 1
+GATHERING, TRAINING, ONLINE = 0, 1, 2
 # Below these, expected α is as good as nothing to the estimators: what a report on support counts.
 SUPPORT_LEVELS = (1e-2, 1e-4, 1e-6)
+# The name of a policy that is another one after every interaction.
+CHANGING = "as learned so far"
 
 
 class Source(Protocol):
@@ -53,133 +62,17 @@ class Source(Protocol):
         """Show rankings of a policy (its scores of all items) this many times, and count what came of it."""
         ...
 
-
-@dataclass(frozen=True)
-class Learning:
-    """How a policy is learned from statistics.
-
-    Attributes:
-        settings: of the optimiser and of early stopping.
-        clip_validation: whether weights of held-out clicks are clipped as those of training clicks are.
-        reward: what a rank is worth: ``dcg``, or ``clicks``, α + β.
-        caution: the starting policy is kept unless the held-out gain over it exceeds this many of the gain's
-            standard errors; None to trust every gain, as the paper does.
-    """
-
-    settings: Settings = field(default_factory=lambda: Settings(Adam(rate=0.001), epochs=50))
-    clip_validation: bool = True
-    reward: Literal["dcg", "clicks"] = "dcg"
-    caution: float | None = 2.0
-
-    def rank_weights(self, bias: Bias) -> Float64:
-        """θ, one a rank that these users see."""
-        return rank_weights.dcg(bias.ranks) if self.reward == "dcg" else bias.alpha + bias.beta
-
-
-ROBUST = Learning()
-# What the authors' programs do where the paper is silent.
-PAPER = Learning(
-    Settings(SGD(rate=0.01), epochs=50, patience=50, least_gain=0.001),
-    clip_validation=False,
-    reward="clicks",
-    caution=None,
-)
-LEARNING = {"robust": ROBUST, "paper": PAPER}
-
-
-@dataclass(frozen=True, eq=False)
-class State:
-    """Where a loop stands.
-
-    Attributes:
-        phase: how many interventions are behind.
-        stage: what was done last in this phase.
-        statistics: of everything gathered so far, training queries first, then validation queries.
-        learned: the policy learned last; the starting policy before that.
-        logging: the model whose scores, times the scale, are logging.
-        scale: how soft the logging policy is.
-    """
-
-    phase: int
-    stage: Stage
-    statistics: Statistics
-    learned: Model
-    logging: Model
-    scale: float
-
-    def to_bytes(self) -> bytes:
-        """The whole state, without pickle: a checkpoint."""
-        parts = {
-            "statistics": statistics_to_bytes(self.statistics),
-            "learned": model_to_bytes(self.learned),
-            "logging": model_to_bytes(self.logging),
-        }
-        spec = {"phase": self.phase, "stage": self.stage, "scale": self.scale}
-        return pack(STATE_KIND, spec, {name: np.frombuffer(part, np.uint8) for name, part in parts.items()})
-
-    @classmethod
-    def from_bytes(cls, data: bytes) -> State:
-        """The state that `to_bytes` wrote; anything else is refused with `ModelFileError`."""
-        content = unpack(data)
-        if content.kind != STATE_KIND:
-            raise ModelFileError(f"expected the checkpoint of a loop, but this is a {content.kind!r}")
-        parts = {name: part.tobytes() for name, part in content.tensors.items()}
-        return cls(
-            statistics=statistics_from_bytes(parts["statistics"]),
-            learned=model_from_bytes(parts["learned"]),
-            logging=model_from_bytes(parts["logging"]),
-            **content.spec,
-        )
-
-
-@dataclass(frozen=True)
-class Event:
-    """Something that happened after ``timesteps`` interactions; `state` is what to go on from."""
-
-    timesteps: int
-    state: State = field(repr=False)
-
-
-@dataclass(frozen=True)
-class Gathered(Event):
-    """Interactions were logged under the policy of this id."""
-
-    interactions: int
-    policy: str
-
-
-@dataclass(frozen=True)
-class Trained(Event):
-    """A policy was learned from all clicks so far; no epochs if no held-out query ever came."""
-
-    epochs: tuple[Epoch, ...]
-
-
-@dataclass(frozen=True)
-class Evaluated(Event):
-    """How good the policies are.
-
-    Attributes:
-        learned: the true NDCG of the policy learned last, on the test queries.
-        logging: that of the policy that gathered the last interactions: the price of exploring.
-        estimate: the reward of the learned policy as held-out clicks estimate it.
-        estimate_error: the standard error of the estimate, over queries.
-        support: the share of items whose expected α under the logging policy is below each level.
-    """
-
-    learned: float
-    logging: float
-    estimate: float
-    estimate_error: float
-    support: dict[float, float]
-
-
-@dataclass(frozen=True)
-class Deployed(Event):
-    """The learned policy, times ``scale``, is now the one that logs."""
-
-    policy: str
-    scale: float
+    def interact(
+        self,
+        method: online.Method,
+        state: online.State,
+        queries: online.Queries,
+        interactions: int,
+        *,
+        logging: Float64 | None,
+    ) -> online.State:
+        """Show rankings this many times while a method learns from each; a source may refuse to."""
+        ...
 
 
 def exponential_times(first: int, last: int, count: int) -> tuple[int, ...]:
@@ -203,10 +96,14 @@ class Loop:
         source: where clicks come from.
         start: the policy that logs first, and that every training starts from.
         horizon: T, how many interactions there are in the end.
-        interventions: the times at which a new policy is deployed, ascending, before the horizon.
-        estimator: how clicks become weights.
-        learning: how weights become a policy.
-        exploration: how soft the learned policy becomes when it logs.
+        interventions: the times at which a new policy is deployed, ascending, before the horizon; ``"all"``
+            for an online method whose learned policy logs itself.
+        evaluations: more times, at which a policy is learned and measured, but not deployed.
+        learning: how weights become a policy, and the defaults of the next two.
+        estimator: how clicks become weights; by default as `learning` says.
+        exploration: how soft the learned policy becomes when it logs; by default as `learning` says, and as
+            learned for an online method.
+        method: an online method to learn with, instead of estimator and training.
         floor: the share of interactions that the starting policy goes on to serve.
         metric: what `Evaluated` reports.
         seed: of everything random.
@@ -216,62 +113,93 @@ class Loop:
     source: Source
     start: Model
     horizon: int
-    interventions: tuple[int, ...] = ()
-    estimator: Estimator = field(default_factory=InterventionAware)
+    interventions: tuple[int, ...] | Literal["all"] = ()
+    evaluations: tuple[int, ...] = ()
     learning: Learning = ROBUST
-    exploration: Exploration = field(default_factory=Soft)
+    estimator: Estimator | None = None
+    exploration: Exploration | None = None
+    method: online.Method | None = None
     floor: float = 0.0
     metric: str = "ndcg@5"
     seed: int = 0
 
     def __post_init__(self) -> None:
-        times = (0, *self.interventions, self.horizon)
-        if any(later <= earlier for earlier, later in pairwise(times)):
+        if self.interventions != "all":
+            _check_times("interventions", self.interventions, self.horizon)
+        elif self.method is None:
             raise RankloopError(
-                "interventions must be ascending whole numbers from 1 and before the horizon "
-                f"({self.horizon}), got {list(self.interventions)}"
+                "interventions at all times are for online methods; an estimator needs their number or times"
             )
+        _check_times("evaluations", self.evaluations, self.horizon)
         if not 0.0 <= self.floor < 1.0:
             raise RankloopError(f"floor must be at least 0 and below 1, got {self.floor}")
+        if self.floor and self.method is not None:
+            raise RankloopError("a floor is for estimators: online methods learn from one policy at a time")
 
     def run(self, state: State | None = None) -> Iterator[Event]:
         """Run to the end, from the beginning or from the state that an event left behind."""
         now = state if state is not None else self._beginning()
-        times = (*self.interventions, self.horizon)
+        times = self.times
         while True:
-            last = now.phase == len(self.interventions)
             if now.stage == "deployed":
                 now, event = self._gather(now, times[now.phase])
             elif now.stage == "gathered":
                 now, event = self._train(now)
             elif now.stage == "trained":
                 now, event = self._evaluate(now)
-            elif last:
+            elif now.phase == len(times) - 1:
                 return
-            else:
+            elif self.interventions != "all" and times[now.phase] in self.interventions:
                 now, event = self._deploy(now)
+            else:
+                # What logs goes on logging.
+                now = replace(now, phase=now.phase + 1, stage="deployed")
+                continue
             yield event
+
+    @property
+    def times(self) -> tuple[int, ...]:
+        """When policies are learned and measured: at interventions, at evaluations, and at the horizon."""
+        deployed = () if self.interventions == "all" else self.interventions
+        return tuple(sorted({*deployed, *self.evaluations, self.horizon}))
 
     @property
     def offsets(self) -> Int64:
         """Of the queries that interactions come from: training queries, then validation queries."""
-        train, validation = self.dataset.train.offsets, self.dataset.validation.offsets
-        return np.concatenate([train, train[-1] + validation[1:]])
+        return self.queries.offsets
+
+    @property
+    def queries(self) -> online.Queries:
+        """The queries that interactions come from."""
+        return online.Queries.of(self.dataset.train, self.dataset.validation)
+
+    @property
+    def weighing(self) -> Estimator:
+        """The estimator that is used."""
+        return self.learning.estimator if self.estimator is None else self.estimator
+
+    @property
+    def exploring(self) -> Exploration:
+        """The exploration that is used."""
+        if self.exploration is not None:
+            return self.exploration
+        return self.learning.exploration if self.method is None else AsLearned()
 
     def _beginning(self) -> State:
         empty = Statistics.empty(self.offsets, self.source.bias.ranks)
-        return State(0, "deployed", empty, self.start, self.start, 1.0)
-
-    def _scores(self, model: Model) -> Float64:
-        return np.concatenate(
-            [model.scores(self.dataset.train.features), model.scores(self.dataset.validation.features)]
-        )
+        first = State(0, "deployed", empty, self.start, self.start, 1.0)
+        if self.method is None:
+            return first
+        rng = self._random(first, ONLINE)
+        return replace(first, online=online.State.start(self.method, self.start, rng))
 
     def _random(self, now: State, purpose: int) -> np.random.Generator:
         return np.random.default_rng([self.seed, now.phase, purpose])
 
     def _gather(self, now: State, until: int) -> tuple[State, Event]:
-        wanted = until - now.statistics.timesteps
+        wanted = until - now.timesteps
+        if self.method is not None:
+            return self._interact(now, self.method, wanted)
         rng = self._random(now, GATHERING)
         policy = policy_id(now.logging, now.scale)
         gathered = self._shown(now.logging, now.scale, policy, wanted - self._floored(now, wanted, rng), rng)
@@ -281,6 +209,20 @@ class Loop:
         after = replace(now, stage="gathered", statistics=now.statistics + gathered)
         return after, Gathered(until, after, wanted, policy)
 
+    def _interact(self, now: State, method: online.Method, wanted: int) -> tuple[State, Event]:
+        assert now.online is not None  # a method has had a state since the beginning
+        queries, logging = self.queries, None
+        if self.interventions != "all":
+            logging = now.scale * queries.scores(now.logging)
+        later = self.source.interact(method, now.online, queries, wanted, logging=logging)
+        after = replace(now, stage="gathered", learned=later.learned, online=later)
+        policy = CHANGING
+        if self.interventions == "all":
+            after = replace(after, logging=later.learned)
+        else:
+            policy = policy_id(now.logging, now.scale)
+        return after, Gathered(after.timesteps, after, wanted, policy)
+
     def _floored(self, now: State, wanted: int, rng: np.random.Generator) -> int:
         is_start = now.logging.fingerprint == self.start.fingerprint and now.scale == 1.0
         return 0 if is_start or self.floor == 0.0 else int(rng.binomial(wanted, self.floor))
@@ -288,7 +230,7 @@ class Loop:
     def _shown(
         self, model: Model, scale: float, policy: str, interactions: int, rng: np.random.Generator
     ) -> Statistics:
-        scores = scale * self._scores(model)
+        scores = scale * self.queries.scores(model)
         exposure = Exposure.of_scores(scores, self.offsets, self.source.bias)
         return self.source.gather(policy, scores, exposure, interactions, rng)
 
@@ -300,14 +242,17 @@ class Loop:
         if train.timesteps == 0 or held_out.timesteps == 0:
             return None
         theta = self.learning.rank_weights(self.source.bias)
-        careful = self.estimator if self.learning.clip_validation else self.estimator.unclipped
-        bias = self.source.bias
+        estimator, bias = self.weighing, self.source.bias
+        careful = estimator if self.learning.clip_validation else estimator.unclipped
         return (
-            Task(self.dataset.train.features, train.offsets, self.estimator.weights(train, bias), theta),
+            Task(self.dataset.train.features, train.offsets, estimator.weights(train, bias), theta),
             Task(self.dataset.validation.features, held_out.offsets, careful.weights(held_out, bias), theta),
         )
 
     def _train(self, now: State) -> tuple[State, Event]:
+        if self.method is not None:
+            after = replace(now, stage="trained")
+            return after, Trained(now.timesteps, after, ())
         tasks = self._tasks(now)
         learned, epochs = self.start, tuple[Epoch, ...]()
         if tasks is not None:
@@ -318,22 +263,9 @@ class Loop:
                 settings=self.learning.settings,
                 rng=self._random(now, TRAINING),
             )
-            epochs = training.history
-            if self._convincing(training.model, tasks[1]):
-                learned = training.model
+            learned, epochs = training.model, training.history
         after = replace(now, stage="trained", learned=learned)
-        return after, Trained(now.statistics.timesteps, after, epochs)
-
-    def _convincing(self, learned: Model, held_out: Task) -> bool:
-        """Whether held-out clicks say clearly enough that a policy is better than the starting one."""
-        if self.learning.caution is None:
-            return True
-        before, after = (
-            held_out.reward(model.scores(held_out.features)).values for model in (self.start, learned)
-        )
-        # By pairs: what makes one query worth more than another is in both, and cancels.
-        gain = after - before
-        return bool(gain.mean() > self.learning.caution * gain.std() / np.sqrt(len(gain)))
+        return after, Trained(now.timesteps, after, epochs)
 
     def _evaluate(self, now: State) -> tuple[State, Event]:
         test = self.dataset.test
@@ -345,11 +277,11 @@ class Loop:
         tasks = self._tasks(now)
         estimate, error = float("nan"), float("nan")
         if tasks is not None:
-            values = tasks[1].reward(now.learned.scores(tasks[1].features)).values
+            values = tasks[1].values(now.learned.scores(tasks[1].features))
             estimate, error = float(values.mean()), float(values.std() / np.sqrt(len(values)))
-        exposed = self._exposed(now.scale * self._scores(now.logging))
+        exposed = self._exposed(now.scale * self.queries.scores(now.logging))
         return after, Evaluated(
-            now.statistics.timesteps,
+            now.timesteps,
             after,
             learned=true_value(now.learned, 1.0),
             logging=true_value(now.logging, now.scale),
@@ -362,11 +294,12 @@ class Loop:
         return expected_rank_weights(scores, self.offsets, self.source.bias.alpha)
 
     def _deploy(self, now: State) -> tuple[State, Event]:
-        clip = getattr(self.estimator, "bound", lambda _t: 0.0)(self.horizon)
-        scale = self.exploration.scale(self._scores(now.learned), self._exposed, clip)
+        scores = self.queries.scores(now.learned)
+        seen = InterventionAware().bound(self.horizon)
+        scale = self.exploring.scale(scores, self.offsets, self._exposed, seen)
         after = replace(now, phase=now.phase + 1, stage="deployed", logging=now.learned, scale=scale)
         policy = policy_id(now.learned, scale)
-        return after, Deployed(now.statistics.timesteps, after, policy, scale)
+        return after, Deployed(now.timesteps, after, policy, scale)
 
 
 def policy_id(model: Model, scale: float) -> str:
@@ -375,3 +308,11 @@ def policy_id(model: Model, scale: float) -> str:
     The same model at another scale is another policy, with another exposure.
     """
     return f"{model.fingerprint}*{scale:.6g}"
+
+
+def _check_times(name: str, times: tuple[int, ...], horizon: int) -> None:
+    if any(later <= earlier for earlier, later in pairwise((0, *times, horizon))):
+        raise RankloopError(
+            f"{name} must be ascending whole numbers from 1 and before the horizon ({horizon}), "
+            f"got {list(times)}"
+        )

@@ -58,6 +58,19 @@ def segment_max(values: NDArray[Any], offsets: Int64) -> NDArray[Any]:
     return np.maximum.reduceat(values, offsets[:-1], axis=0)
 
 
+def segment_std(values: Float64, offsets: Int64) -> Float64:
+    """The standard deviation of each segment (none may be empty).
+
+    >>> segment_std(np.array([1.0, 2.0, 4.0]), np.array([0, 2, 3]))
+    array([0.5, 0. ])
+    """
+    sizes = np.diff(offsets)
+    # From the mean, not from the sum of squares: scores may be large and close together.
+    centred = values - np.repeat(segment_sum(values, offsets) / sizes, sizes)
+    result: Float64 = np.sqrt(segment_sum(centred**2, offsets) / sizes)
+    return result
+
+
 def descending(values: Float64, offsets: Int64) -> Int64:
     """Rows ordered from the highest value to the lowest within each segment; ties keep their order.
 

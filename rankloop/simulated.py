@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rankloop import clicks
+from rankloop import clicks, online
 from rankloop.logs import Exposure, Statistics
 from rankloop.types import Bias, Dataset, Float64, Int64
 
@@ -64,3 +64,17 @@ class SimulatedUsers:
             displays_by_rank=counts.displays_by_rank,
             clicks_by_rank=counts.clicks_by_rank,
         )
+
+    def interact(
+        self,
+        method: online.Method,
+        state: online.State,
+        queries: online.Queries,
+        interactions: int,
+        *,
+        logging: Float64 | None,
+    ) -> online.State:
+        """Show rankings this many times while a method learns from each."""
+        traffic = online.Traffic(queries, self.relevance, self.users)
+        later, _counts = online.interact(method, state, traffic, interactions, logging=logging)
+        return later

@@ -17,12 +17,15 @@ from rankloop.models.optimisers import Optimiser
 from rankloop.models.specs import LightGBMSpec, ModelSpec, model_spec
 from rankloop.objectives import Reward, expected_reward
 from rankloop.objectives.expected_reward import check_doc_weights
+from rankloop.policies import expected_rank_weights
 from rankloop.policies.plackett_luce import LARGEST_SCORE, check_rank_weights
-from rankloop.ragged import offsets_of, segment_max
+from rankloop.ragged import offsets_of, segment_max, segment_sum
 from rankloop.types import Dataset, Float32, Float64, Int64, Learner, Model, Split, check_offsets
 
 # A document whose rank matters to nobody has no curvature; a tree must still be able to divide by it.
 LEAST_CURVATURE = 1e-4
+# The held-out value where nothing was held out.
+UNKNOWN = np.array([np.nan])
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,9 +89,17 @@ class Task:
             raise _diverged()
         return expected_reward(scores, self.offsets, self.doc_weights, self.rank_weights)
 
+    def values(self, scores: Float64) -> Float64:
+        """The objective at these scores, query by query; far cheaper than with its derivatives."""
+        if not np.all(np.abs(scores) <= LARGEST_SCORE):
+            raise _diverged()
+        expected = expected_rank_weights(scores, self.offsets, self.rank_weights)
+        result: Float64 = segment_sum(self.doc_weights * expected, self.offsets)
+        return result
+
     def value(self, scores: Float64) -> float:
         """The objective at these scores: the mean over the queries."""
-        return self.reward(scores).value / self.n_queries
+        return float(self.values(scores).mean())
 
 
 @dataclass(frozen=True)
@@ -102,6 +113,8 @@ class Settings:
         patience: epochs without a better held-out value before training stops.
         least_gain: stop as soon as an epoch gains less than this over the one before, whatever the patience;
             None for no such rule. The paper's programs stop at 0.001.
+        caution: an epoch is kept only if its held-out gain over the start, query by query, exceeds this many
+            of the gain's standard errors. Where held-out values are noisy a model must convince.
     """
 
     optimiser: Optimiser = field(default_factory=lambda: Adam(rate=0.003))
@@ -109,8 +122,11 @@ class Settings:
     epochs: int = 100
     patience: int = 5
     least_gain: float | None = None
+    caution: float = 0.0
 
     def __post_init__(self) -> None:
+        if self.caution < 0.0:
+            raise RankloopError(f"caution must be at least 0, got {self.caution}")
         for name in ("batch", "epochs", "patience"):
             if getattr(self, name) < 1:
                 raise RankloopError(f"{name} must be at least 1, got {getattr(self, name)}")
@@ -199,7 +215,7 @@ def optimise(
     """Move a model's parameters up the exact gradient, a few queries a step.
 
     The best epoch by the held-out value is kept, the start included: what comes back is never worse on the
-    held-out queries than what went in.
+    held-out queries than what went in. With caution, it is the start or better by that many standard errors.
     """
     chosen = settings or Settings()
     if not hasattr(start, "learner"):
@@ -210,13 +226,16 @@ def optimise(
         )
     learner: Learner = start.learner(chosen.optimiser)
     trail = _Trail(watch, chosen.patience, chosen.least_gain)
-    value = held_out.value(start.scores(held_out.features)) if held_out else float("nan")
     best = start
-    trail.add(value)
+    first = held_out.values(start.scores(held_out.features)) if held_out else UNKNOWN
+    trail.add(first.mean())
     for _ in range(chosen.epochs):
         _run_epoch(learner, task, rng.permutation(task.n_queries), chosen.batch)
-        value = held_out.value(learner.scores(held_out.features)) if held_out else float("nan")
-        if trail.add(value):
+        values = held_out.values(learner.scores(held_out.features)) if held_out else UNKNOWN
+        # By pairs: what makes one query worth more than another is in both values, and cancels.
+        gain = values - first
+        convincing = not gain.mean() < chosen.caution * gain.std() / np.sqrt(len(gain))
+        if trail.add(values.mean(), convincing=convincing):
             best = learner.model()
         if trail.exhausted:
             break
@@ -259,22 +278,25 @@ class _Trail:
         self._watch = watch
         self._patience = patience
         self._least_gain = -np.inf if least_gain is None else least_gain
-        self._best = -np.inf
+        self._best = self._highest = -np.inf
+        self._last_rise = 0
 
-    def add(self, value: float) -> bool:
+    def add(self, value: float, *, convincing: bool = True) -> bool:
         """Note an epoch's held-out value; say whether its model is the one to keep."""
-        best = not value <= self._best  # without held-out queries the value is NaN and the last is kept
-        self._best = max(self._best, value) if value == value else self._best
-        self.epochs.append(Epoch(len(self.epochs), value, best))
+        # Without held-out queries the value is NaN and the last is kept.
+        best = convincing and not value <= self._best
+        self._best = value if best else self._best
+        if not value <= self._highest:
+            self._highest, self._last_rise = value, len(self.epochs)
+        self.epochs.append(Epoch(len(self.epochs), float(value), best))
         if self._watch is not None:
             self._watch(self.epochs[-1])
         return best
 
     @property
     def exhausted(self) -> bool:
-        last_best = max(epoch.number for epoch in self.epochs if epoch.best)
         gain = self.epochs[-1].held_out - self.epochs[-2].held_out
-        return self.epochs[-1].number - last_best >= self._patience or gain < self._least_gain
+        return self.epochs[-1].number - self._last_rise >= self._patience or gain < self._least_gain
 
 
 def _run_epoch(learner: Learner, task: Task, order: Int64, batch: int) -> None:

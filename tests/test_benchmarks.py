@@ -9,17 +9,21 @@ from itertools import permutations
 import numpy as np
 import pytest
 
-from benchmarks import memory, reference, report
+from benchmarks import memory, reference, report, simulation
 from benchmarks.measure import Effort, Result, Target, best_times
 from benchmarks.mlp import BareProducts
+from benchmarks.online import ShownProducts
 from benchmarks.problems import Problem
 from benchmarks.registry import BENCHMARKS, TARGETS
 from benchmarks.sampling import clock_rankings, gumbel_rankings, pl_rank_3, sampled_rank_weights
 from rankloop import rank_weights
+from rankloop.clicks import gather, users
 from rankloop.objectives import expected_reward, pl_rank_gradient
 from rankloop.policies import expected_rank_weights
 
-TINY = Effort(queries=10, judged=2, rounds=1, steps=3, held=20)
+TINY = Effort(
+    queries=10, judged=2, rounds=1, steps=3, held=20, loop_queries=30, loop_interactions=2_000, log_rows=600
+)
 NAMES = [
     "exposure_speedup",
     "exposure_error_ratio",
@@ -28,7 +32,16 @@ NAMES = [
     "gradient_growth",
     "mlp_us_per_query",
     "mlp_vs_matmul",
+    "simulation_speedup",
+    "simulation_per_second",
+    "loop_seconds",
+    "loop_growth",
+    "pdgd_per_second",
+    "coltr_per_second",
+    "pdgd_vs_matmul",
     "memory_vs_matrix",
+    "log_rows_per_second",
+    "log_peak_gb",
 ]
 
 
@@ -43,6 +56,20 @@ def listed(scores, theta):
         for d, value in zip(ranking, theta, strict=False):
             worth[d] += chance * value
     return worth
+
+
+def test_numpys_users_are_ours(rng):
+    scores, offsets = rng.normal(size=9), np.array([0, 3, 9])
+    relevance, interactions = rng.random(9), 200_000
+    theirs = simulation.in_numpy(scores, offsets, relevance, interactions, rng)
+    ours = gather(scores, offsets, relevance, users("paper@5"), interactions, rng)
+    for a, b in (
+        (theirs.displays_by_rank, ours.displays_by_rank),
+        (theirs.clicks_by_rank, ours.clicks_by_rank),
+    ):
+        # Two counts with the same expectation m differ by more than six times √(2m) in 1 of 10⁹ cases.
+        assert (abs(a - b) <= 6 * np.sqrt(np.maximum(a + b, 1))).all()
+    assert theirs.interactions == ours.interactions
 
 
 # 4 items are sorted whole, 100 are parted first; cut-offs below and at the number of items.
@@ -112,6 +139,17 @@ def test_bare_products_are_those_of_backpropagation(rng):
     np.testing.assert_allclose(bare.g1, features.T @ bare.d3 @ w3.T @ w2.T, rtol=1e-3, atol=1e-2)
 
 
+def test_products_of_an_interaction_go_back_over_what_is_shown(rng):
+    bare, features = ShownProducts(6, rng), rng.random((6, 700), dtype=np.float32)
+    w1, w2, w3 = bare.w1.copy(), bare.w2.copy(), bare.w3.copy()
+    bare.step(features)
+    shown, delta = features[:5], bare.d3[:5]
+    np.testing.assert_allclose(bare.scores, features @ w1 @ w2 @ w3, rtol=1e-3, atol=1e-2)
+    np.testing.assert_allclose(bare.g3, (shown @ w1 @ w2).T @ delta, rtol=1e-3, atol=1e-2)
+    np.testing.assert_allclose(bare.g2, (shown @ w1).T @ delta @ w3.T, rtol=1e-3, atol=1e-2)
+    np.testing.assert_allclose(bare.g1, shown.T @ delta @ w3.T @ w2.T, rtol=1e-3, atol=1e-2)
+
+
 def test_best_times_takes_turns():
     calls = []
     times = best_times(2, lambda: calls.append("a"), lambda: calls.append("b"))
@@ -122,13 +160,16 @@ def test_best_times_takes_turns():
 def test_targets_and_results_have_the_names_that_were_asked_for(monkeypatch):
     assert list(TARGETS) == NAMES
     # The memory of a fresh process is tested below; starting one costs seconds.
-    monkeypatch.setattr(memory.subprocess, "run", lambda *_, **__: _Answer('{"matrix": 100, "growth": 130}'))
+    answer = '{"matrix": 100, "growth": 130, "rows": 600, "seconds": 2.0, "cpu": 3.0, "peak": 5e8}'
+    monkeypatch.setattr(memory.subprocess, "run", lambda *_, **__: _Answer(answer))
     results = {}
     for benchmark in BENCHMARKS:
         part = benchmark.run(TINY)
         assert list(part) == [target.name for target in benchmark.targets]
         results |= part
     assert results["memory_vs_matrix"].value == pytest.approx(1.3)
+    assert results["log_rows_per_second"].value == pytest.approx(300)
+    assert results["log_peak_gb"].value == pytest.approx(0.5)
     assert all(np.isfinite(result.value) and result.value > 0 for result in results.values())
     # Far from any noise: 1,000 samples err by per cents, the quadrature by less than 1e-6.
     assert results["exposure_error_ratio"].value > 1_000

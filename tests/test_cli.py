@@ -158,16 +158,25 @@ def test_describe(run: Run) -> None:
 
 
 def test_demo(run: Run, tmp_path: Path) -> None:
-    code, out, err = run("demo", TINY, "--out", "shown", "--seed", "3")
+    arguments = ("demo", TINY, "--out", "shown", "--seed", "3", "--horizon", "2000", "--interventions", "1")
+    code, out, err = run(*arguments)
     assert code == 0
     assert "Traceback" not in err
-    written = re.findall(r"^wrote (.+)$", out, re.MULTILINE)
-    assert sorted(written) == sorted(str(path.relative_to(tmp_path)) for path in tmp_path.glob("shown/*"))
-    assert len(written) == 4
-    for name in ("random", "production", "full information, linear", "full information"):
-        assert f"│ {name} " in out
+    assert re.findall(r"^wrote (.+)$", out, re.MULTILINE) == ["shown/report.html"]
+    assert (tmp_path / "shown" / "report.html").read_text().startswith("<!DOCTYPE html>")
+    ladder = ("random", "production ranker", "naive", "static", "loop", "full information")
+    assert re.findall(r"^│ ([a-z ]+?) +│", out, re.MULTILINE) == list(ladder)
     # Nothing is wrapped on a terminal of the usual width.
     assert max(map(len, out.splitlines())) <= 80
+    # Where there is no terminal, every evaluation is a line.
+    evaluated = r"^(\w+): ([\d,]+): learned 0\.\d+, logging 0\.\d+ \(\d+ s\)$"
+    assert sorted(re.findall(evaluated, err, re.MULTILINE)) == [
+        ("loop", "100"), ("loop", "2,000"), ("naive", "100"), ("naive", "2,000"), ("static", "2,000"),
+    ]  # fmt: skip
+    assert "starting policy: ndcg@5 0." in err
+    again = run(*arguments)
+    assert (again.code, again.out) == (0, out)
+    assert re.findall(evaluated, again.err, re.MULTILINE) == []
 
 
 def test_a_path_is_printed_as_it_is(run: Run, tmp_path: Path) -> None:
@@ -213,7 +222,7 @@ WRONG = [
     (["describe", "folds", "--fold", "9"], "folds has no Fold9: expected one of"),
     (["describe", "folder"], "folder is not laid out as a data set"),
     (["describe", "broken.txt"], r"broken\.txt, line 2: feature 1 is 'x'"),
-    (["demo", TINY, "--out", "file"], "file/results.json cannot be written"),
+    (["demo", TINY, "--out", "file"], "file/report.html cannot be written"),
     (["demo", "nowhere", "--out", "demo"], "nowhere does not exist"),
 ]
 

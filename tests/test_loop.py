@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import rankloop
+from rankloop import online
 from rankloop.errors import ModelFileError, RankloopError
 from rankloop.estimators import estimator
 from rankloop.exploration import AsLearned, Soft
@@ -27,7 +28,7 @@ from rankloop.models import Adam
 from rankloop.simulated import SimulatedUsers
 from rankloop.training import Settings
 
-QUICK = Learning(Settings(Adam(rate=0.01), epochs=4), caution=None)
+QUICK = Learning(Settings(Adam(rate=0.01), epochs=4))
 DATA = rankloop.synthetic(queries=120, features=8)
 START = rankloop.Linear.initialise(8, np.random.default_rng(0))
 
@@ -47,7 +48,8 @@ def summary(events: list[Event]) -> list[tuple[object, ...]]:
             e.state.scale,
             e.state.statistics.clicks.tobytes(),
             getattr(e, "learned", None),
-            getattr(e, "estimate", None),
+            # Of an online method NaN, which is not equal to itself.
+            str(getattr(e, "estimate", None)),
         )
         for e in events
     ]
@@ -124,8 +126,9 @@ def test_learning_from_many_clicks_improves_the_policy() -> None:
 
 
 def test_a_gain_that_held_out_clicks_do_not_show_clearly_leaves_the_starting_policy() -> None:
+    cautious = replace(QUICK, settings=replace(QUICK.settings, caution=2.0))
     few, many = (
-        list(loop(interventions=(), horizon=horizon, learning=replace(QUICK, caution=2.0)).run())[-1]
+        list(loop(interventions=(), horizon=horizon, learning=cautious).run())[-1]
         for horizon in (300, 500_000)
     )
     assert few.state.learned.fingerprint == START.fingerprint
@@ -133,8 +136,60 @@ def test_a_gain_that_held_out_clicks_do_not_show_clearly_leaves_the_starting_pol
 
 
 def test_the_paper_preset_runs() -> None:
-    events = list(loop(learning=PAPER, exploration=AsLearned()).run())
+    events = list(loop(learning=PAPER).run())
+    assert [e.scale for e in events if isinstance(e, Deployed)] == [1.0, 1.0]
     assert isinstance(events[-1], Evaluated)
+
+
+def test_presets_say_what_is_not_said() -> None:
+    assert (loop().weighing, loop().exploring) == (QUICK.estimator, QUICK.exploration)
+    paper = loop(learning=PAPER)
+    assert (str(paper.weighing), str(paper.exploring)) == ("intervention-aware", "as-learned")
+    told = loop(learning=PAPER, estimator=estimator("affine"), exploration=Soft(by=0.5))
+    assert (str(told.weighing), str(told.exploring)) == ("affine", "soft(by=0.5)")
+
+
+def test_evaluations_measure_and_deploy_nothing() -> None:
+    events = list(loop(interventions=(1000,), evaluations=(200, 1000, 3000)).run())
+    phase = [Gathered, Trained, Evaluated]
+    assert [type(event) for event in events] == [*phase, *phase, Deployed, *phase, *phase]
+    assert [e.timesteps for e in events if isinstance(e, Evaluated)] == [200, 1000, 3000, 5000]
+    # One policy logs until 1000, another from then on.
+    assert [p.timesteps for p in events[-1].state.statistics.policies.values()] == [1000, 4000]
+
+
+@pytest.mark.parametrize("interventions", ["all", (), (200, 1000)])
+@pytest.mark.parametrize("name", ["pdgd", "biased-pdgd", "coltr(candidates=3)"])
+def test_online_methods_learn_through_the_same_loop(name: str, interventions: object) -> None:
+    made = loop(method=online.method(name), interventions=interventions, evaluations=(500,))
+    events = list(made.run())
+    end = events[-1].state
+    assert end.timesteps == events[-1].timesteps == 5000
+    assert end.learned.fingerprint != START.fingerprint
+    deployed = [e.timesteps for e in events if isinstance(e, Deployed)]
+    assert deployed == ([] if interventions == "all" else list(interventions))  # type: ignore[call-overload]
+    logging = {"all": end.learned.fingerprint, (): START.fingerprint}
+    assert interventions not in logging or end.logging.fingerprint == logging[interventions]  # type: ignore[index]
+    for event in events:
+        resumed = list(made.run(State.from_bytes(event.state.to_bytes())))
+        assert not resumed or summary(resumed)[-1] == summary(events)[-1]
+
+
+def test_online_through_the_loop_is_the_online_method_itself() -> None:
+    made = loop(method=online.method("pdgd"), interventions="all", evaluations=(100, 700))
+    end = list(made.run())[-1].state
+    traffic = online.Traffic.of(DATA, "paper@5")
+    begun = made._beginning().online
+    assert begun is not None
+    alone, _counts = online.interact(online.method("pdgd"), begun, traffic, 5000)
+    assert alone.learned.fingerprint == end.learned.fingerprint
+
+
+def test_what_online_methods_cannot_do_is_refused() -> None:
+    with pytest.raises(RankloopError, match="interventions at all times are for online methods"):
+        loop(interventions="all")
+    with pytest.raises(RankloopError, match="a floor is for estimators"):
+        loop(method=online.method("pdgd"), floor=0.1)
 
 
 def test_too_few_interactions_leave_the_starting_policy() -> None:
@@ -148,10 +203,11 @@ def test_exponential_times_are_evenly_spread_in_the_exponent() -> None:
     assert exponential_times(100, 1_000_000, 0) == ()
 
 
+@pytest.mark.parametrize("name", ["interventions", "evaluations"])
 @pytest.mark.parametrize("times", [(0,), (5, 5), (10, 4), (5000,), (6000,)])
-def test_bad_intervention_times_are_refused(times: tuple[int, ...]) -> None:
-    with pytest.raises(RankloopError, match="interventions must be ascending"):
-        loop(interventions=times)
+def test_bad_times_are_refused(name: str, times: tuple[int, ...]) -> None:
+    with pytest.raises(RankloopError, match=f"{name} must be ascending"):
+        loop(**{name: times})
 
 
 def test_a_bad_floor_is_refused() -> None:

@@ -15,7 +15,7 @@ from rankloop.models import MLP, SGD, Adam, LightGBMModel, Linear, TorchModel
 from rankloop.models.mlp import Network
 from rankloop.models.optimisers import Optimiser
 from rankloop.models.specs import LightGBMSpec, LinearSpec, MLPSpec, ModelSpec
-from rankloop.training import Epoch, Settings, Task, grow, optimise, train
+from rankloop.training import Epoch, Settings, Task, Training, grow, optimise, train
 from rankloop.types import Dataset, Split
 from tests.steps import Foreign, in_plain_python
 
@@ -237,6 +237,49 @@ def test_what_never_gets_better_is_left_as_it_was(easy: Dataset) -> None:
     assert result.model is start
     assert result.best.number == 0
     assert len(result.history) == 1 + 3
+
+
+def test_caution_keeps_the_best_of_the_epochs_that_convince(noisy: Dataset) -> None:
+    task, held_out = (Task.supervised(split, "ndcg@5") for split in (noisy.train, noisy.validation))
+    start = MLP.initialise(noisy.n_features, _rng(), hidden=(8,))
+
+    def trained(caution: float) -> Training:
+        settings = Settings(Adam(rate=0.05), epochs=12, patience=12, caution=caution)
+        return optimise(start, task, held_out=held_out, settings=settings, rng=_rng())
+
+    bold, careful, timid = trained(0.0), trained(1.0), trained(100.0)
+    # The same epochs in all three: caution only says which of them may be kept.
+    values = [epoch.held_out for epoch in bold.history]
+    assert (
+        [epoch.held_out for epoch in careful.history] == [epoch.held_out for epoch in timid.history] == values
+    )
+    assert bold.best.held_out == max(values)
+    assert timid.model is start
+    first = held_out.values(start.scores(held_out.features))
+    gain = held_out.values(careful.model.scores(held_out.features)) - first
+    assert gain.mean() >= gain.std() / np.sqrt(len(gain)) > 0
+
+
+def test_patience_counts_from_the_last_rise_convincing_or_not(easy: Dataset) -> None:
+    task = Task.supervised(easy.train, "ndcg@5")
+    start = Linear.initialise(N_FEATURES, _rng())
+    settings = Settings(Adam(rate=0.001), epochs=6, patience=2, caution=1e6)
+    result = optimise(start, task, held_out=task, settings=settings, rng=_rng())
+    assert result.model is start
+    values = [epoch.held_out for epoch in result.history]
+    assert values == sorted(values)
+    assert len(values) == 1 + 6
+
+
+def test_values_by_query_are_those_of_the_reward(easy: Dataset) -> None:
+    task = Task.supervised(easy.train, "ndcg@5")
+    scores = Linear.initialise(N_FEATURES, _rng()).scores(task.features)
+    np.testing.assert_allclose(task.values(scores), task.reward(scores).values, rtol=1e-9, atol=1e-12)
+
+
+def test_caution_below_nothing_is_refused() -> None:
+    with pytest.raises(RankloopError, match="caution must be at least 0"):
+        Settings(caution=-1.0)
 
 
 def test_trees_that_never_help_are_not_kept(easy: Dataset) -> None:

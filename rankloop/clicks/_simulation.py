@@ -44,18 +44,25 @@ def first_state(seed, stream):
 
 
 @kernel
-def next_uniform(state):
-    """The next state of the stream (xoshiro256++), and a number uniform on [0, 1), a multiple of 2⁻⁵³.
-
-    It stays below 1, so that ``n`` times it, rounded, stays below ``n`` and can be an index.
-    """
+def next_word(state):
+    """The next state of the stream (xoshiro256++), and 64 random bits."""
     s0, s1, s2, s3 = state
     total = s0 + s3
     result = ((total << _U23) | (total >> _U41)) + s0
     s2 ^= s0
     s3 ^= s1
     state = (s0 ^ s3, s1 ^ s2, s2 ^ (s1 << _U17), (s3 << _U45) | (s3 >> _U19))
-    return state, np.float64(np.int64(result >> _U11)) * _ULP
+    return state, result
+
+
+@kernel
+def next_uniform(state):
+    """The next state of the stream, and a number uniform on [0, 1), a multiple of 2⁻⁵³.
+
+    It stays below 1, so that ``n`` times it, rounded, stays below ``n`` and can be an index.
+    """
+    state, word = next_word(state)
+    return state, np.float64(np.int64(word >> _U11)) * _ULP
 
 
 @kernel

@@ -186,7 +186,7 @@ class _Setting:
         frequencies: object,
     ) -> _Setting:
         flat = check_scores(scores, offsets)
-        relevant = _check_relevance(relevance, offsets)
+        relevant = check_relevance(relevance, offsets)
         if not isinstance(interactions, int | np.integer) or interactions < 0:
             raise DataError(f"interactions must be a whole number, not negative, got {interactions!r}")
         chances = _check_frequencies(frequencies, len(offsets) - 1)
@@ -210,7 +210,8 @@ class _Setting:
         )
 
 
-def _check_relevance(relevance: object, offsets: Int64) -> Float64:
+def check_relevance(relevance: object, offsets: Int64) -> Float64:
+    """One chance a document of these queries; anything else is refused with `DataError`."""
     array = np.ascontiguousarray(relevance, dtype=np.float64)
     if array.shape != (offsets[-1],):
         raise DataError(f"{offsets[-1]} items need as many relevances, got shape {array.shape}")

@@ -9,10 +9,11 @@ import numpy as np
 
 from rankloop.estimators.base import ClippedEstimator
 from rankloop.logs import Statistics
-from rankloop.names import BadNameError, one_of
+from rankloop.names import BadNameError, number, one_of
 from rankloop.types import Bias, Float64
 
 AVERAGES = ("all", "query")
+Control = float | Literal["off", "mean"]
 
 
 @dataclass(frozen=True)
@@ -30,9 +31,18 @@ class InterventionAware(ClippedEstimator):
     - ``query``: its share of the timesteps at which *this* query came, ``n_iq / N_q``. Assumes nothing about
       traffic, but some policy under which the query did come must show the item.
 
+    Two options lower the variance. ``control`` takes a guess m of the relevance and corrects it by the clicks
+    that the items' actual ranks do not explain, n_k(d) of them at rank k: how often an item happened to be
+    shown is then no longer noise. It is unbiased whatever the guess. ``prior`` trusts the guess like λ
+    examined impressions; a bias towards m that vanishes as the log grows, where clipping is one towards 0.
+
+        Σ_t Δ̂_t(d) = N_q · m + (Σ_t c_t(d) − Σ_k n_k(d) (α_k m + β_k)) / (E_{t,y}[α_d | Π_T, q] + λ / N_q)
+
     Attributes:
         clip: see `ClippedEstimator`.
         average: ``"all"`` or ``"query"``.
+        control: ``"off"`` (the paper), the guess m, or ``"mean"``: the mean relevance of what was shown.
+        prior: λ, at least 0; above 0 it needs a guess.
 
     Example:
         The paper's: a policy under which an item has an expected α of 0.25 logs for 100 timesteps, then one
@@ -56,20 +66,35 @@ class InterventionAware(ClippedEstimator):
         >>> [click_weight(InterventionAware(clip="off"), log) for log in (before, after)]
         [10.0, 10.0]
 
-    Reference: Oosterhuis and de Rijke, "Unifying online and counterfactual learning to rank" (2021).
+    Reference: Oosterhuis and de Rijke, "Unifying online and counterfactual learning to rank" (2021); for the
+    control variate Oosterhuis, "Doubly robust estimation for correcting position bias in click feedback for
+    unbiased learning to rank" (2023).
     """
 
     name: ClassVar[str] = "intervention-aware"
     average: Literal["all", "query"] = "all"
+    control: Control = "off"
+    prior: float = 0.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        is_number = isinstance(self.control, int | float) and np.isfinite(self.control)
+        if self.control not in ("off", "mean") and not is_number:
+            raise BadNameError(
+                f"'control' of the estimator {self.name!r}: expected 'off', 'mean' or a number, "
+                f"got {self.control!r}"
+            )
+        if not 0.0 <= self.prior < np.inf or (self.prior > 0.0 and self.control == "off"):
+            raise BadNameError(
+                f"'prior' of the estimator {self.name!r}: expected a number from 0, and above 0 only with "
+                f"a control such as control=mean, got {self.prior!r}"
+            )
         try:
             one_of(*AVERAGES)(self.average)
         except BadNameError as error:
             raise BadNameError(f"'average' of the estimator {self.name!r}: {error}") from error
 
-    def _total(self, statistics: Statistics, _bias: Bias, /) -> Float64:
+    def _total(self, statistics: Statistics, bias: Bias, /) -> Float64:
         n_query = statistics.per_item(statistics.query_counts)
         alpha, beta = np.zeros(statistics.n_items), np.zeros(statistics.n_items)
         for policy in statistics.policies.values():
@@ -79,4 +104,28 @@ class InterventionAware(ClippedEstimator):
                 share = statistics.per_item(policy.query_counts) / np.maximum(n_query, 1)
             alpha += share * policy.exposure.alpha
             beta += share * policy.exposure.beta
-        return self._divide(statistics.clicks - n_query * beta, alpha, statistics)
+        if self.control == "off":
+            return self._divide(statistics.clicks - n_query * beta, alpha, statistics)
+        guess = _mean_relevance(statistics, bias) if self.control == "mean" else self.control
+        unexplained = statistics.clicks - statistics.displays_by_rank @ (guess * bias.alpha + bias.beta)
+        return n_query * guess + self._divide(
+            unexplained, alpha + self.prior / np.maximum(n_query, 1), statistics
+        )
+
+
+def read_control(text: str) -> Control:
+    """Read ``off``, ``mean`` or a number.
+
+    >>> read_control("mean"), read_control("0.25")
+    ('mean', 0.25)
+    """
+    if text == "off" or text == "mean":
+        return text  # type: ignore[return-value]  # the comparison has just made it one of the two
+    return number(text)
+
+
+def _mean_relevance(statistics: Statistics, bias: Bias) -> float:
+    """The relevance that explains all clicks if every item had the same."""
+    shown = statistics.displays_by_rank.sum(axis=0)
+    examined = float(shown @ bias.alpha)
+    return float(statistics.clicks.sum() - shown @ bias.beta) / examined if examined > 0.0 else 0.0

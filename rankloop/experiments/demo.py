@@ -1,65 +1,60 @@
-"""The demonstration: the ladder on a data set, its table, its picture and its models in one folder."""
+"""The demonstration: the loop beside learning without interventions and learning that corrects nothing."""
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass
 from pathlib import Path
 
-from rankloop._version import __version__
-from rankloop.data import dataset
-from rankloop.experiments.figures import learning_curves
-from rankloop.experiments.ladder import METRIC, Rung, Watch, climb
-from rankloop.files import save, write_whole
+from rankloop.experiments import grounds, together
+from rankloop.experiments.grounds import Grounds
+from rankloop.experiments.report import REPORT, write_report
+from rankloop.experiments.results import Run, find_runs, read_run
+from rankloop.experiments.run import prepare
+from rankloop.experiments.spec import RunSpec
+from rankloop.files import check_writable
+
+LOOP, STATIC, NAIVE = "loop", "static", "naive"
 
 
-@dataclass(frozen=True)
-class Demonstration:
-    """What was measured, and where it is.
+def specs(loop: RunSpec) -> dict[str, RunSpec]:
+    """The runs of the demonstration by name, the longest first.
 
-    Attributes:
-        dataset: the name of the data.
-        test_queries: how many queries the values are means of.
-        metric: what was maximised and measured.
-        rungs: the rankers, from random to full information.
-        written: the files.
+    >>> loop = RunSpec(interventions=5, estimator="intervention-aware")
+    >>> {name: (spec.estimator, spec.interventions) for name, spec in specs(loop).items()}
+    {'loop': ('intervention-aware', 5), 'naive': ('naive', 5), 'static': ('intervention-aware', 0)}
     """
-
-    dataset: str
-    test_queries: int
-    metric: str
-    rungs: list[Rung]
-    written: list[Path]
-
-
-def run(
-    data: str, *, fold: int = 1, seed: int = 0, folder: Path, metric: str = METRIC, watch: Watch | None = None
-) -> Demonstration:
-    """Climb the ladder and write results.json, the learning curves and the models to the folder."""
-    collection = dataset(data, fold=fold)
-    rungs = climb(collection, metric=metric, seed=seed, watch=watch)
-    written = learning_curves(rungs, metric, folder / "learning-curves")
-    results = {
-        "version": __version__,
-        "data": data,
-        "fold": fold,
-        "seed": seed,
-        "metric": metric,
-        "test_queries": collection.test.n_queries,
-        "rankers": [
-            {
-                "name": rung.name,
-                "queries": rung.queries,
-                "ranking": rung.ranking,
-                "policy": rung.policy,
-                "fingerprint": rung.training.model.fingerprint if rung.training else None,
-                "held_out": [epoch.held_out for epoch in rung.training.history] if rung.training else [],
-            }
-            for rung in rungs
-        ],
+    return {
+        LOOP: loop,
+        NAIVE: loop.model_copy(update={"estimator": NAIVE}),
+        STATIC: loop.model_copy(update={"interventions": 0}),
     }
-    written.append(write_whole(folder / "results.json", json.dumps(results, indent=2).encode()))
-    best = rungs[-1].training
-    assert best is not None
-    written.append(save(best.model, folder / "full-information.rankloop"))
-    return Demonstration(collection.name, collection.test.n_queries, metric, rungs, written)
+
+
+def begin(loop: RunSpec, folder: Path, watch: grounds.Watch | None = None) -> Grounds:
+    """Lay, or read again, what all runs stand on.
+
+    Args:
+        loop: the loop with interventions; the other runs differ from it in one thing each.
+        folder: gets one folder a run, and the report.
+        watch: told of every epoch of what is trained beforehand.
+    """
+    check_writable(folder / REPORT)
+    return prepare(loop, folder / LOOP, watch=watch)
+
+
+def demonstrate(
+    loop: RunSpec, folder: Path, shared: Grounds, watch: together.Watch | None = None
+) -> tuple[dict[str, Run], Path]:
+    """Run everything, going on where an earlier call was cut, and write the report.
+
+    Args:
+        loop: as in `begin`.
+        folder: likewise.
+        shared: what `begin` gave.
+        watch: told of every event of every run; it is called from several threads.
+
+    Returns:
+        The runs by name, and where the report is.
+    """
+    together.run_together(specs(loop), folder, shared, watch)
+    runs = {name: read_run(folder / name) for name in specs(loop)}
+    return runs, write_report(find_runs([folder]), folder / REPORT)

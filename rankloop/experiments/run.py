@@ -1,135 +1,190 @@
-"""One run of the loop, as a spec and a folder: every event is written down, a run that was cut goes on."""
+"""One run of the loop in a folder: every event is written down, a run that was cut goes on where it was."""
 
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Literal
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field
 
 from rankloop._version import __version__
-from rankloop.data import dataset
 from rankloop.errors import RankloopError
-from rankloop.estimators import estimator
-from rankloop.experiments.figures import loop_curves
-from rankloop.experiments.ladder import production_data, production_queries
-from rankloop.exploration import exploration
-from rankloop.files import load, write_whole
-from rankloop.loop import LEARNING, Evaluated, Event, Loop, State, exponential_times
-from rankloop.simulated import SimulatedUsers
-from rankloop.training import train
-from rankloop.types import Dataset, Model
+from rankloop.experiments.grounds import Grounds, Watch, lay, world
+from rankloop.experiments.results import (
+    CHECKPOINT,
+    FACTS,
+    LEARNED,
+    RESULTS,
+    SPEC,
+    START,
+    TIMING,
+    Row,
+    read_facts,
+    read_json,
+    read_rows,
+)
+from rankloop.experiments.spec import RunSpec
+from rankloop.files import check_writable, load, save, write_whole
+from rankloop.loop import Evaluated, Event, Loop, Stage, State
+from rankloop.training import Task
 
-SPEC, RESULTS, CHECKPOINT, FIGURE = "spec.json", "results.jsonl", "checkpoint.rankloop", "curves"
-FIRST_INTERVENTION = 100
+# The stages of one phase, in their order.
+STAGES: tuple[Stage, ...] = ("deployed", "gathered", "trained", "evaluated")
+# What the time before the first event is called in the timing, beside the stages of the loop.
+PREPARED = "prepared"
+# A checkpoint grows with the number of policies, up to gigabytes. It is written when so many times as long as
+# writing took has passed since: writing takes at most a tenth of the time, and a cut loses little of it.
+WORK_PER_WRITING = 9.0
 
 
-class RunSpec(BaseModel):
-    """What a run is: with the same spec and version, the same results.
+def prepare(
+    spec: RunSpec, folder: Path, *, shared: Grounds | None = None, watch: Watch | None = None
+) -> Grounds:
+    """What the run in a folder stands on: read where an earlier call has written it, else laid and written.
 
-    Attributes:
-        data: a path, or ``synthetic(…)``.
-        fold: which fold, where the folder has several.
-        users: who clicks, such as ``paper@5``.
-        relevance: how a label becomes a chance, such as ``linear``.
-        estimator: how clicks become weights.
-        learning: ``robust`` or ``paper``.
-        exploration: how soft the learned policy becomes when it logs.
-        floor: the share of interactions that the starting policy goes on to serve.
-        horizon: how many interactions there are in the end.
-        interventions: how many new policies are deployed, at times on an exponential scale.
-        production_queries: labelled queries that the starting policy is trained on; 0 for 1 % of them.
-        start: the path of a stored model to start from instead.
-        seed: of everything random.
+    Args:
+        spec: the run.
+        folder: where it is kept.
+        shared: of another run that differs in how it learns alone: spares loading and training twice.
+        watch: told of every epoch that is trained.
+
+    Raises:
+        RankloopError: the folder holds another run, or cannot be written to.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    data: str = "synthetic(queries=2000, features=100)"
-    fold: int = 1
-    users: str = "paper@5"
-    relevance: str = "linear"
-    estimator: str = "intervention-aware"
-    learning: Literal["robust", "paper"] = "robust"
-    exploration: str = "soft(by=0.1)"
-    floor: float = Field(default=0.0, ge=0.0, lt=1.0)
-    horizon: int = Field(default=1_000_000, ge=1)
-    interventions: int = Field(default=20, ge=0)
-    production_queries: int = Field(default=0, ge=0)
-    start: str | None = None
-    seed: int = Field(default=0, ge=0)
-
-    def loop(self) -> Loop:
-        """The loop that this spec spells, with its data loaded and its starting policy trained."""
-        collection = dataset(self.data, fold=self.fold)
-        first = min(FIRST_INTERVENTION, self.horizon)
-        return Loop(
-            collection,
-            SimulatedUsers.of(collection, self.users, relevance=self.relevance),
-            self._starting_policy(collection),
-            self.horizon,
-            exponential_times(first, self.horizon, self.interventions),
-            estimator=estimator(self.estimator),
-            learning=LEARNING[self.learning],
-            exploration=exploration(self.exploration),
-            floor=self.floor,
-            seed=self.seed,
-        )
-
-    def _starting_policy(self, collection: Dataset) -> Model:
-        if self.start is not None:
-            return load(self.start)
-        few = self.production_queries or production_queries(collection.train.n_queries)
-        labelled = production_data(collection, few, np.random.default_rng(self.seed))
-        return train(labelled, "mlp", seed=self.seed).model
+    check_writable(folder / SPEC)
+    asked = {"version": __version__, **spec.model_dump(mode="json")}
+    if (folder / SPEC).exists():
+        _check_same(folder, asked)
+        collection, users = (shared.collection, shared.users) if shared is not None else world(spec)
+        # The model as it was stored: the path in a spec may lead to another one by now.
+        return Grounds(collection, users, load(folder / START), read_facts(folder))
+    begun = time.perf_counter()
+    grounds = lay(spec, watch) if shared is None else shared
+    save(grounds.start, folder / START)
+    write_whole(folder / FACTS, grounds.facts.model_dump_json(indent=2).encode())
+    _write_json(folder / TIMING, {PREPARED: time.perf_counter() - begun})
+    # Last: where there is a spec, there is all that the run stands on.
+    _write_json(folder / SPEC, asked)
+    return grounds
 
 
-def run(spec: RunSpec, folder: Path, watch: Callable[[Event], None] | None = None) -> list[dict[str, Any]]:
+def run(
+    spec: RunSpec,
+    folder: Path,
+    watch: Callable[[Event], None] | None = None,
+    *,
+    shared: Grounds | None = None,
+) -> list[Row]:
     """Run to the end, going on where an earlier call was cut; the measurements, one row an evaluation.
 
-    The folder gets the spec, the rows as they come, a checkpoint after every event, and the curves.
+    Args:
+        spec: the run.
+        folder: where everything is written as it comes: `rankloop.experiments.results` says what.
+        watch: told of every event, after its results were written down.
+        shared: as in `prepare`.
     """
-    text = json.dumps({"version": __version__, **spec.model_dump()}, indent=2)
-    kept = folder / SPEC
-    if kept.exists() and kept.read_text() != text:
-        raise RankloopError(
-            f"{folder} holds another run ({kept} differs): choose another folder, or remove it"
-        )
-    loop = spec.loop()
-    write_whole(kept, text.encode())
-    checkpoint, state, rows = folder / CHECKPOINT, None, []
-    if checkpoint.exists():
-        state = State.from_bytes(checkpoint.read_bytes())
-        rows = _rows_until(folder / RESULTS, state)
+    grounds = prepare(spec, folder, shared=shared)
+    loop = grounds.loop(spec)
+    state, rows = _behind(folder)
+    timing: dict[str, float] = read_json(folder / TIMING)
+    checkpoint = _Checkpoint(folder / CHECKPOINT)
+    begun = time.perf_counter()
     for event in loop.run(state):
+        state = event.state
         if isinstance(event, Evaluated):
-            rows.append(_row(event))
+            rows.append(_row(event, loop, grounds))
             # Before the checkpoint: a row too many is cut off on the way back, one too few would be missing.
-            write_whole(folder / RESULTS, "".join(json.dumps(row) + "\n" for row in rows).encode())
-        write_whole(checkpoint, event.state.to_bytes())
+            lines = "".join(row.model_dump_json() + "\n" for row in rows)
+            write_whole(folder / RESULTS, lines.encode())
+        checkpoint.write_if_due(state)
+        ended = time.perf_counter()
+        timing[state.stage] = timing.get(state.stage, 0.0) + ended - begun
+        _write_json(folder / TIMING, timing)
+        begun = ended
         if watch is not None:
             watch(event)
-    loop_curves(rows, str(loop.metric), folder / FIGURE)
+    assert state is not None  # the first call has events, every other one a checkpoint
+    checkpoint.write(state)
+    save(state.learned, folder / LEARNED)
     return rows
 
 
-def _row(event: Evaluated) -> dict[str, Any]:
-    return {
-        "timesteps": event.timesteps,
-        "learned": event.learned,
-        "logging": event.logging,
-        "estimate": event.estimate,
-        "estimate_error": event.estimate_error,
-        "scale": event.state.scale,
-        "support": {f"{level:g}": share for level, share in event.support.items()},
-    }
+def share_done(spec: RunSpec, event: Event) -> float:
+    """How much of a run an event has behind it: by events, which take about the same time each.
+
+    Interactions would not do: most of them are gathered at the very end, in no time.
+    """
+    done = len(STAGES) * event.state.phase + STAGES.index(event.state.stage)
+    return done / (len(STAGES) * (len(spec.times) - 1) + STAGES.index("evaluated"))
 
 
-def _rows_until(path: Path, state: State) -> list[dict[str, Any]]:
-    """The rows of the evaluations that this state has behind it."""
-    behind = state.phase + (state.stage == "evaluated")
-    lines = path.read_text().splitlines() if path.exists() else []
-    return [json.loads(line) for line in lines[:behind]]
+class _Checkpoint:
+    """The state after an event, written as often as it is worth."""
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._written = path, ""
+        self._ended, self._took = time.perf_counter(), 0.0
+
+    def write_if_due(self, state: State) -> None:
+        """Write it, unless writing would take too much of the time."""
+        if time.perf_counter() - self._ended >= WORK_PER_WRITING * self._took:
+            self.write(state)
+
+    def write(self, state: State) -> None:
+        """Write it, unless it is there already."""
+        name = f"{state.phase} {state.stage}"
+        if name == self._written:
+            return
+        begun = time.perf_counter()
+        write_whole(self._path, state.to_bytes())
+        self._ended, self._written = time.perf_counter(), name
+        self._took = self._ended - begun
+
+
+def _behind(folder: Path) -> tuple[State | None, list[Row]]:
+    """Where the run in a folder was cut, and the rows of the evaluations that this state has behind it."""
+    checkpoint = folder / CHECKPOINT
+    if not checkpoint.exists():
+        return None, []
+    state = State.from_bytes(checkpoint.read_bytes())
+    return state, read_rows(folder)[: state.phase + (state.stage == "evaluated")]
+
+
+def _row(event: Evaluated, loop: Loop, grounds: Grounds) -> Row:
+    held_out = loop.dataset.validation
+    relevance = grounds.users.relevance[loop.dataset.train.n_docs :]
+    theta = loop.learning.rank_weights(grounds.users.bias)
+    reward = Task(held_out.features, held_out.offsets, relevance, theta)
+    learned = event.state.learned
+    return Row(
+        timesteps=event.timesteps,
+        learned=event.learned,
+        logging=event.logging,
+        estimate=_known(event.estimate),
+        estimate_error=_known(event.estimate_error),
+        truth=reward.value(learned.scores(held_out.features)),
+        kept_start=learned.fingerprint == loop.start.fingerprint,
+        scale=event.state.scale,
+        support={f"{level:g}": share for level, share in event.support.items()},
+    )
+
+
+def _known(value: float) -> float | None:
+    # JSON has no NaN.
+    return None if np.isnan(value) else value
+
+
+def _check_same(folder: Path, asked: dict[str, object]) -> None:
+    kept = read_json(folder / SPEC)
+    for name, value in asked.items():
+        if kept.get(name) != value:
+            raise RankloopError(
+                f"{folder} holds another run (its {name} is {kept.get(name)!r}, not {value!r}): "
+                "choose another folder, or remove it"
+            )
+
+
+def _write_json(path: Path, content: object) -> None:
+    write_whole(path, json.dumps(content, indent=2).encode())

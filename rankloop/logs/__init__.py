@@ -1,10 +1,8 @@
-"""What was shown and clicked: statistics that add, and their files."""
+"""What was shown and clicked: logs in files, statistics that add, and the way from one to the other.
 
-from rankloop.logs.exposure import Exposure as Exposure
-from rankloop.logs.impressions import of_impressions as of_impressions
-from rankloop.logs.statistics import PolicyStatistics as PolicyStatistics
-from rankloop.logs.statistics import Statistics as Statistics
-from rankloop.logs.storage import load_statistics as load_statistics
-from rankloop.logs.storage import save_statistics as save_statistics
-from rankloop.logs.storage import statistics_from_bytes as statistics_from_bytes
-from rankloop.logs.storage import statistics_to_bytes as statistics_to_bytes
+The public names are listed in ``__init__.pyi``, one line each; each is loaded when it is first used.
+"""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -262,7 +262,8 @@ def backward(
         activations: what `forward` left there.
         score_gradient: n derivatives of the objective, of any float type.
         deltas: scratch like ``activations``.
-        gradient: flat, like ``parameters``; added to, not overwritten.
+        gradient: flat, like ``parameters``; added to, not overwritten. It may be ``parameters`` itself: with
+            ``score_gradient`` times a rate, this is then a step of gradient ascent.
     """
     n = last - first
     at, start = len(parameters), n * widths[1:].sum()
@@ -274,15 +275,17 @@ def backward(
         start -= n * n_out
         delta = deltas[start : start + n * n_out]
         weight_gradient = gradient[at : at + n_in * n_out]
-        _sum_rows(delta, gradient[at + n_in * n_out : at + (n_in + 1) * n_out])
+        bias_gradient = gradient[at + n_in * n_out : at + (n_in + 1) * n_out]
         if layer == 0:
             _outer(features[first:last], delta, weight_gradient)
-            return
-        inputs = activations[start - n * n_in : start]
-        _outer(inputs.reshape(n, n_in), delta, weight_gradient)
-        before = deltas[start - n * n_in : start]
-        _pull_back(delta.reshape(n, n_out), parameters[at : at + n_in * n_out].reshape(n_in, n_out), before)
-        _times_slope(before, inputs, activation)
+        else:
+            # The weights are read before their gradient is added: the two may be the same array.
+            inputs, before = activations[start - n * n_in : start], deltas[start - n * n_in : start]
+            weights = parameters[at : at + n_in * n_out].reshape(n_in, n_out)
+            _pull_back(delta.reshape(n, n_out), weights, before)
+            _times_slope(before, inputs, activation)
+            _outer(inputs.reshape(n, n_in), delta, weight_gradient)
+        _sum_rows(delta, bias_gradient)
 
 
 @kernel

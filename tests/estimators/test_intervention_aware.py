@@ -11,6 +11,7 @@ from typing import Literal
 import numpy as np
 import pytest
 
+from rankloop.errors import RankloopError
 from rankloop.estimators import InterventionAware, InterventionOblivious
 from rankloop.logs import Exposure, Statistics
 from tests.estimators.worlds import (
@@ -34,7 +35,14 @@ Average = Literal["all", "query"]
 UNCLIPPED = InterventionAware(clip="off")
 UNCLIPPED_BY_QUERY = InterventionAware(clip="off", average="query")
 
+# A guess of the relevance that is right for no item.
+CONTROLLED = InterventionAware(clip="off", control=0.4)
+CONTROLLED_BY_QUERY = InterventionAware(clip="off", average="query", control=0.4)
+
 both_averages = pytest.mark.parametrize("estimator", [UNCLIPPED, UNCLIPPED_BY_QUERY], ids=str)
+with_and_without_control = pytest.mark.parametrize(
+    "estimator", [UNCLIPPED, UNCLIPPED_BY_QUERY, CONTROLLED, CONTROLLED_BY_QUERY], ids=str
+)
 
 
 def two_periods() -> Statistics:
@@ -91,7 +99,7 @@ def test_a_query_that_never_came_weighs_nothing(estimator: InterventionAware) ->
     np.testing.assert_allclose(estimator.weights(first_only, trust(1)), expected)
 
 
-@both_averages
+@with_and_without_control
 @pytest.mark.parametrize("worlds", [ALL_SHOWN, SELECTION, CHANGING], ids=["shown", "selection", "changing"])
 @pytest.mark.parametrize("bias", ["position", "noise", "trust"])
 def test_unbiased(estimator: InterventionAware, worlds: dict[str, World], bias: str) -> None:
@@ -99,14 +107,14 @@ def test_unbiased(estimator: InterventionAware, worlds: dict[str, World], bias: 
     np.testing.assert_allclose(expected_weights(estimator, world), world.flat_relevance, **EXACT)
 
 
-@both_averages
+@with_and_without_control
 def test_unbiased_over_random_arrivals(estimator: InterventionAware) -> None:
     world = TWO_QUERIES["trust"]
     expected = 2 * np.repeat(QUERY_CHANCES, 2) * world.flat_relevance
     np.testing.assert_allclose(expected_weights(estimator, world), expected, **EXACT)
 
 
-@both_averages
+@with_and_without_control
 def test_unbiased_on_the_queries_of_a_split(estimator: InterventionAware) -> None:
     # Given that a query of the split came at all: without any there is nothing to estimate from.
     world = TWO_QUERIES["trust"]
@@ -133,9 +141,10 @@ def given_arrivals(estimator: InterventionAware, world: World) -> list[tuple[Sta
 
 def test_the_querys_own_average_is_unbiased_given_any_arrivals() -> None:
     world = TWO_QUERIES["trust"]
-    for log, weights in given_arrivals(UNCLIPPED_BY_QUERY, world):
-        came = log.per_item(log.query_counts) / log.timesteps
-        np.testing.assert_allclose(weights, 2 * came * world.flat_relevance, **EXACT)
+    for estimator in (UNCLIPPED_BY_QUERY, CONTROLLED_BY_QUERY):
+        for log, weights in given_arrivals(estimator, world):
+            came = log.per_item(log.query_counts) / log.timesteps
+            np.testing.assert_allclose(weights, 2 * came * world.flat_relevance, **EXACT)
 
 
 def test_the_average_over_all_timesteps_is_not() -> None:
@@ -175,7 +184,7 @@ def policy_that_drops_an_item() -> World:
     return World(trust(2), ((0.25, 1.0, 0.5),), periods)
 
 
-@both_averages
+@with_and_without_control
 def test_no_single_policy_need_show_an_item(estimator: InterventionAware) -> None:
     world = policy_that_drops_an_item()
     np.testing.assert_allclose(expected_weights(estimator, world), world.flat_relevance, **EXACT)
@@ -204,3 +213,59 @@ def test_less_variance_than_the_oblivious_estimator_when_policies_change() -> No
     world = CHANGING["trust"]
     aware = variance(UNCLIPPED, world)
     assert (aware < variance(InterventionOblivious(clip="off"), world)).all()
+
+
+def test_control_and_prior_by_hand() -> None:
+    # Query 0 came 20 times, its item was shown 12 times; query 1 came 20 times, its item was shown 6 times.
+    alpha, beta = trust(1).alpha[0], trust(1).beta[0]
+    expected = [
+        (20 * 0.4 + (7 - 12 * (0.4 * alpha + beta)) / ((0.5 + 0.1) / 2 + 5 / 20)) / (40 / 2),
+        (20 * 0.4 + (5 - 6 * (0.4 * alpha + beta)) / (0.2 + 5 / 20)) / (40 / 2),
+    ]
+    cautious = InterventionAware(clip="off", average="query", control=0.4, prior=5.0)
+    np.testing.assert_allclose(cautious.weights(two_periods(), trust(1)), expected)
+
+
+def test_the_mean_as_control_is_the_relevance_that_explains_all_clicks() -> None:
+    # 18 displays and 12 clicks in all.
+    mean = (12 - 18 * trust(1).beta[0]) / (18 * trust(1).alpha[0])
+    by_mean, by_number = (InterventionAware(control=guess) for guess in ("mean", mean))  # type: ignore[arg-type]
+    np.testing.assert_allclose(
+        by_mean.weights(two_periods(), trust(1)), by_number.weights(two_periods(), trust(1)), rtol=1e-12
+    )
+
+
+@pytest.mark.parametrize("bias", ["position", "trust"])
+def test_control_lowers_the_variance_where_items_are_shown_by_chance(bias: str) -> None:
+    world = SELECTION[bias]
+    plain, controlled = variance(UNCLIPPED, world), variance(CONTROLLED, world)
+    assert controlled.sum() < 0.9 * plain.sum()
+
+
+def test_a_prior_pulls_towards_the_guess_and_lets_go_as_the_log_grows() -> None:
+    log = two_periods()
+    cautious = InterventionAware(clip="off", control=0.4, prior=20.0)
+
+    def distances(times: int) -> tuple[np.ndarray, np.ndarray]:
+        many = sum([log] * (times - 1), start=log)
+        free, pulled = CONTROLLED.weights(many, trust(1)), cautious.weights(many, trust(1))
+        return abs(free - 0.4), abs(pulled - 0.4)
+
+    free, pulled = distances(1)
+    assert (pulled < 0.5 * free).all()
+    free, pulled = distances(300)
+    np.testing.assert_allclose(pulled, free, rtol=0.05)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"control": "median"}, "'control' of the estimator 'intervention-aware': expected 'off', 'mean'"),
+        ({"control": float("nan")}, "'control'"),
+        ({"prior": 10.0}, "'prior' of the estimator 'intervention-aware': .* only with a control"),
+        ({"control": "mean", "prior": -1.0}, "'prior'"),
+    ],
+)
+def test_options_that_make_no_sense_are_refused(options: dict[str, object], message: str) -> None:
+    with pytest.raises(RankloopError, match=message):
+        InterventionAware(**options)  # type: ignore[arg-type]

@@ -2,65 +2,75 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
-from matplotlib.image import imread
 
-import rankloop
-from rankloop.errors import DataError
+from rankloop.errors import DataError, RankloopError
 from rankloop.experiments import demo
+from rankloop.experiments.report import report
+from rankloop.experiments.results import find_runs, read_rows
+from rankloop.experiments.spec import RunSpec
+from rankloop.training import Epoch
+from tests.experiments.cutting import CutError, cut_after
 
-TINY = "synthetic(queries=40, features=4)"
-
-
-def test_everything_is_in_the_folder(tmp_path: Path) -> None:
-    folder = tmp_path / "demo"
-    shown = demo.run(TINY, seed=2, folder=folder, metric="dcg@3")
-    assert sorted(shown.written) == sorted(folder.iterdir())
-    assert sorted(path.name for path in shown.written) == [
-        "full-information.rankloop",
-        "learning-curves.png",
-        "learning-curves.svg",
-        "results.json",
-    ]
-    assert imread(folder / "learning-curves.png").ndim == 3
-    assert (shown.metric, shown.test_queries, shown.dataset) == ("dcg@3", 9, "synthetic-yahoo")
-
-    results = json.loads((folder / "results.json").read_text())
-    assert {key: results[key] for key in ("version", "data", "fold", "seed", "metric", "test_queries")} == {
-        "version": rankloop.__version__,
-        "data": TINY,
-        "fold": 1,
-        "seed": 2,
-        "metric": "dcg@3",
-        "test_queries": 9,
-    }
-    for ranker, rung in zip(results["rankers"], shown.rungs, strict=True):
-        assert ranker["name"] == rung.name
-        assert (ranker["ranking"], ranker["policy"]) == (rung.ranking, rung.policy)
-        assert ranker["queries"] == rung.queries
-        if rung.training is not None:
-            assert ranker["held_out"] == [epoch.held_out for epoch in rung.training.history]
-            assert ranker["fingerprint"] == rung.training.model.fingerprint
-    assert results["rankers"][0] == {
-        **results["rankers"][0], "name": "random", "queries": 0, "fingerprint": None, "held_out": []
-    }  # fmt: skip
-
-    model = rankloop.load(folder / "full-information.rankloop")
-    assert model.fingerprint == results["rankers"][-1]["fingerprint"]
-    test = rankloop.dataset(TINY).test
-    measured = rankloop.ranking_metrics(model.scores(test.features), test, ["dcg@3"])
-    assert measured["dcg@3"] == results["rankers"][-1]["ranking"]
+SPEC = RunSpec(data="synthetic(queries=30, features=3)", horizon=1000, interventions=2, seed=2)
 
 
-def test_the_same_seed_is_the_same_folder(tmp_path: Path) -> None:
-    first, second = (demo.run(TINY, folder=tmp_path / str(n)).written for n in (1, 2))
-    assert [path.read_bytes() for path in first] == [path.read_bytes() for path in second]
+@pytest.fixture(scope="module")
+def shown(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a demonstration."""
+    folder = tmp_path_factory.mktemp("shown")
+    seen: list[str] = []
+
+    def preparing(name: str, _epoch: Epoch) -> None:
+        seen.append(name)
+
+    runs, page = demo.demonstrate(SPEC, folder, demo.begin(SPEC, folder, preparing))
+    assert list(runs) == ["loop", "naive", "static"]
+    assert page == folder / "report.html"
+    # What all stand on is trained once.
+    assert list(dict.fromkeys(seen)) == ["starting policy", "full information"]
+    return folder
+
+
+def test_three_runs_and_a_report(shown: Path) -> None:
+    assert sorted(path.name for path in shown.iterdir()) == ["loop", "naive", "report.html", "static"]
+    loop, naive, static = runs = find_runs([shown])
+    assert len({run.facts.model_dump_json() for run in runs}) == 1
+    assert loop.spec == SPEC
+    assert (naive.spec.estimator, naive.spec.times) == ("naive", SPEC.times)
+    assert (static.spec.estimator, static.spec.times) == (SPEC.estimator, (SPEC.horizon,))
+    assert [len(run.rows) for run in runs] == [3, 3, 1]
+    # `rankloop report` makes the same page again.
+    assert (shown / "report.html").read_text(encoding="utf-8") == report(runs)
+
+
+def test_a_demo_that_was_cut_goes_on(shown: Path, tmp_path: Path) -> None:
+    shared = demo.begin(SPEC, tmp_path)
+    with pytest.raises(CutError):
+        demo.demonstrate(SPEC, tmp_path, shared, cut_after(4))
+    assert not (tmp_path / "report.html").exists()
+    demo.demonstrate(SPEC, tmp_path, demo.begin(SPEC, tmp_path))
+    for name in ("loop", "naive", "static"):
+        assert read_rows(tmp_path / name) == read_rows(shown / name)
+
+
+def test_a_demo_that_is_done_is_not_done_again(shown: Path) -> None:
+    before = (shown / "report.html").read_bytes()
+    happened: list[str] = []
+    shared = demo.begin(SPEC, shown, lambda name, _epoch: happened.append(name))
+    demo.demonstrate(SPEC, shown, shared, lambda name, _event: happened.append(name))
+    assert happened == []
+    assert (shown / "report.html").read_bytes() == before
+
+
+def test_another_demo_in_the_same_folder_is_refused(shown: Path) -> None:
+    with pytest.raises(RankloopError, match=r"loop holds another run \(its horizon is 1000, not 3000\)"):
+        demo.begin(SPEC.model_copy(update={"horizon": 3000}), shown)
 
 
 def test_data_that_is_not_there_leaves_no_folder(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="does not exist"):
-        demo.run("nowhere", folder=tmp_path / "demo")
+        demo.begin(SPEC.model_copy(update={"data": "nowhere"}), tmp_path / "demo")
     assert list(tmp_path.iterdir()) == []

@@ -2,94 +2,107 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import re
 from xml.etree import ElementTree
 
 import matplotlib as mpl
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
-from matplotlib.image import imread
 
 from rankloop.experiments import figures
-from rankloop.experiments.ladder import Rung
-from rankloop.models import Linear
-from rankloop.training import Epoch, Training
+from rankloop.experiments.figures import Level, Series, curves, marker
+from rankloop.experiments.summary import Curve
 
-MODEL = Linear(1, np.zeros(2))
-
-
-def rung(name: str, *values: float) -> Rung:
-    best = int(np.argmax(values))
-    history = tuple(Epoch(n, value, n <= best) for n, value in enumerate(values))
-    return Rung(name, 1234, 0.5, 0.4, Training(MODEL, history))
+TIMES = np.array([100, 1000, 10_000])
+BANDED = Series(Curve(TIMES, np.array([0.5, 0.6, 0.7]), np.array([0.1, 0.05, 0.02])), 0)
+PLAIN = Series(Curve(TIMES, np.array([0.4, 0.45, np.nan]), np.zeros(3)), 1)
+ALONE = Series(Curve(TIMES[2:], np.array([0.55]), np.array([0.05])), 2)
+TRUTH = Series(Curve(TIMES, np.array([0.8, 0.8, 0.8]), np.zeros(3)), None)
+SPAN = (100.0, 10_000.0)
 
 
-RUNGS = [Rung("random", 0, 0.25, 0.25, None), rung("first", 0.2, 0.5, 0.4), rung("second", 0.3, 0.6)]
-
-
-@pytest.fixture
-def drawn(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Figure:
-    """The figure itself, caught on its way to the files."""
+def drawn(series: list[Series], **options: object) -> Figure:
+    """The figure itself, caught on its way to SVG."""
     caught: list[Figure] = []
-
-    def catch(figure: Figure, _stem: Path) -> list[Path]:
-        caught.append(figure)
-        return []
-
-    monkeypatch.setattr(figures, "save_figure", catch)
-    figures.learning_curves(RUNGS, "ndcg@5", tmp_path / "curves")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(figures, "_svg", lambda figure: caught.append(figure) or "")
+        curves("name", series, "ndcg@5", span=SPAN, **options)  # type: ignore[arg-type]
     return caught[0]
 
 
-def test_both_files_can_be_opened(tmp_path: Path) -> None:
-    svg, png = figures.learning_curves(RUNGS, "ndcg@5", tmp_path / "new" / "curves")
-    assert (svg.name, png.name) == ("curves.svg", "curves.png")
-    assert ElementTree.parse(svg).getroot().tag.endswith("svg")
-    text = svg.read_text(encoding="utf-8")
+def test_a_figure_is_one_element_that_names_nothing_elsewhere() -> None:
+    svg = curves("name", [BANDED, PLAIN, ALONE, TRUTH], "ndcg@5", span=SPAN, levels=[Level(0.5, ":")])
+    assert svg.startswith("<svg")
+    root = ElementTree.fromstring(svg)
+    assert root.tag == "svg"
+    assert "http" not in svg
+    assert "font-family" not in svg
+    texts = [text.text for text in root.iter("text")]
     # Text is text, which can be searched and read aloud.
-    assert ">first: 1,234 queries<" in text
-    assert ">expected ndcg@5 on held-out queries<" in text
-    height, width, _ = imread(png).shape
-    assert width > height > 300
-    assert np.ptp(imread(png)) > 0.5
+    assert {"100", "1k", "10k", "logged interactions", "ndcg@5"} <= set(texts)
 
 
-def test_the_same_results_are_the_same_files(tmp_path: Path) -> None:
-    first, second = (figures.learning_curves(RUNGS, "ndcg@5", tmp_path / str(n)) for n in (1, 2))
-    assert [path.read_bytes() for path in first] == [path.read_bytes() for path in second]
+def test_colours_are_left_to_the_page() -> None:
+    svg = curves("name", [BANDED, PLAIN], "ndcg@5", span=SPAN)
+    assert "var(--series-0, #0072b2)" in svg
+    assert "currentColor" in svg
+    assert figures.INK not in svg
+    assert "#000000" not in svg
+    assert "#ffffff" not in svg
 
 
-def test_lines_are_the_histories_and_circles_the_best(drawn: Figure) -> None:
-    (axes,) = drawn.axes
-    lines = {line.get_label(): line for line in axes.lines}
-    first = lines["first: 1,234 queries"]
-    assert np.asarray(first.get_xdata()).tolist() == [0, 1, 2]
-    assert np.asarray(first.get_ydata()).tolist() == [0.2, 0.5, 0.4]
-    assert set(np.asarray(lines["random (test queries)"].get_ydata())) == {0.25}
-    circles = [line for line in axes.lines if line.get_marker() == "o"]
-    points = [(line.get_xdata(), line.get_ydata(), line.get_color()) for line in circles]
-    assert [(list(x), list(y)) for x, y, _ in points] == [([1], [0.5]), ([1], [0.6])]  # type: ignore[arg-type]
-    assert points[0][2] == first.get_color()
+def test_ids_are_referred_to_and_differ_between_figures_of_a_page() -> None:
+    one, two = (curves(name, [BANDED, PLAIN], "ndcg@5", span=SPAN) for name in ("one", "two"))
+    ids = [set(re.findall(r'\bid="([^"]*)"', svg)) for svg in (one, two)]
+    used = set(re.findall(r'(?:href="|url\()#([^")]*)', one))
+    assert used == ids[0]
+    assert not ids[0] & ids[1]
 
 
-def test_lines_differ_in_colour_and_in_dashes(drawn: Figure) -> None:
-    (axes,) = drawn.axes
-    labelled = [line for line in axes.lines if not str(line.get_label()).startswith("_")]
-    assert len({line.get_color() for line in labelled}) == len(labelled) == 3
-    assert len({line.get_linestyle() for line in labelled[:2]}) == 2
+def test_the_same_results_are_the_same_figure() -> None:
+    assert curves("name", [BANDED], "a", span=SPAN) == curves("name", [BANDED], "a", span=SPAN)
 
 
-def test_the_legend_stands_below_the_label_of_the_axis(drawn: Figure) -> None:
-    (axes,) = drawn.axes
-    drawn.canvas.draw()
-    legend = axes.get_legend()
-    assert legend is not None
-    below = axes.xaxis.label.get_window_extent()
-    assert legend.get_window_extent().y1 <= below.y0
+def test_lines_are_the_curves_and_bands_their_intervals() -> None:
+    (axes,) = drawn([BANDED, PLAIN], levels=[Level(0.9, "--")], limits=(0.0, 1.0)).axes
+    level, banded, plain = axes.lines
+    assert np.asarray(banded.get_xdata()).tolist() == TIMES.tolist()
+    assert np.asarray(banded.get_ydata()).tolist() == [0.5, 0.6, 0.7]
+    assert np.asarray(plain.get_ydata())[:2].tolist() == [0.4, 0.45]
+    assert set(np.asarray(level.get_ydata())) == {0.9}
+    (band,) = axes.collections
+    corners = band.get_paths()[0].vertices
+    assert {(100.0, 0.4), (100.0, 0.6), (10_000.0, 0.68), (10_000.0, 0.72)} <= {
+        (float(x), round(float(y), 9)) for x, y in np.asarray(corners)
+    }
+    assert axes.get_ylim() == (0.0, 1.0)
+    assert axes.get_xscale() == "log"
 
 
-def test_the_callers_matplotlib_is_left_alone(tmp_path: Path) -> None:
+def test_one_point_has_a_bar_and_a_line_of_one_point_a_cross() -> None:
+    lone = Series(Curve(TIMES[2:], np.array([0.8]), np.zeros(1)), None)
+    (axes,) = drawn([ALONE, lone]).axes
+    # The bar itself; its ends are lines.
+    assert len(axes.collections) == 1
+    assert [line.get_marker() for line in axes.lines if line.get_marker() in ("^", "x")] == ["^", "x"]
+
+
+def test_curves_differ_in_colour_and_in_marker() -> None:
+    looks = range(18)
+    assert len({(figures.colour(look), marker(look)) for look in looks}) == 18
+    assert len({marker(look) for look in range(6)}) == 6
+
+
+@pytest.mark.parametrize("span", [(700.0, 900.0), (1e6, 1e6), (100.0, 1e8)])
+def test_every_axis_has_a_label(span: tuple[float, float]) -> None:
+    one = Series(Curve(np.array(span), np.array([0.1, 0.2]), np.zeros(2)), 0)
+    root = ElementTree.fromstring(curves("name", [one], "", span=span))
+    counts = [text.text for text in root.iter("text") if re.fullmatch(r"\d+[kMG]?", text.text or "")]
+    assert counts
+
+
+def test_the_callers_matplotlib_is_left_alone() -> None:
     before = dict(mpl.rcParams)
-    figures.learning_curves(RUNGS, "ndcg@5", tmp_path / "curves")
+    curves("name", [BANDED], "ndcg@5", span=SPAN)
     assert dict(mpl.rcParams) == before

@@ -1,4 +1,4 @@
-"""The ladder: what each rung is trained on, and how high it is."""
+"""The rankers that every experiment is measured against."""
 
 from __future__ import annotations
 
@@ -7,12 +7,20 @@ import pytest
 
 from rankloop.data import synthetic
 from rankloop.errors import DataError
-from rankloop.evaluation import policy_metrics, ranking_metrics
-from rankloop.experiments.ladder import Rung, climb, production_data, production_queries
+from rankloop.evaluation import policy_metrics
+from rankloop.experiments.ladder import (
+    full_information,
+    production_data,
+    production_queries,
+    production_ranker,
+    random_ranker,
+    scaled,
+)
+from rankloop.models import MLP, Adam, Linear
+from rankloop.models.mlp import Network
+from rankloop.rank_weights import dcg
 from rankloop.training import Epoch, Settings, train
-from rankloop.types import Dataset
-
-SETTINGS = Settings(epochs=8)
+from rankloop.types import Dataset, Model
 
 
 @pytest.fixture(scope="module")
@@ -20,9 +28,8 @@ def data() -> Dataset:
     return synthetic(queries=300, features=10)
 
 
-@pytest.fixture(scope="module")
-def rungs(data: Dataset) -> list[Rung]:
-    return climb(data, settings=SETTINGS)
+def value(model: Model, data: Dataset) -> float:
+    return policy_metrics(model.scores(data.test.features), data.test, ["ndcg@5"])["ndcg@5"]
 
 
 def test_the_production_ranker_sees_one_query_in_a_hundred_and_never_fewer_than_ten() -> None:
@@ -54,46 +61,50 @@ def test_more_queries_than_there_are_or_none(data: Dataset, n_queries: int) -> N
         production_data(data, n_queries, np.random.default_rng(0))
 
 
-def test_every_rung_is_higher_than_the_one_before(rungs: list[Rung]) -> None:
-    assert [rung.name for rung in rungs] == [
-        "random",
-        "production",
-        "full information, linear",
-        "full information",
-    ]
-    assert [rung.queries for rung in rungs] == [0, 10, 200, 200]
-    # At eight epochs the network is not yet ahead of the linear model.
-    for values in ([rung.policy for rung in rungs], [rung.ranking for rung in rungs]):
-        assert values[0] < values[1] < min(values[2:])
-        assert max(values) < 1
+def test_the_production_ranker_is_trained_on_the_production_data(data: Dataset) -> None:
+    seen: list[Epoch] = []
+    ranker = production_ranker(data, n_queries=15, seed=4, watch=seen.append)
+    expected = train(production_data(data, 15, np.random.default_rng(4)), "mlp", seed=4)
+    assert ranker.fingerprint == expected.model.fingerprint
+    assert tuple(seen) == expected.history
+    ten = production_ranker(data, n_queries=10, seed=4).fingerprint
+    assert production_ranker(data, seed=4).fingerprint == ten != ranker.fingerprint
 
 
-def test_rungs_hold_what_was_measured(data: Dataset, rungs: list[Rung]) -> None:
-    random, *trained = rungs
-    assert random.training is None
-    (expected,) = policy_metrics(np.zeros(data.test.n_docs), data.test, ["ndcg@5"]).values()
-    assert random.ranking == random.policy == expected
-    for rung in trained:
-        assert rung.training is not None
-        scores = rung.training.model.scores(data.test.features)
-        assert rung.ranking == ranking_metrics(scores, data.test, ["ndcg@5"])["ndcg@5"]
-        assert rung.policy == policy_metrics(scores, data.test, ["ndcg@5"])["ndcg@5"]
-    full = train(data, "mlp", settings=SETTINGS)
-    assert trained[-1].training is not None
-    assert trained[-1].training.model.fingerprint == full.model.fingerprint
+def test_the_random_ranker_scores_nothing_and_learns_all_the_same(data: Dataset) -> None:
+    ranker = random_ranker(data.n_features, np.random.default_rng(0))
+    np.testing.assert_array_equal(ranker.scores(data.test.features), 0.0)
+    trained = train(data, ranker, settings=Settings(epochs=3)).model
+    assert value(trained, data) > value(ranker, data) + 0.02
 
 
-def test_watch_is_told_which_rung_is_trained() -> None:
-    seen: list[tuple[str, Epoch]] = []
-    small = synthetic(queries=40, features=4)
-    rungs = climb(
-        small,
-        metric="dcg@3",
-        settings=Settings(epochs=2),
-        watch=lambda name, epoch: seen.append((name, epoch)),
-    )
-    expected = [
-        (rung.name, epoch) for rung in rungs if rung.training is not None for epoch in rung.training.history
-    ]
-    assert seen == expected
-    assert len(seen) == 3 * (1 + 2)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("kind", [MLP, Linear])
+def test_scaling_the_output_layer_scales_the_scores(
+    data: Dataset, kind: type[MLP | Linear], dtype: type[np.floating]
+) -> None:
+    model: Network = kind.initialise(data.n_features, np.random.default_rng(1), dtype=dtype)
+    # A bias too, which glorot's parameters have none of.
+    model = model.with_parameters(model.parameters + dtype(0.1))
+    scores = model.scores(data.test.features)
+    # A power of two changes no digit: exact, where anything else is rounded once a parameter.
+    np.testing.assert_array_equal(scaled(model, 0.25).scores(data.test.features), 0.25 * scores)
+    rounding = np.finfo(dtype).eps
+    third = scaled(model, 1 / 3)
+    bound = 20 * rounding * np.abs(scores).max()
+    np.testing.assert_allclose(third.scores(data.test.features), scores / 3, rtol=0, atol=bound)
+    assert third.kind == model.kind
+    assert third.parameters.dtype == model.parameters.dtype
+
+
+def test_full_information_starts_from_the_start_and_ends_above_it(data: Dataset) -> None:
+    start = production_ranker(data)
+    relevance = np.concatenate([data.train.labels, data.validation.labels]) / 4
+    settings = Settings(Adam(rate=0.003), epochs=8)
+
+    def bound(truth: np.ndarray) -> Model:
+        return full_information(start, data, truth, dcg(5), settings=settings, rng=np.random.default_rng(0))
+
+    assert value(bound(relevance), data) > value(start, data) + 0.02
+    # Where all documents are alike there is nothing to learn, and the start is what is left.
+    assert bound(np.ones_like(relevance)).fingerprint == start.fingerprint

@@ -1,0 +1,102 @@
+"""From a log in files to statistics: rows a second on all cores, and the most memory that it takes."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from time import perf_counter, process_time
+
+import numpy as np
+
+from benchmarks.measure import Benchmark, Effort, Result, Target
+from benchmarks.memory import resident
+from benchmarks.one_thread import any_threads
+from rankloop.clicks import gather_log, users
+from rankloop.clicks.base import bias_of
+from rankloop.logs import Gathered, open_log, statistics_of_log, write_simulated
+from rankloop.types import Split
+
+# A hundred million rows in a minute.
+SPEED = Target("log_rows_per_second", "rows/s", "≥", 1e8 / 60)
+PEAK = Target("log_peak_gb", "GB", "≤", 4)
+
+# As many queries as the larger public collections have, as many documents each as Yahoo's have on average.
+QUERIES, DOCUMENTS = 30_000, 24
+POLICIES = 3
+USERS = users("paper@5")
+# Interactions that are simulated and written at a time.
+AT_A_TIME = 500_000
+# So that the smallest log has queries that come more than once.
+ROWS_PER_QUERY = 60
+
+
+def measure(effort: Effort) -> dict[str, Result]:
+    """Write a log, then ask a fresh process for its statistics."""
+    with tempfile.TemporaryDirectory(prefix="rankloop-bench-") as folder:
+        log = write(Path(folder) / "log", effort.log_rows)
+        command = [sys.executable, "-m", "benchmarks.logs", str(log)]
+        done = subprocess.run(command, env=any_threads(), check=True, stdout=subprocess.PIPE, text=True)
+        size = sum(file.stat().st_size for file in log.iterdir())
+    answer = json.loads(done.stdout)
+    # Where others have the cores too, the processor time of all threads is nearer to what the work takes. It
+    # is more than two idle cores would need.
+    seconds = min(answer["seconds"], answer["cpu"])
+    return {
+        SPEED.name: Result(
+            answer["rows"] / seconds,
+            f"{answer['rows']:,} rows, {size / 1e9:.2f} GB of Parquet, in {answer['seconds']:.1f} s; "
+            f"{answer['cpu']:.1f} s of processor time; exact exposures of {POLICIES} policies included",
+        ),
+        PEAK.name: Result(answer["peak"] / 1e9, "of the whole process, Python and its libraries included"),
+    }
+
+
+def write(folder: Path, rows: int) -> Path:
+    """A simulated log of so many rows, under policies that follow one another."""
+    rng = np.random.default_rng(11)
+    queries = min(QUERIES, max(1, rows // ROWS_PER_QUERY))
+    documents = queries * DOCUMENTS
+    # What it costs to count does not depend on features, which are not written.
+    split = Split.build(
+        np.zeros((documents, 1)),
+        rng.integers(5, size=documents),
+        sizes=np.full(queries, DOCUMENTS),
+        query_ids=[f"query-{number}" for number in range(queries)],
+        doc_ids=[f"document-{number}" for number in range(documents)],
+    )
+    return write_simulated(folder, split, _gathered(split, rows, rng), features=False)
+
+
+def _gathered(split: Split, rows: int, rng: np.random.Generator) -> Iterator[Gathered]:
+    interactions = rows // USERS.behaviour.ranks // POLICIES
+    for policy in range(POLICIES):
+        scores = rng.normal(size=split.n_docs)
+        for start in range(0, interactions, AT_A_TIME):
+            now = min(AT_A_TIME, interactions - start)
+            yield Gathered(
+                f"policy-{policy}",
+                scores,
+                gather_log(scores, split.offsets, split.labels / 4, USERS, now, rng),
+            )
+
+
+def statistics_of(folder: Path) -> dict[str, float]:
+    """Seconds and bytes that the statistics of a log take; kernels are loaded before."""
+    bias = bias_of(USERS)
+    with tempfile.TemporaryDirectory(prefix="rankloop-bench-") as small:
+        statistics_of_log(open_log(write(Path(small) / "log", ROWS_PER_QUERY)), bias)
+    start, used = perf_counter(), process_time()
+    result = statistics_of_log(open_log(folder), bias)
+    seconds, cpu = perf_counter() - start, process_time() - used
+    rows = int(result.statistics.displays_by_rank.sum()) + result.left_out
+    return {"rows": rows, "seconds": seconds, "cpu": cpu, "peak": resident("VmHWM")}
+
+
+LOGS = Benchmark((SPEED, PEAK), measure)
+
+if __name__ == "__main__":
+    print(json.dumps(statistics_of(Path(sys.argv[1]))))

@@ -1,0 +1,99 @@
+"""Algorithm 1 from the first click to the last: its time, and how that grows with the number of clicks.
+
+python -m benchmarks.loops        # the cost of one run at horizons from 10⁵ to 10⁸
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from time import process_time
+
+from benchmarks.measure import FULL, Benchmark, Effort, Result, Target
+from rankloop import SimulatedUsers, synthetic
+from rankloop.experiments.ladder import production_ranker
+from rankloop.loop import Gathered, Loop, Trained, exponential_times
+from rankloop.types import Dataset, Model
+
+SECONDS = Target("loop_seconds", "s", "≤", 180)
+# Trainings take as many epochs as the clicks are worth, so that more clicks cost a little more.
+GROWTH = Target("loop_growth", "times", "≤", 2)
+
+FEATURES, INTERVENTIONS, FIRST = 100, 50, 100
+# The shorter horizon of the two that are compared.
+SHORTER = 100
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Seconds of processor time of one run.
+
+    Attributes:
+        gathering: simulated users, their clicks, and the exposures of the policies that showed the rankings.
+        learning: everything else.
+        epochs: of all trainings.
+    """
+
+    gathering: float
+    learning: float
+    epochs: int
+
+
+def cost(data: Dataset, start: Model, horizon: int) -> Cost:
+    """Run the loop once."""
+    times = exponential_times(min(FIRST, horizon // 10), horizon, INTERVENTIONS)
+    loop = Loop(data, SimulatedUsers.of(data, "paper@5"), start, horizon, times)
+    gathering, learning, epochs = 0.0, 0.0, 0
+    begun = process_time()
+    for event in loop.run():
+        ended = process_time()
+        if isinstance(event, Gathered):
+            gathering += ended - begun
+        else:
+            learning += ended - begun
+        if isinstance(event, Trained):
+            epochs += len(event.epochs)
+        begun = ended
+    return Cost(gathering, learning, epochs)
+
+
+def _world(effort: Effort) -> tuple[Dataset, Model]:
+    data = synthetic(queries=effort.loop_queries, features=FEATURES)
+    start = production_ranker(data)
+    # Kernels are loaded and caches filled before anything is timed.
+    cost(data, start, 1_000)
+    return data, start
+
+
+def measure(effort: Effort) -> dict[str, Result]:
+    """One run at the full horizon, and one at a hundredth of it with as many interventions."""
+    data, start = _world(effort)
+    horizon = effort.loop_interactions
+    long, short = cost(data, start, horizon), cost(data, start, horizon // SHORTER)
+    return {
+        SECONDS.name: Result(
+            long.gathering + long.learning,
+            f"{data.train.n_queries:,} training queries × {FEATURES} features, {horizon:,} interactions, "
+            f"{INTERVENTIONS} interventions, one core; {long.gathering:.0f} s of it gathering, "
+            f"{long.epochs:,} epochs",
+        ),
+        GROWTH.name: Result(
+            long.learning / short.learning,
+            f"{long.learning:.0f} s without gathering, {long.epochs:,} epochs, against "
+            f"{short.learning:.0f} s and {short.epochs:,} at {horizon // SHORTER:,} interactions",
+        ),
+    }
+
+
+def main() -> None:
+    """Print the cost of one run by its horizon."""
+    data, start = _world(FULL)
+    print("| interactions | gathering | learning | epochs |\n|---|---|---|---|")
+    for exponent in (5, 6, 7, 8):
+        c = cost(data, start, 10**exponent)
+        print(f"| {10**exponent:,} | {c.gathering:.1f} s | {c.learning:.1f} s | {c.epochs:,} |", flush=True)
+
+
+LOOPS = Benchmark((SECONDS, GROWTH), measure)
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,63 @@
+"""Simulated users: impressions a second, against rankings and clicks drawn in vectorised NumPy."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+
+from benchmarks.measure import Benchmark, Effort, Result, Target, best_times
+from benchmarks.problems import DOCUMENTS, GRADES, RANKS, Problem
+from benchmarks.sampling import gumbel_rankings
+from rankloop.clicks import Counts, bias_of, gather, users
+from rankloop.types import Float64, Int64
+
+SPEEDUP = Target("simulation_speedup", "times", "≥", 5)
+SPEED = Target("simulation_per_second", "impressions/s", "≥", 3e6)
+
+IMPRESSIONS_A_QUERY = 500
+
+
+def in_numpy(
+    scores: Float64, offsets: Int64, relevance: Float64, interactions: int, rng: np.random.Generator
+) -> Counts:
+    """What `rankloop.clicks.gather` counts, query by query with all of a query's impressions at once."""
+    bias = bias_of(users(f"paper@{RANKS}"))
+    came = rng.multinomial(interactions, np.full(len(offsets) - 1, 1 / (len(offsets) - 1)))
+    shape = (len(scores), RANKS)
+    displays, clicks = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
+    for q, (first, last) in enumerate(pairwise(offsets)):
+        rankings = gumbel_rankings(scores[first:last], RANKS, came[q], rng)
+        n, shown = last - first, rankings.shape[1]
+        chances = bias.alpha[:shown] * relevance[first:last][rankings] + bias.beta[:shown]
+        clicked = rng.random(rankings.shape) < chances
+        for k in range(shown):
+            displays[first:last, k] = np.bincount(rankings[:, k], minlength=n)
+            clicks[first:last, k] = np.bincount(rankings[clicked[:, k], k], minlength=n)
+    return Counts(came, displays, clicks)
+
+
+def measure(effort: Effort) -> dict[str, Result]:
+    """Time the same number of impressions over the same queries, ours and NumPy's."""
+    problem = Problem.draw(effort.queries, DOCUMENTS, seed=8)
+    rng = np.random.default_rng(8)
+    relevance = problem.grades / problem.grades.max()
+    interactions = effort.queries * IMPRESSIONS_A_QUERY
+    who = users(f"paper@{RANKS}")
+    ours, numpys = best_times(
+        effort.rounds,
+        lambda: gather(problem.scores, problem.offsets, relevance, who, interactions, rng),
+        lambda: in_numpy(problem.scores, problem.offsets, relevance, interactions, rng),
+    )
+    setting = (
+        f"{DOCUMENTS} documents, {RANKS} ranks, {GRADES} grades, {IMPRESSIONS_A_QUERY} a query, one core"
+    )
+    return {
+        SPEEDUP.name: Result(
+            numpys / ours, f"{setting}; {interactions / numpys / 1e6:.2f} million a second in NumPy"
+        ),
+        SPEED.name: Result(interactions / ours, f"{1e9 * ours / interactions:.0f} ns an impression"),
+    }
+
+
+SIMULATION = Benchmark((SPEEDUP, SPEED), measure)

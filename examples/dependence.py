@@ -1,0 +1,112 @@
+"""What learning policies from the clicks that they are judged by does to the estimates: docs/dependence.md.
+
+    python -m examples.dependence FIRST LAST
+
+Each seed is one loop. Its log is *own*: every policy was learned from the clicks before it. Then the same
+policies, in the same order and for as many interactions, gather a second log: *fresh* clicks that no policy
+has seen, for which the unbiasedness theorem holds as it stands. Printed are means over the seeds with their
+standard errors.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+
+import numpy as np
+
+import rankloop
+from rankloop.estimators import Estimator, estimator
+from rankloop.exploration import AsLearned, Exploration, Spread
+from rankloop.logs import Exposure, Statistics
+from rankloop.loop import ROBUST, Gathered, Loop, State, exponential_times
+from rankloop.training import Task, optimise
+
+HORIZON, FIRST_INTERVENTION, INTERVENTIONS = 20_000, 100, 20
+ESTIMATOR = "intervention-aware(clip=off)"
+EXPLORATIONS: tuple[Exploration, ...] = (Spread(), AsLearned())
+
+
+def fresh_log(loop: Loop, phases: list[Gathered], rng: np.random.Generator) -> Statistics:
+    """What the policies of a loop gather when they are all known beforehand."""
+    both = (loop.dataset.train.features, loop.dataset.validation.features)
+    log = Statistics.empty(loop.offsets, loop.source.bias.ranks)
+    for phase in phases:
+        model, scale = phase.state.logging, phase.state.scale
+        scores = scale * np.concatenate([model.scores(features) for features in both])
+        exposure = Exposure.of_scores(scores, loop.offsets, loop.source.bias)
+        log += loop.source.gather(phase.policy, scores, exposure, phase.interactions, rng)
+    return log
+
+
+def measured(
+    loop: Loop, log: Statistics, how: Estimator, last: State, seed: int
+) -> Iterator[tuple[str, float]]:
+    """What one log says of relevance and of policies, less the truth; and what is learned from it."""
+    data, users = loop.dataset, loop.source
+    theta = ROBUST.rank_weights(users.bias)
+    n = data.train.n_queries
+    parts = {"train": (data.train, np.arange(n)), "held out": (data.validation, np.arange(n, log.n_queries))}
+    tasks = {}
+    for name, (split, queries) in parts.items():
+        chosen = log.select(queries)
+        relevance = split.labels / 4
+        weights = how.weights(chosen, users.bias)
+        tasks[name] = Task(split.features, split.offsets, weights, theta)
+        truth = Task(split.features, split.offsets, relevance, theta)
+        yield f"{name}: weights of items", float(np.mean(weights - relevance))
+        for policy, model in (("starting", loop.start), ("learned", last.learned)):
+            scores = model.scores(split.features)
+            yield f"{name}: reward of the {policy} policy", tasks[name].value(scores) - truth.value(scores)
+    learned = optimise(
+        loop.start,
+        tasks["train"],
+        held_out=tasks["held out"],
+        settings=ROBUST.settings,
+        rng=np.random.default_rng(seed),
+    ).model
+    ndcg = rankloop.policy_metrics(learned.scores(data.test.features), data.test, ["ndcg@5"])["ndcg@5"]
+    yield "ndcg@5 of a policy learned from the log", ndcg
+
+
+def run(exploration: Exploration, seed: int) -> Iterator[tuple[str, float, float]]:
+    """One loop: what its own log and a fresh one say."""
+    data = rankloop.synthetic(queries=300, features=20, seed=seed)
+    how = estimator(ESTIMATOR)
+    loop = Loop(
+        data,
+        rankloop.SimulatedUsers.of(data, "paper@5"),
+        rankloop.MLP.initialise(20, np.random.default_rng(seed)),
+        HORIZON,
+        exponential_times(FIRST_INTERVENTION, HORIZON, INTERVENTIONS),
+        estimator=how,
+        exploration=exploration,
+        seed=seed,
+    )
+    events = list(loop.run())
+    end = events[-1].state
+    phases = [event for event in events if isinstance(event, Gathered)]
+    fresh = fresh_log(loop, phases, np.random.default_rng([seed, 1]))
+    logs = (end.statistics, fresh)
+    for (name, own), (_, other) in zip(*(measured(loop, log, how, end, seed) for log in logs), strict=True):
+        yield name, own, other
+
+
+def main(first: int, last: int) -> None:
+    """Print one table for each exploration."""
+    for exploration in EXPLORATIONS:
+        found: dict[str, list[tuple[float, float]]] = {}
+        for seed in range(first, last + 1):
+            for name, own, other in run(exploration, seed):
+                found.setdefault(name, []).append((own, other))
+        print(f"\n{exploration}, seeds {first} to {last}: own log, fresh log, difference")
+        for name, values in found.items():
+            table = np.array(values)
+            columns = np.column_stack([table, table[:, 0] - table[:, 1]])
+            error = columns.std(axis=0, ddof=1) / np.sqrt(len(columns))
+            cells = (f"{m:+.4f} ± {e:.4f}" for m, e in zip(columns.mean(axis=0), error, strict=True))
+            print(f"{name:45}", *cells, sep="  ", flush=True)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), int(sys.argv[2]))

@@ -1,0 +1,55 @@
+"""The command line: argv → one call."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from rankloop._version import __version__
+from rankloop.cli import loops, reproduction, supervised
+from rankloop.errors import RankloopError
+
+app = typer.Typer(
+    name="rankloop",
+    help="Learn ranking policies from clicks, with exact Plackett–Luce mathematics.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+)
+for command in (
+    loops.demo,
+    loops.run,
+    loops.report,
+    reproduction.reproduce,
+    supervised.train,
+    supervised.measure,
+    supervised.describe,
+):
+    app.command()(command)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"rankloop {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    _show: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    pass
+
+
+def main() -> None:
+    """Run the command line; what a user got wrong is said in one line, with exit code 2."""
+    try:
+        app(prog_name="rankloop")
+    except RankloopError as error:
+        typer.echo(f"rankloop: {error}", err=True)
+        sys.exit(2)

@@ -1,0 +1,157 @@
+"""Commands on labelled data: train, measure, describe."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from rankloop.cli.options import DATA, DataArgument, FoldOption, JsonOption, SeedOption
+from rankloop.errors import RankloopError
+
+MetricsOption = Annotated[
+    list[str] | None,
+    typer.Option("--metric", help=r"May be given several times. \[default: ndcg@5]", show_default=False),
+]
+
+
+def train(
+    data: DataArgument = DATA,
+    out: Annotated[Path, typer.Option("--out", "-o", help="Where the model is stored.")] = Path(
+        "model.rankloop"
+    ),
+    model: Annotated[
+        str, typer.Option(help="mlp, linear or lightgbm; with options: mlp(hidden=64-32).")
+    ] = "mlp",
+    metric: Annotated[str, typer.Option(help="What is maximised.")] = "ndcg@5",
+    optimiser: Annotated[
+        str | None,
+        typer.Option(help=r"Of networks: adam or sgd, as in adam(rate=0.01). \[default: adam(rate=0.003)]"),
+    ] = None,
+    epochs: Annotated[
+        int | None, typer.Option(help=r"Of networks: at most this many. \[default: 100]", min=1)
+    ] = None,
+    patience: Annotated[
+        int | None,
+        typer.Option(help=r"Of networks: epochs without gain before stopping. \[default: 5]", min=1),
+    ] = None,
+    batch: Annotated[
+        int | None, typer.Option(help=r"Of networks: queries a step. \[default: 1]", min=1)
+    ] = None,
+    fold: FoldOption = 1,
+    seed: SeedOption = 0,
+    as_json: JsonOption = False,
+) -> None:
+    """Train a ranker on labelled data by exact gradients, store it, and measure it on the test queries."""
+    import rankloop
+    from rankloop import console
+    from rankloop.files import check_writable
+    from rankloop.models.optimisers import optimiser as optimiser_named
+    from rankloop.models.specs import LightGBMSpec, model_spec
+    from rankloop.training import Epoch, Settings
+
+    check_writable(out)
+    given = {"epochs": epochs, "patience": patience, "batch": batch}
+    options: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    if optimiser is not None:
+        options["optimiser"] = optimiser_named(optimiser)
+    if options and isinstance(model_spec(model), LightGBMSpec):
+        raise RankloopError(
+            f"--{min(options)} is for networks; trees have their options in their name, as in "
+            "--model 'lightgbm(rounds=300, rate=0.1)'"
+        )
+    settings = Settings(**options)
+    collection = rankloop.dataset(data, fold=fold)
+    with console.saying_what_compiles(), console.progress() as tasks:
+
+        def watch(epoch: Epoch) -> None:
+            tasks.update(f"training {model}", f"epoch {epoch.number:3d}  validation {epoch.held_out:.4f}")
+
+        result = rankloop.train(collection, model, metric=metric, settings=settings, seed=seed, watch=watch)
+    rankloop.save(result.model, out)
+    scores = result.model.scores(collection.test.features)
+    _print_measures(
+        {
+            "model": result.model.kind,
+            "fingerprint": result.model.fingerprint,
+            "data": collection.name,
+            "path": str(out),
+            "epochs": result.history[-1].number,
+            "best_epoch": result.best.number,
+            "validation": result.best.held_out,
+        },
+        collection.test,
+        scores,
+        [metric],
+        as_json,
+    )
+
+
+def measure(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A model that `rankloop train` stored.")],
+    data: DataArgument = DATA,
+    metric: MetricsOption = None,
+    split: Annotated[str, typer.Option(help="train, validation or test.")] = "test",
+    fold: FoldOption = 1,
+    as_json: JsonOption = False,
+) -> None:
+    """Measure a stored model: of the ranking by score, and exactly of its Plackett–Luce policy."""
+    import rankloop
+
+    loaded = rankloop.load(model)
+    collection = rankloop.dataset(data, fold=fold)
+    if split not in ("train", "validation", "test"):
+        raise RankloopError(f"--split must be train, validation or test, got {split!r}")
+    chosen = getattr(collection, split)
+    _print_measures(
+        {"model": loaded.kind, "fingerprint": loaded.fingerprint, "data": collection.name, "split": split},
+        chosen,
+        loaded.scores(chosen.features),
+        metric or ["ndcg@5"],
+        as_json,
+    )
+
+
+def describe(
+    data: DataArgument = DATA,
+    fold: FoldOption = 1,
+    as_json: JsonOption = False,
+) -> None:
+    """Say what is in a data set: queries, documents, features, labels."""
+    import rankloop
+    from rankloop import console
+    from rankloop.data import describe as described
+
+    rows = described(rankloop.dataset(data, fold=fold))
+    if as_json:
+        typer.echo(json.dumps(rows, indent=2))
+        return
+    names = list(rows)
+    console.out.print(
+        console.table(
+            data, ["", *names], [[what, *(str(rows[n][what]) for n in names)] for what in rows[names[0]]]
+        )
+    )
+
+
+def _print_measures(
+    facts: dict[str, Any], split: Any, scores: Any, metrics: list[str], as_json: bool
+) -> None:
+    from rankloop import console
+    from rankloop.evaluation import policy_metrics, ranking_metrics
+
+    ranking, policy = ranking_metrics(scores, split, metrics), policy_metrics(scores, split, metrics)
+    if as_json:
+        typer.echo(json.dumps({**facts, "ranking": ranking, "policy": policy}, indent=2))
+        return
+    for name, value in facts.items():
+        shown = f"{value:.4f}" if isinstance(value, float) else value
+        console.say(f"{name:12} {shown}")
+    rows = [[name, f"{ranking[name]:.4f}", f"{policy[name]:.4f}"] for name in ranking]
+    console.out.print(
+        console.table(
+            f"{split.n_queries} queries", ["metric", "sorted by score", "drawn from the policy"], rows
+        )
+    )

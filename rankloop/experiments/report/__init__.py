@@ -1,0 +1,54 @@
+"""A report: runs in, one page of HTML out that needs nothing from anywhere else."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib import resources
+from pathlib import Path
+from string import Template
+
+from rankloop.errors import RankloopError
+from rankloop.experiments.report import sections
+from rankloop.experiments.report.html import joined, markup
+from rankloop.experiments.results import Run
+from rankloop.experiments.summary import grouped
+from rankloop.files import write_whole
+
+REPORT = "report.html"
+
+
+def report(runs: Sequence[Run]) -> str:
+    """The page: the same runs give the same page, byte for byte.
+
+    Raises:
+        RankloopError: the runs were measured by different metrics.
+    """
+    metric = runs[0].spec.metric
+    for run in runs:
+        if run.spec.metric != metric:
+            raise RankloopError(
+                f"{runs[0].folder} was measured by {metric} and {run.folder} by {run.spec.metric}: "
+                "report them apart"
+            )
+    groups = grouped(runs)
+    body = joined(
+        sections.heading(groups, metric),
+        sections.results(groups, metric),
+        sections.values(groups, metric),
+        sections.estimates(groups),
+        sections.support(groups),
+        sections.starting(runs),
+        sections.setup(runs),
+        sections.timing(runs),
+        sections.reproduction(runs),
+        sections.rows(runs),
+    )
+    files = resources.files(__package__)
+    page = Template(files.joinpath("page.html").read_text(encoding="utf-8"))
+    style = files.joinpath("style.css").read_text(encoding="utf-8")
+    return page.substitute(title=markup(f"rankloop: {runs[0].facts.dataset}"), style=style, body=body)
+
+
+def write_report(runs: Sequence[Run], path: Path) -> Path:
+    """Write the page; the path says where."""
+    return write_whole(path, report(runs).encode())

@@ -1,0 +1,185 @@
+"""The figures of a report, each with its legend and with words for those who do not see it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+import numpy as np
+
+from rankloop.experiments.figures import Level, Series, curves, marker, variable
+from rankloop.experiments.report.html import Html, element, joined
+from rankloop.experiments.results import Row
+from rankloop.experiments.summary import Curve, Group, Mean
+from rankloop.loop import SUPPORT_LEVELS
+
+# Of a normal distribution: a 90 % interval is this many standard errors on either side.
+NORMAL_90 = 1.645
+# What is left free above and below what is drawn, as a share of it.
+MARGIN = 0.05
+# Room for the markers at 0 and at 1.
+SHARE_LIMITS = (-0.03, 1.03)
+# How the levels that runs are compared with are drawn, in the figures and in their legend.
+START_DASHES, FULL_DASHES, TRUTH_DASHES = ":", "--", "--"
+STROKES = {START_DASHES: "2 3", FULL_DASHES: "6 3", "-": "none"}
+
+# In a box of 32 × 14, around its centre.
+SHAPES = {
+    "o": '<circle cx="16" cy="7" r="4"/>',
+    "s": '<rect x="12.5" y="3.5" width="7" height="7"/>',
+    "^": '<path d="M16 2.5 20 11 12 11z"/>',
+    "D": '<path d="M16 2 21 7 16 12 11 7z"/>',
+    "v": '<path d="M16 11.5 20 3 12 3z"/>',
+    "P": '<path d="M14.5 3h3v2.5H20v3h-2.5V11h-3V8.5H12v-3h2.5z"/>',
+}
+
+
+def legend(groups: Sequence[Group], *lines: tuple[str, str]) -> Html:
+    """A legend: one curve a group, and lines in ink by their name and their dashes."""
+    entries = [element("li", _swatch(i, "-"), called(group)) for i, group in enumerate(groups)]
+    entries += [element("li", _swatch(None, dashes), name) for name, dashes in lines]
+    return element("ul", *entries, class_="legend")
+
+
+def levels_legend(groups: Sequence[Group]) -> Html:
+    """The legend of figures that show the starting policy and, where it is known, full information."""
+    drawn = {level.dashes for level in _levels(groups)}
+    lines = [("starting policy", START_DASHES), ("full information", FULL_DASHES)]
+    return legend(groups, *(line for line in lines if line[1] in drawn))
+
+
+def called(group: Group) -> str:
+    """A group by its folder's name and by what sets it apart."""
+    return f"{group.name}: {group.label}"
+
+
+def value_figures(groups: Sequence[Group], metric: str) -> Html:
+    """The true metric of the learned and of the logging policies, on the same axes."""
+    quantities: list[tuple[str, Callable[[Row], float]]] = [
+        ("learned", lambda row: row.learned),
+        ("logging", lambda row: row.logging),
+    ]
+    drawn = {name: [group.curve(quantity) for group in groups] for name, quantity in quantities}
+    levels = _levels(groups)
+    limits = _limits([curve for several in drawn.values() for curve in several], levels)
+    captions = {
+        "learned": "Learned policies: what all clicks so far came to.",
+        "logging": "Logging policies: what users were shown while these clicks were gathered.",
+    }
+    return _figures(
+        _figure(
+            curves(name, _series(several), metric, span=_span(groups), levels=levels, limits=limits),
+            captions[name],
+            f"{metric} of the {name} policies by logged interactions. {_ends(groups, several)}",
+        )
+        for name, several in drawn.items()
+    )
+
+
+def estimate_figures(groups: Sequence[Group]) -> Html:
+    """What held-out clicks say of each learned policy, beside the truth."""
+    figures = []
+    for i, group in enumerate(groups):
+        estimate = group.curve(lambda row: row.estimate)
+        errors = group.curve(lambda row: row.estimate_error).values
+        noisy = Curve(estimate.times, estimate.values, NORMAL_90 * np.nan_to_num(errors))
+        truth = group.curve(lambda row: row.truth)
+        exact = Curve(truth.times, truth.values, np.zeros_like(truth.values))
+        drawn = [Series(exact, None), Series(noisy, i)]
+        figures.append(
+            _figure(
+                curves(f"estimate-{i}", drawn, "reward a held-out query", span=_span(groups)),
+                called(group),
+                f"Estimated and true reward by logged interactions. At the end the estimate is "
+                f"{noisy.values[-1]:.4f} ± {noisy.half_widths[-1]:.4f}, the truth {truth.values[-1]:.4f}.",
+            )
+        )
+    return _figures(figures)
+
+
+def support_figures(groups: Sequence[Group]) -> Html:
+    """How many items the logging policies hardly show, and how soft these policies are."""
+    figures = []
+    for level in (f"{level:g}" for level in SUPPORT_LEVELS):
+        several = [group.curve(_share_below(level)) for group in groups]
+        figures.append(
+            _figure(
+                curves(
+                    f"support-{level}",
+                    _series(several),
+                    "share of items",
+                    span=_span(groups),
+                    limits=SHARE_LIMITS,
+                ),
+                f"Items whose expected α is below {level} under the logging policy.",
+                f"Share of items with an expected α below {level}. {_ends(groups, several)}",
+            )
+        )
+    several = [group.curve(lambda row: row.scale) for group in groups]
+    figures.append(
+        _figure(
+            curves("scale", _series(several), "scale of the scores", span=_span(groups), limits=SHARE_LIMITS),
+            "How soft the logging policies were: what the learned scores were multiplied by.",
+            f"Scale of the logging policies' scores. {_ends(groups, several)}",
+        )
+    )
+    return _figures(figures)
+
+
+def _share_below(level: str) -> Callable[[Row], float]:
+    return lambda row: row.support[level]
+
+
+def _series(several: Sequence[Curve]) -> list[Series]:
+    return [Series(curve, i) for i, curve in enumerate(several)]
+
+
+def _span(groups: Sequence[Group]) -> tuple[float, float]:
+    """All figures have the same axis, so that they can be read side by side."""
+    return float(min(group.times[0] for group in groups)), float(max(group.times[-1] for group in groups))
+
+
+def _levels(groups: Sequence[Group]) -> list[Level]:
+    """The starting policy and full information of each group; in ink where all have the same."""
+    levels = []
+    for dashes, values in (
+        (START_DASHES, [group.mean(lambda run: run.facts.start).value for group in groups]),
+        (FULL_DASHES, [bound.value if (bound := group.full_information) else None for group in groups]),
+    ):
+        shared = len(set(values)) == 1
+        for i, value in enumerate(values[:1] if shared else values):
+            if value is not None:
+                levels.append(Level(value, dashes, None if shared else i))
+    return levels
+
+
+def _limits(drawn: Sequence[Curve], levels: Sequence[Level]) -> tuple[float, float]:
+    ends = [end for c in drawn for end in (*(c.values - c.half_widths), *(c.values + c.half_widths))]
+    ends += [level.value for level in levels]
+    low, high = min(ends), max(ends)
+    margin = MARGIN * ((high - low) or 1.0)
+    return low - margin, high + margin
+
+
+def _ends(groups: Sequence[Group], several: Sequence[Curve]) -> str:
+    ends = (
+        f"{called(group)}: {Mean(float(curve.values[-1]), float(curve.half_widths[-1]))}"
+        for group, curve in zip(groups, several, strict=True)
+    )
+    return f"At the end, {'; '.join(ends)}."
+
+
+def _figures(figures: Iterable[Html]) -> Html:
+    return element("div", joined(*figures), class_="figures")
+
+
+def _figure(svg: str, caption: str, words: str) -> Html:
+    named = element("svg", role="img", aria_label=words).removesuffix("></svg>")
+    return element("figure", Html(svg.replace("<svg", named, 1)), element("figcaption", caption))
+
+
+def _swatch(look: int | None, dashes: str) -> Html:
+    paint = "currentColor" if look is None else variable(look)
+    line = f'<path d="M0 7h32" style="stroke-width: 2; stroke-dasharray: {STROKES[dashes]}"/>'
+    shape = "" if look is None else SHAPES[marker(look)]
+    style = f"fill: {paint}; stroke: {paint}"
+    return element("svg", Html(line + shape), viewBox="0 0 32 14", style=style, aria_hidden="true")

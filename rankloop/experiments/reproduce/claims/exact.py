@@ -1,0 +1,139 @@
+"""Claims that need no runs: arithmetic, and theorems in a world whose logs can all be listed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+
+import numpy as np
+
+from rankloop import clicks
+from rankloop.estimators import (
+    Affine,
+    Estimator,
+    InterventionAware,
+    InterventionOblivious,
+    PolicyAware,
+)
+from rankloop.experiments.reproduce.claims.base import EXACT, FAILS, HOLDS, Claim, Finding, exact
+from rankloop.experiments.reproduce.evidence import Evidence
+from rankloop.experiments.reproduce.figures.example import FIGURE as EXAMPLE
+from rankloop.experiments.reproduce.worlds import World
+from rankloop.types import Float64
+
+# On a scale of relevance from 0 to 1: what counts as a bias.
+MEASURABLE = 0.05
+AWARE, OBLIVIOUS = InterventionAware(clip="off"), InterventionOblivious(clip="off")
+
+
+@cache
+def _world(*, changing: bool = True) -> World:
+    """Three items of which two are shown, by the paper's users: position, trust and item-selection bias."""
+    first, second = (0.0, 0.4, -1.0), (2.0, -1.0, 0.3)
+    users = clicks.bias_of(clicks.users("paper@2"))
+    return World(users, (0.25, 1.0, 0.5), (first, second if changing else first))
+
+
+@cache
+def _bias(estimator: Estimator) -> Float64:
+    world = _world()
+    size: Float64 = np.abs(world.expected_weights(estimator) - np.array(world.relevance))
+    return size
+
+
+def _example(_evidence: Evidence) -> Sequence[Finding]:
+    wanted = [
+        ("oblivious, click at t ≤ 100", OBLIVIOUS, 100, 400, 4.0),
+        ("oblivious, click at t > 100", OBLIVIOUS, 101, 400, 20.0),
+        ("aware, click at t = 101, T = 400", AWARE, 101, 400, 10.0),
+        ("aware, click at t = 1, T = 400", AWARE, 1, 400, 10.0),
+    ]
+    return [
+        exact(
+            f"|weight − {value:g}|: {what}",
+            abs(EXAMPLE.weight(estimator, click=click, timesteps=timesteps) - value),
+        )
+        for what, estimator, click, timesteps, value in wanted
+    ]
+
+
+def _unbiased(estimator: Estimator) -> Sequence[Finding]:
+    what = "largest |E[weight] − relevance| of three items, two shown, over all logs of two policies"
+    return [exact(what, float(_bias(estimator).max()))]
+
+
+def _equal_if_static(_evidence: Evidence) -> Sequence[Finding]:
+    world = _world(changing=False)
+    both = world.expected_weights(AWARE), world.expected_weights(OBLIVIOUS)
+    return [
+        exact("largest difference of their weights under one policy", float(np.abs(both[0] - both[1]).max()))
+    ]
+
+
+def _biased(what: str, estimator: Estimator) -> Finding:
+    size = float(_bias(estimator).max())
+    verdict = HOLDS if size > MEASURABLE else FAILS
+    return Finding(
+        what=f"{what}: largest |E[weight] − relevance|",
+        value=size,
+        wanted=f"> {MEASURABLE:g}",
+        verdict=verdict,
+    )
+
+
+def _others_are_biased(_evidence: Evidence) -> Sequence[Finding]:
+    return [
+        _biased("affine, where not all items are shown", Affine(clip="off")),
+        _biased("policy-aware, where users trust ranks", PolicyAware(clip="off")),
+    ]
+
+
+WRONG_CODE = "This is arithmetic: if it does not hold, the code is wrong."
+
+CLAIMS = (
+    Claim(
+        name="example-weights",
+        where="Figure 1",
+        statement="Around an intervention that lowers an item's expected α from 0.25 to 0.05 at t = 100, the "
+        "oblivious estimator weighs a click by 4 before and by 20 after; the aware one by 10 at T = 400, "
+        "whenever it came.",
+        criterion=f"each weight to {EXACT:g}",
+        cause=WRONG_CODE,
+        check=_example,
+    ),
+    Claim(
+        name="oblivious-unbiased",
+        where="Theorem 1",
+        statement="The intervention-oblivious estimator is unbiased under position, trust and item-selection "
+        "bias, also when the policy changes.",
+        criterion=f"expected weights over all logs equal the relevance to {EXACT:g}",
+        cause=WRONG_CODE,
+        check=lambda _evidence: _unbiased(OBLIVIOUS),
+    ),
+    Claim(
+        name="aware-unbiased",
+        where="Theorem 2",
+        statement="The intervention-aware estimator is unbiased under position, trust and item-selection "
+        "bias, also when the policy changes.",
+        criterion=f"expected weights over all logs equal the relevance to {EXACT:g}",
+        cause=WRONG_CODE,
+        check=lambda _evidence: _unbiased(AWARE),
+    ),
+    Claim(
+        name="equal-if-static",
+        where="Section 5",
+        statement="Without interventions the intervention-oblivious and the intervention-aware estimator are "
+        "the same.",
+        criterion=f"expected weights equal to {EXACT:g}",
+        cause=WRONG_CODE,
+        check=_equal_if_static,
+    ),
+    Claim(
+        name="others-biased",
+        where="Section 3.2",
+        statement="The affine estimator is biased by item selection, the policy-aware one by trust.",
+        criterion=f"a bias above {MEASURABLE:g} on a scale of relevance from 0 to 1, each",
+        cause=WRONG_CODE,
+        check=_others_are_biased,
+    ),
+)

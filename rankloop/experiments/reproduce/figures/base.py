@@ -1,0 +1,85 @@
+"""What a figure of curves is: panels of lines, each line an arm."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from rankloop.experiments.reproduce.presets import Arm
+
+Quantity = Literal["learned", "logging"]
+
+AWARE, OBLIVIOUS, POLICY_AWARE, AFFINE = (
+    "intervention-aware",
+    "intervention-oblivious",
+    "policy-aware",
+    "affine",
+)
+PDGD, BIASED_PDGD, COLTR = "pdgd", "biased-pdgd", "coltr"
+
+
+class Line(BaseModel):
+    """A curve: the mean over the runs of an arm, with its confidence bounds.
+
+    Attributes:
+        arm: whose runs.
+        label: in the legend.
+        look: which colour and marker it has; the same learner has the same look in all panels.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    arm: Arm
+    label: str
+    look: int
+
+
+class Panel(BaseModel):
+    """Curves on common axes.
+
+    Attributes:
+        title: above them.
+        quantity: the NDCG of the learned or of the logging policies.
+        lines: what is drawn.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    title: str
+    quantity: Quantity
+    lines: tuple[Line, ...]
+
+
+class CurvesFigure(BaseModel):
+    """A figure of the paper whose curves are NDCG by logged queries.
+
+    Attributes:
+        name: of its files, and on the command line.
+        caption: what it shows.
+        panels: from top to bottom.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str
+    caption: str
+    panels: tuple[Panel, ...]
+
+    @property
+    def arms(self) -> tuple[Arm, ...]:
+        """Whose runs it needs, each once."""
+        return tuple(dict.fromkeys(line.arm for panel in self.panels for line in panel.lines))
+
+
+def line(learner: str, interventions: int | Literal["all"], label: str, look: int) -> Line:
+    """A line in one line."""
+    return Line(arm=Arm(learner=learner, interventions=interventions), label=label, look=look)
+
+
+def learned_and_logging(*lines: Line) -> tuple[Panel, Panel]:
+    """The paper's pair of panels: what was learned, and what users were shown meanwhile."""
+    return (
+        Panel(title="Learned policy", quantity="learned", lines=lines),
+        Panel(title="Logging policy", quantity="logging", lines=lines),
+    )

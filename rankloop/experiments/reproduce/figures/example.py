@@ -1,0 +1,77 @@
+"""The paper's example: the weight of a click on one item, before and after an intervention; exact."""
+
+from __future__ import annotations
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict
+
+from rankloop.estimators import Estimator
+from rankloop.experiments.reproduce.presets import Arm
+from rankloop.logs import Exposure, Statistics
+from rankloop.types import Bias, Float64, Int64
+
+# Users to whom nothing is relevance but clicks: the weight of a click is then all there is.
+_BIAS = Bias(alpha=np.ones(1), beta=np.zeros(1), examination=np.ones(1))
+
+
+class ExampleFigure(BaseModel):
+    """One item of one query under a logging policy that is changed once.
+
+    Attributes:
+        name: of its files, and on the command line.
+        caption: what it shows.
+        change: the last timestep of the first policy.
+        before: the item's expected α under the first policy.
+        after: that under the second.
+        last: the last timestep T.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str = "example"
+    caption: str = "The weight of a click on one item around an intervention at t = 100."
+    change: int = 100
+    before: float = 0.25
+    after: float = 0.05
+    last: int = 400
+
+    @property
+    def arms(self) -> tuple[Arm, ...]:
+        """It needs no runs."""
+        return ()
+
+    @property
+    def times(self) -> Int64:
+        """Every timestep T."""
+        return np.arange(1, self.last + 1)
+
+    def weights(self, estimator: Estimator) -> Float64:
+        """What a click at timestep T weighs when T timesteps have been logged, for every T."""
+        return np.array([self.weight(estimator, click=int(t), timesteps=int(t)) for t in self.times])
+
+    def weight(self, estimator: Estimator, *, click: int, timesteps: int) -> float:
+        """What a click at one timestep weighs when so many have been logged.
+
+        Example:
+            >>> from rankloop.estimators import InterventionAware
+            >>> figure, aware = ExampleFigure(), InterventionAware(clip="off")
+            >>> round(figure.weight(aware, click=101, timesteps=400), 9)
+            10.0
+        """
+        parts = [("first", self.before, min(timesteps, self.change), click <= self.change)]
+        if timesteps > self.change:
+            parts.append(("second", self.after, timesteps - self.change, click > self.change))
+        log = Statistics.empty(np.array([0, 1]), 1)
+        for policy, alpha, length, clicked in parts:
+            log += Statistics.of_policy(
+                policy,
+                np.array([0, 1]),
+                Exposure(np.array([alpha]), np.zeros(1), np.array([alpha])),
+                query_counts=[length],
+                displays_by_rank=[[int(clicked)]],
+                clicks_by_rank=[[int(clicked)]],
+            )
+        return float(estimator.weights(log, _BIAS)[0] * log.timesteps)
+
+
+FIGURE = ExampleFigure()

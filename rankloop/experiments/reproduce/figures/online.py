@@ -1,0 +1,22 @@
+"""The comparison with online methods."""
+
+from rankloop.experiments.reproduce.figures.base import (
+    AWARE,
+    BIASED_PDGD,
+    COLTR,
+    PDGD,
+    CurvesFigure,
+    learned_and_logging,
+    line,
+)
+
+FIGURE = CurvesFigure(
+    name="online",
+    caption="The intervention-aware estimator with 100 interventions beside online methods.",
+    panels=learned_and_logging(
+        line(AWARE, 100, "intervention-aware, 100 interventions", 0),
+        line(PDGD, "all", "PDGD, online", 1),
+        line(BIASED_PDGD, "all", "biased PDGD, online", 4),
+        line(COLTR, "all", "COLTR, online", 3),
+    ),
+)

@@ -1,0 +1,180 @@
+"""From a log to counts: one expression, whichever engine runs it.
+
+    cells     impressions grouped by policy, query, document and position: displays and clicks
+    items     every document of a query that was shown or could have been, numbered query by query
+    queries   how often each query came under each policy
+
+Only counts leave the engine: their number does not grow with that of the clicks.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from functools import cached_property
+from typing import Any
+
+import ibis
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from ibis import _
+from numpy.typing import NDArray
+
+from rankloop.errors import DataError
+from rankloop.logs.counts import Cells, LogCounts
+from rankloop.logs.engines import Engine, Expression
+from rankloop.logs.folder import Log
+from rankloop.logs.schema import CANDIDATES, IMPRESSIONS, ITEM
+from rankloop.ragged import offsets_of
+from rankloop.types import Int64, Str
+
+CELL = ("policy_id", *ITEM, "position")
+
+
+class Counting:
+    """The expressions over one log, and what they give on an engine; impressions are grouped once.
+
+    Args:
+        log: what is counted.
+        engine: where.
+        ranks: how many ranks are counted; None: as many as there are.
+    """
+
+    def __init__(self, log: Log, engine: Engine, ranks: int | None = None) -> None:
+        self.log, self.engine, self.ranks = log, engine, ranks
+        self.impressions = engine.table(log.source(IMPRESSIONS))
+        self.cells = engine.stored(
+            self.impressions.group_by(*CELL)
+            .agg(
+                displays=_.count(), clicks=_.count(where=_.clicked), unknown=_.count(where=_.clicked.isnull())
+            )
+            .mutate(**as_text("policy_id", *ITEM))
+        )
+        items = self.cells.select(*ITEM)
+        self.candidates: Expression | None = None
+        if log.has(CANDIDATES):
+            table = engine.table(log.source(CANDIDATES))
+            self.candidates = table.select(**as_text("policy_id", *ITEM), score=_.score.cast("float64"))
+            items = items.union(self.candidates.select(*ITEM))
+        numbered = ibis.row_number().over(order_by=list(ITEM)).cast("int32")
+        self.items = engine.stored(items.distinct().mutate(item=numbered))
+
+    def counts(self) -> LogCounts:
+        """Run the expressions."""
+        self._refuse_bad_rows()
+        totals = self.totals
+        query_ids, doc_ids, offsets = self._names()
+        policy_ids = tuple(row["policy_id"] for row in self.policy_times)
+        ranks = totals["deepest"] if self.ranks is None else self.ranks
+        cells = self._cells(policy_ids, ranks)
+        counted = int(cells.displays.sum())
+        query_counts = self._query_counts(policy_ids, offsets)
+        left_out = totals["rows"] - counted
+        return LogCounts(
+            query_ids, doc_ids, offsets, policy_ids, query_counts, cells, ranks, counted, left_out
+        )
+
+    @cached_property
+    def totals(self) -> dict[str, int]:
+        """Rows and clicks of the whole log, and its deepest position."""
+        sums = self.cells.agg(rows=_.displays.sum(), clicks=_.clicks.sum(), deepest=_.position.max())
+        (totals,) = self.rows(sums)
+        if not totals["rows"]:
+            raise DataError(f"{self.log.folder}: the log is empty: there is no row of impressions in it")
+        return totals
+
+    @cached_property
+    def policy_times(self) -> list[dict[str, Any]]:
+        """The policies with the times of their first and last impressions, in the order of the first."""
+        by_policy = self.impressions.group_by(**as_text("policy_id"))
+        found = self.rows(by_policy.agg(first=_.timestamp.min(), last=_.timestamp.max()))
+        rows = [row | {end: _utc(row[end]) for end in ("first", "last")} for row in found]
+        # Policies without times come last.
+        return sorted(rows, key=lambda row: (row["first"] is None, row["first"] or 0, row["policy_id"]))
+
+    def rows(self, expression: Expression) -> list[dict[str, Any]]:
+        """The rows of a small expression."""
+        return [row for batch in self.engine.batches(expression) for row in batch.to_pylist()]
+
+    def _refuse_bad_rows(self) -> None:
+        missing = [self.cells[column].isnull() for column in CELL]
+        bad = self.cells.filter(ibis.or_(*missing, _.position < 1, _.unknown > 0)).order_by(*CELL).limit(1)
+        for row in self.rows(bad):
+            place = (
+                f"{self.log.source(IMPRESSIONS)}: policy {row['policy_id']!r}, query {row['query_id']!r}, "
+                f"document {row['doc_id']!r}"
+            )
+            empty = [name for name in CELL if row[name] is None] + ["clicked"] * (row["unknown"] > 0)
+            if empty:
+                raise DataError(f"{place}: {row['displays']} rows without {empty[0]!r}; every row needs one")
+            raise DataError(
+                f"{place}: the position is {row['position']}, but positions count from 1 "
+                f"(`rankloop import` recognises positions that count from 0)"
+            )
+
+    def _refuse_nameless(self) -> None:
+        nameless = self.impressions.filter(_.impression_id.isnull()).agg(rows=_.count())
+        ((rows,),) = (row.values() for row in self.rows(nameless))
+        if rows:
+            where = self.log.source(IMPRESSIONS)
+            raise DataError(f"{where}: {rows} rows without 'impression_id'; every row needs one")
+
+    def _names(self) -> tuple[Str, Str, Int64]:
+        tables = [pa.Table.from_batches([batch]) for batch in self.engine.batches(self.items)]
+        items = pa.concat_tables(tables).sort_by("item")
+        queries = items["query_id"].combine_chunks().dictionary_encode()
+        sizes = np.bincount(queries.indices.to_numpy())
+        return _text(queries.dictionary), _text(items["doc_id"]), offsets_of(sizes)
+
+    def _cells(self, policy_ids: tuple[str, ...], ranks: int) -> Cells:
+        counted = self.cells.filter(_.position <= ranks)
+        ((size,),) = (row.values() for row in self.rows(counted.agg(size=_.count())))
+        # Filled batch by batch: millions of cells are held once.
+        result = Cells.empty(size)
+        columns = counted.join(self.items, ITEM).select("policy_id", "item", "position", "displays", "clicks")
+        at = 0
+        for batch in self.engine.batches(columns):
+            here = slice(at, at + len(batch))
+            result.policy[here] = _codes(batch.column("policy_id"), policy_ids)
+            result.item[here] = batch.column("item").to_numpy()
+            result.rank[here] = batch.column("position").to_numpy() - 1
+            result.displays[here] = batch.column("displays").to_numpy()
+            result.clicks[here] = batch.column("clicks").to_numpy()
+            at = here.stop
+        return result
+
+    def _query_counts(self, policy_ids: tuple[str, ...], offsets: Int64) -> Int64:
+        by_query = ("policy_id", "query_id")
+        if self.log.starts:
+            came = self.cells.filter(_.position == 1).group_by(*by_query).agg(came=_.displays.sum())
+        else:
+            self._refuse_nameless()
+            impressions = self.impressions.select("impression_id", **as_text(*by_query)).distinct()
+            came = impressions.group_by(*by_query).agg(came=_.count())
+        # A query's first item says which query it is.
+        firsts = self.items.group_by("query_id").agg(first=_.item.min())
+        result = np.zeros((len(policy_ids), len(offsets) - 1), np.int64)
+        for batch in self.engine.batches(came.join(firsts, "query_id")):
+            policies = _codes(batch.column("policy_id"), policy_ids)
+            queries = np.searchsorted(offsets, batch.column("first").to_numpy())
+            result[policies, queries] = batch.column("came").to_numpy()
+        return result
+
+
+def as_text(*columns: str) -> dict[str, Expression]:
+    """These columns as text: whole numbers are ids too."""
+    return {column: _[column].cast("string") for column in columns}
+
+
+def _utc(time: datetime | None) -> datetime | None:
+    """Engines differ in whether they say that a time is UTC."""
+    return time if time is None else time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
+
+
+def _codes(values: pa.Array, known: tuple[str, ...]) -> NDArray[np.int32]:
+    codes: NDArray[np.int32] = pc.index_in(values, value_set=pa.array(known, pa.string())).to_numpy()
+    return codes
+
+
+def _text(values: Any) -> Str:
+    return np.asarray(values.to_pylist(), dtype=np.str_)

@@ -1,0 +1,125 @@
+"""Where a log is counted: in DuckDB, inside this process, or on Spark.
+
+An engine gives tables as ibis expressions, and runs expressions. What it is asked for is the same for both.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, Protocol
+
+import duckdb
+import ibis
+import pyarrow as pa
+
+from rankloop.errors import DataError, RankloopError
+from rankloop.ragged import threads
+
+ENGINES = ("duckdb", "spark")
+
+# What DuckDB may hold in memory before it writes to disk. Results come on top, so that a log of 10⁸ rows is
+# counted in less than 4 GB.
+MEMORY = "2GB"
+# Rows that are fetched at a time; fewer where each is a list.
+ROWS_PER_BATCH, LISTS_PER_BATCH = 1_000_000, 20_000
+
+Expression = Any
+Batches = Iterator[pa.RecordBatch]
+Mapped = Callable[[pa.RecordBatch], pa.RecordBatch]
+
+
+class Engine(Protocol):
+    """What can run an expression."""
+
+    def table(self, source: str) -> Expression:
+        """The table in the Parquet files that a path or pattern names."""
+        ...
+
+    def stored(self, expression: Expression) -> Expression:
+        """The rows of an expression as a table that is computed once and lasts as long as the engine."""
+        ...
+
+    def batches(self, expression: Expression) -> Batches:
+        """The rows of an expression, to be read before anything else is asked for."""
+        ...
+
+    def mapped(self, expression: Expression, function: Mapped, schema: pa.Schema) -> Batches:
+        """What a function makes of each batch of rows, wherever the rows are."""
+        ...
+
+
+def engine(name: str = "duckdb", *, master: str | None = None) -> AbstractContextManager[Engine]:
+    """An engine, to be used in a ``with`` block.
+
+    Args:
+        name: ``duckdb`` or ``spark``.
+        master: where Spark runs, such as ``local[4]`` or ``spark://host:7077``; None: where Spark's own
+            settings say, or here.
+    """
+    if name not in ENGINES:
+        raise RankloopError(f"unknown engine {name!r}: there are {' and '.join(ENGINES)}")
+    if name == "spark":
+        from rankloop.logs.spark import spark_engine  # an extra
+
+        return spark_engine(master)
+    if master is not None:
+        raise RankloopError(f"master={master!r} is for Spark: DuckDB runs inside this process")
+    return _duckdb_engine()
+
+
+@contextmanager
+def _duckdb_engine() -> Iterator[Engine]:
+    with tempfile.TemporaryDirectory(prefix="rankloop-") as scratch:
+        connection = ibis.duckdb.connect(
+            threads=threads(),
+            memory_limit=MEMORY,
+            temp_directory=scratch,
+            # Rows are counted or sorted: their order in the file is not needed, and keeping it takes memory.
+            preserve_insertion_order=False,
+        )
+        try:
+            with data_errors():
+                yield _DuckDB(connection)
+        finally:
+            connection.disconnect()
+
+
+@contextmanager
+def data_errors() -> Iterator[None]:
+    """What DuckDB finds wrong with a file is wrong with the data."""
+    try:
+        yield
+    except duckdb.OutOfMemoryException as error:
+        raise RankloopError(
+            f"DuckDB ran out of memory or disk: {error}; or count with engine='spark'"
+        ) from error
+    except duckdb.Error as error:
+        raise DataError(f"the log cannot be read: {error}") from error
+
+
+class _DuckDB:
+    def __init__(self, connection: Any) -> None:
+        self.connection = connection
+
+    def table(self, source: str) -> Expression:
+        return self.connection.read_parquet(source)
+
+    def stored(self, expression: Expression) -> Expression:
+        name = ibis.util.gen_name("rankloop")
+        self.connection.con.execute(f"CREATE TEMP TABLE {name} AS {self.connection.compile(expression)}")
+        return self.connection.table(name)
+
+    def batches(self, expression: Expression, size: int = ROWS_PER_BATCH) -> Batches:
+        rows = self.connection.con.sql(self.connection.compile(expression))
+        # It has another name in older versions of DuckDB.
+        reader = rows.to_arrow_reader if hasattr(rows, "to_arrow_reader") else rows.fetch_arrow_reader
+        # Databases have their own types for sums.
+        schema = expression.schema().to_pyarrow()
+        for batch in reader(size):
+            yield batch.cast(schema)
+
+    def mapped(self, expression: Expression, function: Mapped, schema: pa.Schema) -> Batches:
+        for batch in self.batches(expression, LISTS_PER_BATCH):
+            yield function(batch).cast(schema)

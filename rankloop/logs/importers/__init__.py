@@ -1,0 +1,1 @@
+"""From the logs of other programs to a log: UBI, Metarank, and tables with any column names."""

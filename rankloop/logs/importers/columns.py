@@ -1,0 +1,317 @@
+"""Tables with any column names: CSV, JSON lines or Parquet, one row a document that was shown."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from types import MappingProxyType
+from typing import Any, Self
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rankloop.errors import DataError
+from rankloop.logs.importers import values as read_value
+from rankloop.logs.importers.files import (
+    JSON_ENDINGS,
+    PARQUET_ENDING,
+    Paths,
+    Record,
+    as_paths,
+    ending_of,
+    parquet_batches,
+    place_of,
+)
+from rankloop.logs.importers.report import ImportReport
+from rankloop.logs.importers.running import DEFAULTS, ImportOptions, Reading, run
+from rankloop.logs.importers.staging import CLICKS, SCORED, SHOWN, TIME
+from rankloop.logs.schema import missing_column
+
+# How a column is left out where columns are spelled.
+NONE = "-"
+EVERYTHING: Mapping[str, str] = MappingProxyType({})
+# Rows of a Parquet file that are taken at a time, whole columns of them.
+ROWS_PER_BATCH = 500_000
+
+
+@dataclass(frozen=True)
+class Columns:
+    """What the columns of a table are called; None: there is no such column.
+
+    Attributes:
+        impression_id: what was shown together.
+        timestamp: when; ISO 8601, or seconds, milli-, micro- or nanoseconds since 1970.
+        query_id: for which query.
+        policy_id: by which policy.
+        position: where, from 0 or from 1.
+        doc_id: which document.
+        clicked: whether it was clicked: true, false, 0, 1, or how often.
+        score: in a table of candidates, the policy's score.
+
+    Example:
+        >>> Columns.parse("impression_id=session, query_id=text, timestamp=-").query_id
+        'text'
+    """
+
+    impression_id: str = "impression_id"
+    timestamp: str | None = "timestamp"
+    query_id: str = "query_id"
+    policy_id: str | None = "policy_id"
+    position: str = "position"
+    doc_id: str = "doc_id"
+    clicked: str | None = "clicked"
+    score: str = "score"
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read ``column=name, …``; a name of ``-`` says that there is no such column."""
+        known = [field.name for field in fields(cls)]
+        named: dict[str, str | None] = {}
+        for part in filter(None, (part.strip() for part in text.split(","))):
+            column, equals, name = (word.strip() for word in part.partition("="))
+            if not equals or not name or column not in known:
+                raise DataError(f"cannot read {part!r}: expected column=name with one of {', '.join(known)}")
+            optional = column in ("timestamp", "policy_id", "clicked")
+            if name == NONE and not optional:
+                raise DataError(f"every table has a column for {column}: it cannot be {NONE!r}")
+            named[column] = None if name == NONE else name
+        return replace(cls(), **named)  # type: ignore[arg-type]
+
+
+def import_columns(
+    impressions: Paths,
+    out: str | os.PathLike[str],
+    *,
+    columns: Columns | None = None,
+    policy: str | None = None,
+    clicks: Paths | None = None,
+    candidates: Paths | None = None,
+    only: Mapping[str, str] = EVERYTHING,
+    options: ImportOptions = DEFAULTS,
+) -> ImportReport:
+    """Make a log of tables whose columns have any names.
+
+    Args:
+        impressions: files with one row a document that was shown.
+        out: the folder of the log.
+        columns: what the columns are called.
+        policy: the policy of all rows, where there is no column for it.
+        clicks: files with one row a click: impression, document and perhaps timestamp and position. Rows of
+            impressions then need no column for clicks.
+        candidates: files with one row a candidate: policy, query, document and score.
+        only: rows of impressions that count, by column and value; others are set aside.
+        options: what every import can be told.
+    """
+    names = Columns() if columns is None else columns
+    if policy is not None:
+        names = replace(names, policy_id=None)
+    elif names.policy_id is None:
+        raise DataError(
+            "rows without a policy: name the column that has it, or say which policy all rows are of"
+        )
+
+    def read(reading: Reading) -> None:
+        shown = names if clicks is None else replace(names, clicked=None)
+        if clicks is None and names.clicked is None:
+            raise DataError("rows without clicks: name the column that has them, or give a table of clicks")
+        _Shown(reading, shown, policy, only).read(impressions)
+        if clicks is not None:
+            _Clicks(reading, names).read(clicks)
+        if candidates is not None:
+            _Scored(reading, names, policy).read(candidates)
+
+    return run(read, out, options)
+
+
+class _Table:
+    """Reads one kind of table."""
+
+    what: str
+
+    def __init__(self, reading: Reading, needed: Mapping[str, str | None]) -> None:
+        self.reading = reading
+        self.needed = {name: column for name, column in needed.items() if column is not None}
+
+    def read(self, sources: Paths) -> None:
+        for path in as_paths(sources):
+            self._checked = False
+            if ending_of(path) == PARQUET_ENDING:
+                self._parquet(self.reading.files.enter(path))
+            else:
+                # Objects differ in what they have; lines of a table do not.
+                self._checked = ending_of(path) in JSON_ENDINGS
+                self.reading.each(path, self.what, self._record)
+
+    def take(self, place: int, values: dict[str, Any]) -> None:
+        """Stage one record."""
+        raise NotImplementedError
+
+    def staged(self, _batch: pa.Table) -> pa.Table | None:
+        """Whole columns, ready to be staged, or None where rows must be looked at one by one."""
+        return None
+
+    def _record(self, record: Record) -> None:
+        if not self._checked:
+            self._check(self.reading.files.place_name(record.place), record.values)
+        self.take(record.place, record.values)
+
+    def _check(self, where: str, there: Any) -> None:
+        for column in self.needed.values():
+            if column not in there:
+                raise missing_column(where, column, self.needed.values(), there, self.what)
+        self._checked = True
+
+    def _parquet(self, number: int) -> None:
+        row = 1
+        for batch in parquet_batches(self.reading.files.paths[number], ROWS_PER_BATCH):
+            self._check(str(self.reading.files.paths[number]), batch.schema.names)
+            places = place_of(number, row) + np.arange(len(batch))
+            table = pa.Table.from_batches([batch]).append_column("place", pa.array(places))
+            whole = self.staged(table)
+            if whole is not None:
+                self.reading.staging.add_batch(SHOWN, whole)
+                self.reading.tell(len(batch))
+            else:
+                for place, values in zip(places.tolist(), batch.to_pylist(), strict=True):
+                    self.reading.take(Record(place, values), self._record)
+            row += len(batch)
+
+
+class _Shown(_Table):
+    what = "impressions"
+
+    def __init__(self, reading: Reading, names: Columns, policy: str | None, only: Mapping[str, str]) -> None:
+        columns = {field.name: getattr(names, field.name) for field in fields(names) if field.name != "score"}
+        super().__init__(reading, columns | {f"only {column}": column for column in only})
+        self.names, self.policy, self.only = names, policy, only
+
+    def take(self, place: int, values: dict[str, Any]) -> None:
+        names = self.names
+        for column, wanted in self.only.items():
+            if str(values.get(column)) != wanted:
+                self.reading.aside[f"rows where {column} is not {wanted!r}"] += 1
+                return
+        self.reading.staging.add(
+            SHOWN,
+            [
+                (
+                    place,
+                    read_value.text_id(values.get(names.impression_id), names.impression_id),
+                    _time(values, names),
+                    read_value.text_id(values.get(names.query_id), names.query_id),
+                    _policy(values, names, self.policy),
+                    read_value.whole(values.get(names.position), names.position),
+                    read_value.text_id(values.get(names.doc_id), names.doc_id),
+                    names.clicked is not None
+                    and read_value.clicked(values.get(names.clicked), names.clicked),
+                )
+            ],
+        )
+
+    def staged(self, _batch: pa.Table) -> pa.Table | None:
+        names, batch, aside = self.names, _batch, {}
+        for column, wanted in self.only.items():
+            matching = pc.fill_null(pc.equal(batch[column].cast(pa.string()), wanted), False)
+            aside[f"rows where {column} is not {wanted!r}"] = len(batch) - pc.sum(matching).as_py()
+            batch = batch.filter(matching)
+        if not len(batch):
+            return None
+        ready = {"place": batch["place"], "position": batch[names.position]}
+        for name in ("impression_id", "query_id", "doc_id", "policy_id"):
+            column = getattr(names, name)
+            ready[name] = pa.repeat(self.policy, len(batch)) if column is None else batch[column]
+        ready["timestamp"] = _column(batch, names.timestamp, None)
+        ready["clicked"] = _column(batch, names.clicked, False)
+        if not _is_plain(ready):
+            return None
+        if pa.types.is_integer(ready["clicked"].type):
+            ready["clicked"] = pc.greater(ready["clicked"], 0)
+        self.reading.aside.update(aside)
+        return pa.table(ready)
+
+
+class _Clicks(_Table):
+    what = "clicks"
+
+    def __init__(self, reading: Reading, names: Columns) -> None:
+        super().__init__(reading, {"impression_id": names.impression_id, "doc_id": names.doc_id})
+        self.names = names
+
+    def take(self, place: int, values: dict[str, Any]) -> None:
+        names = self.names
+        position = values.get(names.position)
+        self.reading.staging.add(
+            CLICKS,
+            [
+                (
+                    place,
+                    read_value.text_id(values.get(names.impression_id), names.impression_id),
+                    read_value.text_id(values.get(names.doc_id), names.doc_id),
+                    _time(values, names),
+                    None if position in (None, "") else read_value.whole(position, names.position),
+                )
+            ],
+        )
+
+
+class _Scored(_Table):
+    what = "candidates"
+
+    def __init__(self, reading: Reading, names: Columns, policy: str | None) -> None:
+        needed = {name: getattr(names, name) for name in ("policy_id", "query_id", "doc_id", "score")}
+        super().__init__(reading, needed)
+        self.names, self.policy = names, policy
+
+    def take(self, place: int, values: dict[str, Any]) -> None:
+        names = self.names
+        row = (
+            place,
+            _policy(values, names, self.policy),
+            read_value.text_id(values.get(names.query_id), names.query_id),
+            read_value.text_id(values.get(names.doc_id), names.doc_id),
+            read_value.score(values.get(names.score), names.score),
+        )
+        self.reading.staging.add(SCORED, [row])
+
+
+def _time(values: dict[str, Any], names: Columns) -> int | None:
+    if names.timestamp is None:
+        return None
+    return read_value.microseconds(values.get(names.timestamp), names.timestamp)
+
+
+def _policy(values: dict[str, Any], names: Columns, policy: str | None) -> str:
+    if names.policy_id is None:
+        assert policy is not None
+        return policy
+    return read_value.text_id(values.get(names.policy_id), names.policy_id)
+
+
+def _column(batch: pa.Table, name: str | None, constant: bool | None) -> Any:
+    if name is not None:
+        return batch[name]
+    return pa.nulls(len(batch), TIME) if constant is None else pa.repeat(constant, len(batch))
+
+
+def _is_plain(columns: Mapping[str, Any]) -> bool:
+    """Whether columns can be taken as they are: types that fit, nothing missing, nothing out of range."""
+    ids = ("impression_id", "query_id", "doc_id", "policy_id")
+    complete = not any(column.null_count for name, column in columns.items() if name != "timestamp")
+    position, clicked = columns["position"], columns["clicked"]
+    whole = all(pa.types.is_integer(c.type) for c in (position, clicked) if not pa.types.is_boolean(c.type))
+    if not (complete and whole and not pa.types.is_boolean(position.type)):
+        return False
+    furthest = max(map(abs, pc.min_max(position).as_py().values()))
+    return bool(
+        all(_is_id(columns[name]) for name in ids)
+        and pa.types.is_timestamp(columns["timestamp"].type)
+        and furthest < 10**read_value.DIGITS
+        and (pa.types.is_boolean(clicked.type) or pc.min(clicked).as_py() >= 0)
+    )
+
+
+def _is_id(column: Any) -> bool:
+    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_integer(kind))

@@ -1,0 +1,154 @@
+"""Metarank: ``ranking`` and ``interaction`` events, one JSON object a line.
+
+Of a ranking, one an impression:
+
+    event        ``ranking``
+    id           the impression
+    timestamp    milliseconds since 1970, as a number or as text, or ISO 8601
+    items        what was shown, best first; ``id`` of each is the document
+    fields       a list of {name, value}; ``query`` is the query, ``policy`` the policy
+
+Of an interaction:
+
+    event        ``interaction``
+    ranking      the impression
+    item         the document
+    type         ``click``; others are set aside
+    timestamp    as above
+
+Events ``item`` and ``user`` are set aside. An item's score is read where ``score_field`` says: from the item
+itself or from its own ``fields``.
+
+Reference: https://docs.metarank.ai, "Supported events".
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any
+
+from rankloop.logs.importers.files import Paths, Record
+from rankloop.logs.importers.report import ImportReport
+from rankloop.logs.importers.running import DEFAULTS, ImportOptions, Reading, run
+from rankloop.logs.importers.staging import CLICKS, SCORED, SHOWN
+from rankloop.logs.importers.values import BadValueError, microseconds, score, text_id
+
+CLICK_TYPES = ("click",)
+
+
+@dataclass(frozen=True)
+class MetarankFields:
+    """Where a ranking's fields hold what Metarank itself has no place for.
+
+    Attributes:
+        query: the field with the query.
+        policy: the field with the policy.
+        score: the items' field with the score that the policy draws rankings from, such as ``relevancy`` if
+            it is that; None: there is none.
+    """
+
+    query: str = "query"
+    policy: str = "policy"
+    score: str | None = None
+
+
+FIELDS = MetarankFields()
+
+
+def import_metarank(
+    events: Paths,
+    out: str | os.PathLike[str],
+    *,
+    policy: str | None = None,
+    clicks: Collection[str] = CLICK_TYPES,
+    fields: MetarankFields = FIELDS,
+    options: ImportOptions = DEFAULTS,
+) -> ImportReport:
+    """Make a log of Metarank's events.
+
+    Args:
+        events: files of events, of all kinds and in any order.
+        out: the folder of the log.
+        policy: the policy of rankings that name none.
+        clicks: the types of interactions that are clicks.
+        fields: where rankings hold query, policy and scores.
+        options: what every import can be told.
+    """
+
+    def read(reading: Reading) -> None:
+        reading.each(events, "Metarank events", _Events(reading, policy, frozenset(clicks), fields))
+
+    return run(read, out, options, counted=True)
+
+
+class _Events:
+    def __init__(
+        self, reading: Reading, policy: str | None, clicks: frozenset[str], fields: MetarankFields
+    ) -> None:
+        self.reading, self.policy, self.clicks, self.fields = reading, policy, clicks, fields
+
+    def __call__(self, record: Record) -> None:
+        event = record.values.get("event")
+        if event == "ranking":
+            self._ranking(record)
+        elif event == "interaction":
+            self._interaction(record)
+        elif event in ("item", "user"):
+            self.reading.aside[f"{event} events"] += 1
+        else:
+            raise BadValueError(f"the event is {event!r}; expected ranking, interaction, item or user")
+
+    def _ranking(self, record: Record) -> None:
+        values = record.values
+        impression, time = text_id(values.get("id"), "id"), microseconds(values.get("timestamp"))
+        fields = _fields(values.get("fields"))
+        query = text_id(fields.get(self.fields.query), f"field {self.fields.query!r}")
+        policy = fields.get(self.fields.policy, self.policy)
+        if policy is None:
+            raise BadValueError(
+                f"no field {self.fields.policy!r}, and no policy was given for rankings without one"
+            )
+        items = values.get("items")
+        if not isinstance(items, list):
+            raise BadValueError("items is not a list")
+        policy = text_id(policy, f"field {self.fields.policy!r}")
+        shown, scored = [], []
+        for position, item in enumerate(items, 1):
+            document = text_id(item.get("id") if isinstance(item, dict) else None, "id of an item")
+            shown.append((record.place, impression, time, query, policy, position, document, False))
+            if self.fields.score is not None:
+                given = item.get(self.fields.score, _fields(item.get("fields")).get(self.fields.score))
+                value = score(given, f"an item's {self.fields.score!r}")
+                scored.append((record.place, policy, query, document, value))
+        if not shown:
+            place = self.reading.files.place_name(record.place)
+            self.reading.found.add("empty_impressions", f"{place}: query {query!r}")
+        self.reading.staging.add(SHOWN, shown)
+        self.reading.staging.add(SCORED, scored)
+
+    def _interaction(self, record: Record) -> None:
+        values = record.values
+        kind = text_id(values.get("type"), "type")
+        if kind not in self.clicks:
+            self.reading.aside[f"interactions of type {kind!r}"] += 1
+            return
+        document, time = text_id(values.get("item"), "item"), microseconds(values.get("timestamp"))
+        impression = values.get("ranking")
+        if impression is None or impression == "":
+            place = self.reading.files.place_name(record.place)
+            self.reading.found.add("clicks_without_impression", f"{place}: document {document!r}, no ranking")
+            return
+        self.reading.staging.add(
+            CLICKS, [(record.place, text_id(impression, "ranking"), document, time, None)]
+        )
+
+
+def _fields(value: Any) -> dict[str, Any]:
+    """Fields are a list of {name, value}."""
+    if value is None:
+        return {}
+    if not isinstance(value, list) or not all(isinstance(field, dict) and "name" in field for field in value):
+        raise BadValueError("fields is not a list of {name, value}")
+    return {str(field["name"]): field.get("value") for field in value}

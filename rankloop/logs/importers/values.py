@@ -1,0 +1,161 @@
+"""Single values as other programs write them: ids, times, numbers, clicks."""
+
+from __future__ import annotations
+
+import math
+from datetime import UTC, datetime
+from typing import Any
+
+# Whole numbers are seconds, milli-, micro- or nanoseconds since 1970, by their size: as seconds, the first
+# bound is the year 5138; as milliseconds, 1973.
+SECONDS_BELOW, MILLISECONDS_BELOW, MICROSECONDS_BELOW = 10**11, 10**14, 10**17
+# Positions and numbers of clicks have at most so many digits: they fit in 32 bits.
+DIGITS = 9
+# What a timestamp can be: the years 1 to 9999, in microseconds.
+EARLIEST, LATEST = -62_135_596_800_000_000, 253_402_300_799_999_999
+
+
+class BadValueError(ValueError):
+    """A value that cannot be read; the message is the reason that a report gives."""
+
+
+def text_id(value: Any, name: str) -> str:
+    """An id: text, or a whole number.
+
+    >>> text_id(7, "query_id"), text_id("a b", "query_id")
+    ('7', 'a b')
+    """
+    if isinstance(value, str) and value:
+        return value
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    if value is None or value == "":
+        raise BadValueError(f"no {name}")
+    raise BadValueError(f"{name} is {shortened(value)}; expected text or a whole number")
+
+
+def microseconds(value: Any, name: str = "timestamp") -> int | None:
+    """A time in microseconds since 1970, or None where there is none. Without a zone it is UTC.
+
+    >>> microseconds("2024-05-01T12:00:00Z") == microseconds(1714564800) == microseconds("1714564800000")
+    True
+    """
+    if value is None or value == "":
+        return None
+    if isinstance(value, datetime):
+        return _of_datetime(value)
+    if isinstance(value, str):
+        stripped = value.strip()
+        try:
+            value = int(stripped)
+        except ValueError:
+            try:
+                return _of_datetime(datetime.fromisoformat(stripped))
+            except ValueError as error:
+                raise BadValueError(
+                    f"{name} is {shortened(value)}; expected ISO 8601 or a whole number since 1970"
+                ) from error
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise BadValueError(f"{name} is {shortened(value)}; expected ISO 8601 or a whole number since 1970")
+    size = abs(value)
+    if size < SECONDS_BELOW:
+        result = value * 1_000_000
+    elif size < MILLISECONDS_BELOW:
+        result = value * 1_000
+    else:
+        result = value if size < MICROSECONDS_BELOW else value // 1_000
+    if not EARLIEST <= result <= LATEST:
+        raise BadValueError(f"{name} is {shortened(value)}, which is no time between the years 1 and 9999")
+    return result
+
+
+def _of_datetime(value: datetime) -> int:
+    aware = value if value.tzinfo else value.replace(tzinfo=UTC)
+    since = aware - datetime(1970, 1, 1, tzinfo=UTC)
+    return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
+
+
+def whole(value: Any, name: str) -> int:
+    """A whole number, also as text or as 3.0.
+
+    >>> whole("3", "position"), whole(3.0, "position")
+    (3, 3)
+    """
+    if isinstance(value, str) and len(value) <= DIGITS and value.isascii() and value.isdecimal():
+        return int(value)
+    if value is None or value == "":
+        raise BadValueError(f"no {name}")
+    number = _number(value)
+    if not number.is_integer() or abs(number) >= 10**DIGITS:
+        raise BadValueError(f"{name} is {shortened(value)}; expected a whole number")
+    return int(number)
+
+
+def score(value: Any, name: str = "score") -> float:
+    """A score: a finite number, also as text, or -inf.
+
+    >>> score("0.5"), score(float("-inf"))
+    (0.5, -inf)
+    """
+    number = _number(value)
+    if math.isnan(number) or number == math.inf:
+        raise BadValueError(f"{name} is {shortened(value)}; expected a finite number, or -inf")
+    return number
+
+
+def _number(value: Any) -> float:
+    """A number, or NaN."""
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        return math.nan
+    try:
+        return float(value)
+    except (ValueError, OverflowError):
+        return math.nan
+
+
+CLICKED = {"1": True, "true": True, "t": True, "yes": True, "y": True}
+CLICKED |= {"0": False, "false": False, "f": False, "no": False, "n": False}
+
+
+def clicked(value: Any, name: str = "clicked") -> bool:
+    """Whether there was a click: true or false, or how many clicks there were.
+
+    >>> clicked("1"), clicked(False), clicked("true"), clicked(3)
+    (True, False, True, True)
+    """
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, str) and value.strip().lower() in CLICKED:
+        return CLICKED[value.strip().lower()]
+    try:
+        clicks = whole(value, name)
+    except BadValueError as error:
+        if value is None or value == "":
+            raise
+        raise BadValueError(
+            f"{name} is {shortened(value)}; expected true, false or a number of clicks"
+        ) from error
+    if clicks < 0:
+        raise BadValueError(f"{name} is {clicks}; expected true, false or a number of clicks")
+    return clicks > 0
+
+
+def shortened(value: Any, limit: int = 60) -> str:
+    """A value as messages show it."""
+    spelled = repr(value)
+    return spelled if len(spelled) <= limit else f"{spelled[: limit - 1]}…"
+
+
+def at_path(record: Any, *names: str) -> Any:
+    """What lies at a path in nested objects, or None.
+
+    >>> at_path({"object": {"object_id": 7}}, "object", "object_id"), at_path({}, "object", "object_id")
+    (7, None)
+    """
+    for name in names:
+        if not isinstance(record, dict):
+            return None
+        record = record.get(name)
+    return record

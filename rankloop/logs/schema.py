@@ -1,0 +1,146 @@
+"""What the files of a log hold: three tables, their columns, and which types are read.
+
+    impressions   impression_id  timestamp  query_id  policy_id  position  doc_id  clicked
+    candidates    policy_id  query_id  doc_id  score
+    features      query_id  doc_id  features (a vector of one length), or one column a feature
+
+One row of ``impressions`` is one document that was shown. Ids are text; whole numbers are read as text.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+import pyarrow as pa
+
+from rankloop.errors import DataError
+
+VERSION = "1"
+
+IMPRESSIONS, CANDIDATES, FEATURES = "impressions", "candidates", "features"
+TABLES = (IMPRESSIONS, CANDIDATES, FEATURES)
+ITEM = ("query_id", "doc_id")
+
+# What a column must be; said in messages as it is written here.
+ID, TIME, RANK, SCORE, FLAG = (
+    "text or whole numbers",
+    "timestamps",
+    "whole numbers",
+    "numbers",
+    "true or false",
+)
+
+COLUMNS: Mapping[str, Mapping[str, str]] = MappingProxyType(
+    {
+        IMPRESSIONS: {
+            "impression_id": ID,
+            "timestamp": TIME,
+            "query_id": ID,
+            "policy_id": ID,
+            "position": RANK,
+            "doc_id": ID,
+            "clicked": FLAG,
+        },
+        CANDIDATES: {"policy_id": ID, "query_id": ID, "doc_id": ID, "score": SCORE},
+        FEATURES: {"query_id": ID, "doc_id": ID},
+    }
+)
+
+_WRITTEN = {
+    # Ids repeat: as codes into a dictionary they cost a few bytes a row on the way to the file.
+    ID: pa.dictionary(pa.int32(), pa.string()),
+    TIME: pa.timestamp("us", tz="UTC"),
+    RANK: pa.int32(),
+    SCORE: pa.float64(),
+    FLAG: pa.bool_(),
+}
+
+
+def arrow_schema(table: str) -> pa.Schema:
+    """The types with which a table is written.
+
+    Example:
+        >>> arrow_schema("candidates").names
+        ['policy_id', 'query_id', 'doc_id', 'score']
+    """
+    return pa.schema([pa.field(name, _WRITTEN[kind]) for name, kind in COLUMNS[table].items()])
+
+
+def check_columns(schema: pa.Schema, table: str, where: str) -> None:
+    """Refuse a table without the columns it needs, or with a column of the wrong type.
+
+    Example:
+        >>> check_columns(pa.schema([("policy_id", pa.string())]), "candidates", "log/candidates.parquet")
+        Traceback (most recent call last):
+            ...
+        rankloop.errors.DataError: log/candidates.parquet: the column 'query_id' is missing; a table of
+        candidates has policy_id, query_id, doc_id, score, and here are: policy_id
+    """
+    for column, kind in COLUMNS[table].items():
+        if column not in schema.names:
+            raise missing_column(where, column, COLUMNS[table], schema.names, table)
+        given = schema.field(column).type
+        if not _fits(given, kind):
+            raise DataError(f"{where}: the column {column!r} holds {given}; expected {kind}")
+
+
+def missing_column(
+    where: str, column: str, needed: Iterable[str], there: Iterable[str], table: str
+) -> DataError:
+    """The error for a column that is not there, with the one that may be meant."""
+    present = list(there)
+    close = difflib.get_close_matches(column, present, n=1)
+    hint = f" (is it {close[0]!r}?)" if close else ""
+    return DataError(
+        f"{where}: the column {column!r} is missing{hint}; a table of {table} has {', '.join(needed)}, "
+        f"and here are: {', '.join(present) or 'none'}"
+    )
+
+
+def feature_columns(schema: pa.Schema, where: str) -> list[str]:
+    """The columns of a feature table that hold features: one of vectors, or one of numbers a feature."""
+    check_columns(schema, FEATURES, where)
+    names = [name for name in schema.names if name not in COLUMNS[FEATURES]]
+    if not names:
+        raise DataError(f"{where}: there are no features, only {', '.join(schema.names)}")
+    if len(names) == 1 and _is_list(schema.field(names[0]).type):
+        element = schema.field(names[0]).type.value_type
+        if not _is_number(element):
+            raise DataError(f"{where}: the vectors in {names[0]!r} hold {element}; expected numbers")
+        return names
+    for name in names:
+        given = schema.field(name).type
+        if not _is_number(given) and not pa.types.is_boolean(given):
+            raise DataError(
+                f"{where}: the feature {name!r} holds {given}; expected numbers "
+                f"(text must be turned into numbers before a model can use it)"
+            )
+    return names
+
+
+def _fits(given: Any, kind: str) -> bool:
+    if pa.types.is_dictionary(given):
+        given = given.value_type
+    whole = pa.types.is_integer(given)
+    if kind == ID:
+        return bool(whole or pa.types.is_string(given) or pa.types.is_large_string(given))
+    if kind == TIME:
+        # A log without times has a column of nothing.
+        return bool(pa.types.is_timestamp(given) or pa.types.is_null(given))
+    if kind == RANK:
+        return bool(whole)
+    if kind == SCORE:
+        return bool(whole or pa.types.is_floating(given))
+    return bool(pa.types.is_boolean(given))
+
+
+def _is_list(given: Any) -> bool:
+    kinds = pa.types.is_fixed_size_list, pa.types.is_list, pa.types.is_large_list
+    return any(is_kind(given) for is_kind in kinds)
+
+
+def _is_number(given: Any) -> bool:
+    return bool(pa.types.is_integer(given) or pa.types.is_floating(given))

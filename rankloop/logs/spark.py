@@ -1,0 +1,107 @@
+"""Spark as an engine, for logs that outgrow a machine: the extra ``rankloop[spark]``.
+
+Workers compute exposures, so rankloop must be installed where they run.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import ibis
+import pyarrow as pa
+
+from rankloop.errors import RankloopError
+from rankloop.logs.engines import Batches, Engine, Expression, Mapped
+
+PYTHON_VARIABLE = "PYSPARK_PYTHON"
+
+
+@contextmanager
+def spark_engine(master: str | None) -> Iterator[Engine]:
+    """Spark, in the session that is there, or in a new one that ends with the block."""
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError as error:
+        raise RankloopError('Spark is not installed: pip install "rankloop[spark]"') from error
+    there = SparkSession.getActiveSession()
+    if there is not None:
+        _same_master(there, master)
+        yield from _running(there)
+        return
+    if not os.environ.get("JAVA_HOME") and shutil.which("java") is None:
+        raise RankloopError(
+            "Spark needs Java 17 or 21: install it (Debian: apt install openjdk-17-jre-headless), "
+            "or set JAVA_HOME to where it is"
+        )
+    # Workers on this machine must find the packages of this very Python.
+    os.environ.setdefault(PYTHON_VARIABLE, sys.executable)
+    builder = SparkSession.builder.appName("rankloop").config("spark.ui.showConsoleProgress", "false")
+    session = (builder if master is None else builder.master(master)).getOrCreate()
+    try:
+        yield from _running(session)
+    finally:
+        session.stop()
+
+
+def _running(session: Any) -> Iterator[Engine]:
+    running = _Spark(session)
+    try:
+        yield running
+    finally:
+        running.forget()
+
+
+def _same_master(session: Any, master: str | None) -> None:
+    current = session.sparkContext.master
+    if master is not None and current != master:
+        raise RankloopError(f"a Spark session with master {current!r} is active: stop it to use {master!r}")
+
+
+class _Spark:
+    def __init__(self, session: Any) -> None:
+        self.session = session
+        self.connection = ibis.pyspark.connect(session)
+        self.kept: list[str] = []
+
+    def table(self, source: str) -> Expression:
+        # Paths alone would mean whatever file system the cluster takes for its own.
+        frame = self.session.read.parquet(f"file://{Path(source).absolute()}")
+        return self.connection.table(self._named(frame))
+
+    def stored(self, expression: Expression) -> Expression:
+        name = self._named(self._frame(expression))
+        self.session.catalog.cacheTable(name)
+        return self.connection.table(name)
+
+    def batches(self, expression: Expression) -> Batches:
+        schema = expression.schema().to_pyarrow()
+        yield from self._frame(expression).toArrow().cast(schema).to_batches()
+
+    def mapped(self, expression: Expression, function: Mapped, schema: pa.Schema) -> Batches:
+        from pyspark.sql.pandas.types import from_arrow_schema
+
+        frame = self._frame(expression).mapInArrow(
+            lambda batches: (function(batch).cast(schema) for batch in batches), from_arrow_schema(schema)
+        )
+        yield from frame.toArrow().to_batches()
+
+    def _frame(self, expression: Expression) -> Any:
+        return self.session.sql(self.connection.compile(expression))
+
+    def forget(self) -> None:
+        """Leave no tables behind in the session."""
+        for name in self.kept:
+            # Forgets what was cached of it too.
+            self.session.catalog.dropTempView(name)
+
+    def _named(self, frame: Any) -> str:
+        name: str = ibis.util.gen_name("rankloop")
+        frame.createOrReplaceTempView(name)
+        self.kept.append(name)
+        return name

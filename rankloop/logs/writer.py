@@ -1,0 +1,117 @@
+"""Writing a log, batch by batch: the folder appears when it is whole, and not at all if anything fails."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from rankloop.errors import DataError
+from rankloop.logs.folder import STARTS_KEY, VERSION_KEY
+from rankloop.logs.schema import FEATURES, IMPRESSIONS, VERSION, arrow_schema
+
+# Rows of a row group: what a reader's thread takes at a time.
+ROWS_PER_GROUP = 1_000_000
+
+
+class LogWriter:
+    """Writes the tables of a log to a folder aside, which takes its place when the block ends well.
+
+    Example:
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     with LogWriter(Path(folder) / "log") as writer:
+        ...         writer.write(
+        ...             "candidates", {"policy_id": ["a"], "query_id": ["q"], "doc_id": ["x"], "score": [1.0]}
+        ...         )
+        ...     sorted(child.name for child in (Path(folder) / "log").iterdir())
+        ['candidates.parquet']
+    """
+
+    def __init__(self, folder: str | os.PathLike[str], *, overwrite: bool = False) -> None:
+        """Prepare to write; nothing is written to ``folder`` before the block ends.
+
+        Args:
+            folder: where the log will be; its parent is made if need be.
+            overwrite: whether a log that is there may be replaced.
+        """
+        self.folder = Path(folder)
+        if self.folder.exists():
+            _check_replaceable(self.folder, overwrite)
+        self.starts = False
+        self._rows = 0
+        self._writers: dict[str, pq.ParquetWriter] = {}
+
+    def __enter__(self) -> Self:
+        self.folder.parent.mkdir(parents=True, exist_ok=True)
+        # Beside its final place: moving a folder is one step within a file system only.
+        self.scratch = Path(tempfile.mkdtemp(dir=self.folder.parent, prefix=f".{self.folder.name}."))
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        try:
+            for table, writer in self._writers.items():
+                metadata = {VERSION_KEY: VERSION}
+                if table == IMPRESSIONS and self.starts:
+                    metadata[STARTS_KEY] = str(self._rows)
+                writer.add_key_value_metadata(metadata)
+                writer.close()
+            if kind is None:
+                self._move()
+        finally:
+            shutil.rmtree(self.scratch, ignore_errors=True)
+
+    def write(self, table: str, columns: Any) -> None:
+        """Append rows.
+
+        Args:
+            table: ``impressions``, ``candidates`` or ``features``.
+            columns: a mapping from column to values, or a record batch or table of Arrow. The features' own
+                columns are as in the first batch.
+        """
+        batch = columns if isinstance(columns, pa.Table | pa.RecordBatch) else pa.table(dict(columns))
+        if isinstance(batch, pa.RecordBatch):
+            batch = pa.Table.from_batches([batch])
+        if table not in self._writers:
+            self._writers[table] = self._writer(table, batch.schema)
+        batch = batch.select(self._writers[table].schema.names).cast(self._writers[table].schema)
+        self._writers[table].write_table(batch, row_group_size=ROWS_PER_GROUP)
+        self._rows += len(batch) if table == IMPRESSIONS else 0
+
+    def _writer(self, table: str, given: pa.Schema) -> pq.ParquetWriter:
+        schema = arrow_schema(table)
+        for name in given.names:
+            if name not in schema.names and table == FEATURES:
+                schema = schema.append(given.field(name))
+        # Without Arrow's own schema: ids are text to whoever reads them, not codes.
+        return pq.ParquetWriter(
+            self.scratch / f"{table}.parquet", schema, compression="zstd", store_schema=False
+        )
+
+    def _move(self) -> None:
+        target, part = self.folder, self.scratch / "log"
+        part.mkdir()
+        for child in self.scratch.iterdir():
+            if child != part:
+                child.rename(part / child.name)
+        if target.exists():
+            target.rename(self.scratch / "replaced")
+        part.rename(target)
+
+
+def _check_replaceable(folder: Path, overwrite: bool) -> None:
+    if not overwrite:
+        raise DataError(f"{folder} exists: choose another folder, or say that the log may be overwritten")
+    # Whatever else is there is not ours to delete.
+    if not folder.is_dir() or (any(folder.iterdir()) and not (folder / f"{IMPRESSIONS}.parquet").exists()):
+        raise DataError(f"{folder} is not a log, and is not overwritten: choose another folder")

@@ -1,0 +1,112 @@
+"""Counterfactual Online Learning to Rank: candidates are judged on the clicks that another ranking got."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from rankloop.online._checks import check_interaction, check_query_scores
+from rankloop.online._coltr import run_coltr
+from rankloop.online._risk import log_chances, mark_losses, risk
+from rankloop.online.base import Method
+from rankloop.types import Float64
+
+
+@dataclass(frozen=True)
+class COLTR(Method):
+    """Each interaction is a step towards those of its candidates that its clicks speak for.
+
+        u_j uniform on the unit sphere, j = 1 … candidates
+        winners = {j : risk(parameters + reach · u_j) < risk(parameters)}
+        parameters ← parameters + rate · mean of u_j over the winners
+
+    with the `snips_risk` of the interaction. Without a winner nothing moves.
+
+    Attributes:
+        candidates: how many.
+        rate: how far a step goes.
+        reach: how far from the model the candidates are.
+        variance: how many standard errors count as risk.
+
+    Example:
+        >>> str(COLTR(candidates=499))
+        'coltr(candidates=499)'
+
+    Reference:
+        Zhuang and Zuccon, Counterfactual online learning to rank, ECIR 2020.
+    """
+
+    name: ClassVar[str] = "coltr"
+    candidates: int = 50
+    rate: float = 0.05
+    reach: float = 1.0
+    variance: float = 1.0
+
+    def __post_init__(self) -> None:
+        whole = isinstance(self.candidates, int) and not isinstance(self.candidates, bool)
+        self._refuse("candidates", "a whole number from 1", unless=whole and self.candidates >= 1)
+        self._refuse("rate", "positive and finite", unless=0.0 < self.rate < math.inf)
+        self._refuse("reach", "positive and finite", unless=0.0 < self.reach < math.inf)
+        self._refuse("variance", "at least 0 and finite", unless=0.0 <= self.variance < math.inf)
+
+    @property
+    def run(self) -> Callable[..., int]:
+        """The compiled loop."""
+        return run_coltr
+
+    @property
+    def options(self) -> Float64:
+        """Candidates, rate, reach and variance."""
+        return np.array([self.candidates, self.rate, self.reach, self.variance], dtype=np.float64)
+
+
+def snips_risk(
+    scores: ArrayLike,
+    logging_scores: ArrayLike,
+    ranking: ArrayLike,
+    clicks: ArrayLike,
+    *,
+    variance: float = 1.0,
+) -> float:
+    """What a policy would have lost at one interaction with another, by self-normalised importance weighting.
+
+        w_k = π(y_k | y_1 … y_{k−1}) / π_log(y_k | y_1 … y_{k−1})
+        R̂ = Σ_k w_k δ_k / Σ_k w_k,     risk = R̂ + variance · √(Σ_k w_k² (δ_k − R̂)²) / Σ_k w_k
+
+    δ_k is 1 for an item that was passed over (not clicked, with a click below it) and 0 for any other. Each
+    policy is normalised over the items that it would have drawn from at that rank.
+
+    Args:
+        scores: of the policy π that is judged, items of one query.
+        logging_scores: of the policy π_log that drew the ranking.
+        ranking: positions of the items shown, best first; -1 where nothing was shown.
+        clicks: whether the item at each rank was clicked.
+        variance: how many standard errors of R̂ count as risk.
+
+    Returns:
+        The risk; 0 if no item was passed over.
+
+    Example:
+        Two items, the second is clicked. A policy that is sure to show it first finds the loss unlikely: its
+        weights are (1/4) / (1/2) and 1 / 1, and the loss is at the first rank.
+
+        >>> snips_risk(np.log([1.0, 3.0]), [0.0, 0.0], [0, 1], [False, True], variance=0).__round__(6)
+        0.333333
+
+    Reference:
+        Swaminathan and Joachims, The self-normalized estimator for counterfactual learning, NIPS 2015.
+    """
+    n_items = np.size(scores)
+    shown, clicked = check_interaction(ranking, clicks, n_items)
+    chances, losses = np.empty((2, len(shown))), np.empty(len(shown))
+    for policy, out in zip((scores, logging_scores), chances, strict=True):
+        flat = check_query_scores(policy, shown, n_items)
+        log_chances(flat, shown, len(shown), np.empty(n_items, np.bool_), out)
+    if mark_losses(clicked, len(shown), losses) == 0.0:
+        return 0.0
+    return float(risk(chances[0], chances[1], losses, len(shown), variance))

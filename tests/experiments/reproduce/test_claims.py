@@ -1,0 +1,251 @@
+"""The logic of claims on made-up results: every verdict of every claim can be reached."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from rankloop.experiments.reproduce.claims import CLAIMS, FAILS, HOLDS, UNDECIDED, Judged, judge
+from rankloop.experiments.reproduce.claims.base import (
+    NEGLIGIBLE,
+    above,
+    below,
+    exact,
+    if_seen,
+    spread_ratio,
+    within,
+)
+from rankloop.experiments.reproduce.claims.estimators import last_change
+from rankloop.experiments.reproduce.evidence import Evidence, RunCurves
+from rankloop.experiments.reproduce.figures import FIGURES
+from rankloop.experiments.reproduce.footing import Bounds
+from rankloop.experiments.reproduce.presets import Arm
+from rankloop.experiments.reproduce.schedule import arms
+
+RUNS = 5
+TIMES = np.array([10**k for k in range(2, 9)])  # 10² … 10⁸
+BY_NAME = {claim.name: claim for claim in CLAIMS}
+# Of runs: small, adding up to nothing, the same for all arms unless said otherwise.
+NOISE = 0.0001 * np.array([-2.0, -1.0, 0.0, 1.0, 2.0])
+START, SAME_OPTIMISER, FULL = 0.70, 0.80, 0.85
+
+# A world in which everything is as the paper says: means at 10², …, 10⁸.
+AS_IN_THE_PAPER = {
+    "intervention-aware-0": [0.70, 0.70, 0.71, 0.72, 0.73, 0.74, 0.75],
+    "policy-aware-0": [0.70, 0.70, 0.70, 0.71, 0.72, 0.73, 0.74],
+    "affine-0": [0.70, 0.71, 0.72, 0.72, 0.72, 0.72, 0.72],
+    "intervention-aware-5": [0.70, 0.71, 0.72, 0.74, 0.76, 0.77, 0.80],
+    "intervention-aware-10": [0.70, 0.71, 0.73, 0.75, 0.77, 0.79, 0.80],
+    "intervention-aware-20": [0.70, 0.72, 0.74, 0.76, 0.78, 0.80, 0.80],
+    "intervention-aware-50": [0.70, 0.73, 0.77, 0.799, 0.80, 0.80, 0.80],
+    "intervention-aware-100": [0.70, 0.74, 0.78, 0.799, 0.80, 0.80, 0.80],
+    "intervention-oblivious-50": [0.70, 0.71, 0.72, 0.73, 0.75, 0.76, 0.77],
+    "policy-aware-50": [0.70, 0.71, 0.72, 0.73, 0.74, 0.75, 0.76],
+    "affine-50": [0.70, 0.71, 0.72, 0.73, 0.735, 0.74, 0.74],
+    "pdgd-online": [0.71, 0.76, 0.79, 0.80, 0.80, 0.80, 0.80],
+    "pdgd-100": [0.71, 0.75, 0.77, 0.78, 0.79, 0.76, 0.74],
+    "pdgd-0": [0.71, 0.74, 0.76, 0.77, 0.78, 0.75, 0.73],
+    "biased-pdgd-online": [0.71, 0.75, 0.77, 0.77, 0.77, 0.77, 0.77],
+    "coltr-online": [0.70, 0.69, 0.67, 0.65, 0.65, 0.65, 0.65],
+}
+# How many times NOISE the runs of an arm spread.
+SPREAD = {"intervention-oblivious-50": 30.0, "policy-aware-50": 30.0}
+
+
+def curves(mean: list[float] | np.ndarray, spread: float = 1.0, last: int = 10**8) -> RunCurves:
+    kept = last >= TIMES
+    return RunCurves(TIMES[kept], (np.array(mean) + spread * NOISE[:, None])[:, kept])
+
+
+def evidence(*, last: int = 10**8, runs: int = RUNS, **changed: list[float] | RunCurves) -> Evidence:
+    """The paper's world, with some arms changed (their names with ``_`` for ``-``)."""
+    content = {**AS_IN_THE_PAPER, **{name.replace("_", "-"): value for name, value in changed.items()}}
+    made: dict[Arm, RunCurves] = {}
+    for arm in arms(list(FIGURES.values())):
+        mean = content[arm.name]
+        one = mean if isinstance(mean, RunCurves) else curves(mean, SPREAD.get(arm.name, 1.0), last)
+        made[arm] = RunCurves(one.times, one.values[:runs])
+    bounds = [
+        Bounds(
+            random=0.5,
+            production=START + float(noise),
+            full_information=FULL + float(noise),
+            same_optimiser=SAME_OPTIMISER + float(noise),
+        )
+        for noise in NOISE[:runs]
+    ]
+    return Evidence(made, made, bounds)
+
+
+def verdict(name: str, shown: Evidence) -> str:
+    return judge(BY_NAME[name], shown).verdict
+
+
+def test_all_claims_are_answered_and_hold_in_the_papers_world() -> None:
+    judged = [judge(claim, evidence()) for claim in CLAIMS]
+    wrong = {
+        one.name: [f for f in one.findings if f.verdict != HOLDS] for one in judged if one.verdict != HOLDS
+    }
+    # Five runs are too few to show that the spread of curves is not twice as large: F(4, 4) is 6.4.
+    assert set(wrong) == {"interventions-keep-spread"}
+    assert len(BY_NAME) == len(CLAIMS) == 23
+
+
+def noisy(name: str) -> RunCurves:
+    """An arm whose runs differ so much that nothing can be said of its mean, nor of its spread."""
+    return RunCurves(TIMES, np.array(AS_IN_THE_PAPER[name]) + 1_500 * NOISE[:, None])
+
+
+def flat(value: float) -> list[float]:
+    return [value] * len(TIMES)
+
+
+# What has to be otherwise for a claim not to hold.
+DIFFERENT: dict[str, Callable[[], Evidence]] = {
+    "affine-converges-below": lambda: evidence(affine_0=[0.70, 0.71, 0.72, 0.73, 0.74, 0.75, 0.76]),
+    "not-converged": lambda: evidence(policy_aware_0=flat(0.72)),
+    "aware-above-static": lambda: evidence(affine_0=flat(0.76)),
+    "interventions-help-all": lambda: evidence(affine_50=flat(0.71)),
+    "aware-above-all": lambda: evidence(affine_50=[0.70, 0.71, 0.72, 0.73, 0.74, 0.75, 0.81]),
+    "aware-less-spread": lambda: evidence(policy_aware_50=curves(flat(0.74), 0.5)),
+    "interventions-help-aware": lambda: evidence(intervention_aware_5=flat(0.70)),
+    "optimum-with-50": lambda: evidence(intervention_aware_50=flat(0.78)),
+    "5-need-20-times": lambda: evidence(
+        intervention_aware_5=AS_IN_THE_PAPER["intervention-aware-50"],
+    ),
+    "interventions-keep-spread": lambda: evidence(intervention_aware_5=noisy("intervention-aware-5")),
+    "pdgd-ahead-early": lambda: evidence(pdgd_online=flat(0.70)),
+    "gap-negligible-later": lambda: evidence(pdgd_online=flat(0.82)),
+    "coltr-never-improves": lambda: evidence(coltr_online=[0.70, 0.73, 0.70, 0.69, 0.69, 0.69, 0.69]),
+    "biased-pdgd-below": lambda: evidence(biased_pdgd_online=flat(0.81)),
+    "pdgd-counterfactual-falls": lambda: evidence(pdgd_0=AS_IN_THE_PAPER["pdgd-online"]),
+    "pdgd-online-does-not-fall": lambda: evidence(pdgd_online=AS_IN_THE_PAPER["pdgd-100"]),
+    "pdgd-counterfactual-above-aware": lambda: evidence(pdgd_0=flat(0.69)),
+}
+# An arm that the claim rests on, and that says nothing if its runs differ enough.
+RESTS_ON = {
+    "affine-converges-below": "affine-0",
+    "not-converged": "policy-aware-0",
+    "aware-above-static": "affine-0",
+    "interventions-help-all": "affine-50",
+    "aware-above-all": "affine-50",
+    "interventions-help-aware": "intervention-aware-5",
+    "optimum-with-50": "intervention-aware-50",
+    "5-need-20-times": "intervention-aware-50",
+    "pdgd-ahead-early": "pdgd-online",
+    "gap-negligible-later": "pdgd-online",
+    "coltr-never-improves": "coltr-online",
+    "biased-pdgd-below": "biased-pdgd-online",
+    "pdgd-counterfactual-above-aware": "pdgd-0",
+}
+
+
+@pytest.mark.parametrize("name", DIFFERENT)
+def test_a_claim_fails_where_the_world_is_otherwise(name: str) -> None:
+    assert verdict(name, DIFFERENT[name]()) == FAILS
+
+
+@pytest.mark.parametrize(("name", "arm"), RESTS_ON.items())
+def test_a_claim_is_undecided_where_runs_differ_too_much(name: str, arm: str) -> None:
+    # Runs that go their own ways also between times.
+    turned = noisy(arm)
+    shuffled = np.array([np.roll(NOISE, k) for k in range(len(TIMES))]).T
+    crossing = RunCurves(TIMES, np.array(AS_IN_THE_PAPER[arm]) + 1_500 * shuffled)
+    shown = crossing if name in ("affine-converges-below", "not-converged") else turned
+    assert verdict(name, evidence(**{arm.replace("-", "_"): shown})) == UNDECIDED
+
+
+def test_empirical_claims_are_undecided_after_one_run_and_without_their_runs() -> None:
+    one, none = evidence(runs=1), Evidence({}, {}, [])
+    needs_runs = [
+        claim for claim in CLAIMS if claim.name in DIFFERENT or claim.name == "production-in-between"
+    ]
+    assert len(needs_runs) == len(CLAIMS) - 5
+    for claim in needs_runs:
+        judged = judge(claim, one)
+        assert judged.verdict == UNDECIDED, claim.name
+        assert judge(claim, none).verdict == UNDECIDED
+        assert "was not run" in judge(claim, none).findings[0].what or claim.name == "production-in-between"
+    for claim in CLAIMS[:5]:
+        assert judge(claim, none).verdict == HOLDS
+
+
+def test_the_start_must_lie_between() -> None:
+    shown = evidence()
+    low = [one.model_copy(update={"full_information": one.production}) for one in shown.bounds]
+    assert verdict("production-in-between", Evidence(shown.learned, shown.logging, low)) == FAILS
+
+
+def test_short_runs_do_not_refute_what_comes_late() -> None:
+    short = evidence(last=10**5)
+    for name in ("not-converged", "pdgd-counterfactual-falls", "pdgd-online-does-not-fall"):
+        assert verdict(name, short) == UNDECIDED
+    assert verdict("gap-negligible-later", evidence(last=10**4)) == UNDECIDED
+    note = judge(BY_NAME["gap-negligible-later"], evidence(last=10**4)).findings[0].note
+    assert note == "nothing was measured at such times"
+
+
+def data_ratio(judged: Judged) -> float:
+    (value,) = [finding.value for finding in judged.findings if "log₁₀" in finding.what]
+    assert value is not None
+    return value
+
+
+def test_how_much_more_data_five_need() -> None:
+    # 95 % of the gain of 0.1 is 0.795. With 50 it is reached between 10⁴ and 10⁵, at a share of 25/29; with 5
+    # between 10⁷ and 10⁸, at 25/30: up to the noise, 10^(7 + 25/30) / 10^(4 + 25/29).
+    judged = judge(BY_NAME["5-need-20-times"], evidence())
+    assert data_ratio(judged) == pytest.approx(7 + 25 / 30 - (4 + 25 / 29), abs=0.01)
+    # Never reached: at least the whole horizon. That is enough to hold, and not enough to fail.
+    never = judge(BY_NAME["5-need-20-times"], evidence(intervention_aware_5=flat(0.72)))
+    assert data_ratio(never) == pytest.approx(8 - (4 + 25 / 29), abs=0.01)
+    assert never.verdict == HOLDS
+    late = [0.70, 0.70, 0.70, 0.70, 0.70, 0.70, 0.80]
+    both = evidence(intervention_aware_5=flat(0.72), intervention_aware_50=late)
+    judged = judge(BY_NAME["5-need-20-times"], both)
+    assert judged.verdict == UNDECIDED
+    assert "5 of 5 runs with 5 never got there" in judged.findings[1].note
+    nothing = judge(BY_NAME["5-need-20-times"], evidence(intervention_aware_50=flat(START)))
+    assert (nothing.verdict, nothing.findings[1].verdict) == (FAILS, UNDECIDED)
+
+
+def test_spread_of_many_alike_runs_is_not_larger() -> None:
+    rng = np.random.default_rng(0)
+    one, other = (RunCurves(TIMES[:1], rng.normal(0.7, 0.01, (200, 1))) for _ in range(2))
+    # The ratio of 200 runs lies within 1.2 but once in a hundred times, and F(199, 199) at 95 % is 1.26.
+    finding = spread_ratio("ratio", one, other)
+    assert finding.verdict == HOLDS
+    assert finding.value is not None
+    assert finding.high is not None
+    assert finding.high / finding.value == pytest.approx(np.sqrt(1.263), abs=0.005)
+
+
+def test_rules_by_hand() -> None:
+    values = np.array([0.02, 0.03, 0.04])
+    # t at 95 % with two degrees of freedom is 2.92; the standard error 0.01/√3.
+    half = 2.92 * 0.01 / np.sqrt(3)
+    found = above("x", values, NEGLIGIBLE)
+    assert (found.low, found.high) == (
+        pytest.approx(0.03 - half, abs=1e-5),
+        pytest.approx(0.03 + half, abs=1e-5),
+    )
+    assert [above("x", values, bound).verdict for bound in (0.01, 0.03, 0.05)] == [HOLDS, UNDECIDED, FAILS]
+    assert [below("x", values, bound).verdict for bound in (0.01, 0.03, 0.05)] == [FAILS, UNDECIDED, HOLDS]
+    assert [within("x", values, bound).verdict for bound in (0.01, 0.03, 0.05)] == [FAILS, UNDECIDED, HOLDS]
+    assert [within("x", -values, bound).verdict for bound in (0.01, 0.03, 0.05)] == [FAILS, UNDECIDED, HOLDS]
+    assert [exact("x", error).verdict for error in (1e-10, 1e-8)] == [HOLDS, FAILS]
+    fails, holds = above("x", values, 1.0), above("x", values, 0.0)
+    assert [if_seen(fails, 10, 100).verdict, if_seen(fails, 100, 100).verdict] == [UNDECIDED, FAILS]
+    assert if_seen(holds, 10, 100) == holds
+
+
+def test_curves_by_hand() -> None:
+    one = RunCurves(np.array([10, 100, 1000]), np.array([[0.0, 1.0, 0.5], [0.2, 0.8, 0.9]]))
+    assert last_change(one).tolist() == pytest.approx([-0.5, 0.1])
+    assert one.peak == 1
+    # Half the sum of neighbours, over two decades.
+    assert one.over_the_axis().tolist() == pytest.approx([(0.5 + 0.75) / 2, (0.5 + 0.85) / 2])
+    variances = [0.02, 0.02, 0.08]  # (a − b)² / 2
+    assert one.spread == pytest.approx(np.sqrt(sum(variances) / 3))

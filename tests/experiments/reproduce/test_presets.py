@@ -1,0 +1,92 @@
+"""What presets make of arms."""
+
+from __future__ import annotations
+
+import pytest
+
+from rankloop.errors import RankloopError
+from rankloop.experiments.reproduce.figures import FIGURES, figure
+from rankloop.experiments.reproduce.presets import PAPER, PRESETS, QUICK, Arm, Preset
+from rankloop.experiments.reproduce.schedule import arms, jobs
+from rankloop.loop import LEARNING
+from rankloop.models import SGD
+
+ALL = list(FIGURES.values())
+
+
+def test_the_papers_numbers() -> None:
+    assert (PAPER.runs, PAPER.horizon, PAPER.evaluations) == (20, 10**8, 50)
+    assert len(PAPER.grid) == 51
+    assert (PAPER.grid[0], PAPER.grid[-1]) == (100, 10**8)
+    spec = PAPER.spec(Arm(learner="intervention-aware", interventions=50), seed=7)
+    assert (spec.users, spec.relevance, spec.metric, spec.start) == (
+        "paper@5",
+        "linear",
+        "ndcg@5",
+        "production",
+    )
+    assert (spec.learning, spec.exploration, spec.estimator) == ("paper", "as-learned", "intervention-aware")
+    # Deploys when it measures, and at no other time.
+    assert spec.times == PAPER.grid
+    assert spec.intervention_times == PAPER.grid[:-1]
+    settings = LEARNING["paper"].settings
+    assert (settings.optimiser, settings.epochs, settings.least_gain) == (SGD(rate=0.01), 50, 0.001)
+
+
+@pytest.mark.parametrize("preset", PRESETS.values(), ids=lambda preset: preset.name)
+def test_every_arm_is_measured_at_the_grid_as_far_as_it_goes(preset: Preset) -> None:
+    for arm in arms(ALL):
+        spec = preset.spec(arm, 0)
+        assert {time for time in preset.grid if time < spec.horizon} < set(spec.times)
+        assert spec.horizon == preset.horizons.get(arm.learner, preset.horizon)
+        if arm.interventions != "all":
+            assert len(spec.intervention_times) == arm.interventions
+
+
+def test_online_methods_are_the_authors() -> None:
+    coltr = PAPER.spec(Arm(learner="coltr", interventions="all"), seed=0)
+    assert (coltr.method, coltr.interventions, coltr.estimator, coltr.horizon) == (
+        "coltr",
+        "all",
+        None,
+        10**5,
+    )
+    assert coltr.times[-1] == 10**5
+    pdgd = PAPER.spec(Arm(learner="pdgd", interventions=100), seed=0)
+    assert (pdgd.method, len(pdgd.intervention_times), pdgd.horizon) == ("pdgd", 100, 4 * 10**7)
+
+
+def test_runs_that_figures_share_are_made_once() -> None:
+    all_jobs = jobs(ALL, QUICK)
+    assert len({job.name for job in all_jobs}) == len(all_jobs) == 16 * 5
+    assert {job.spec.seed for job in all_jobs} == {0, 1, 2, 3, 4}
+    numbers = {arm.interventions for arm in FIGURES["interventions"].arms}
+    assert numbers == {0, 5, 10, 20, 50, 100}
+    assert {arm.name for arm in FIGURES["online"].arms} == {
+        "intervention-aware-100", "pdgd-online", "biased-pdgd-online", "coltr-online",
+    }  # fmt: skip
+    assert {arm.name for arm in FIGURES["pdgd"].arms} > {"pdgd-online", "pdgd-0", "pdgd-100"}
+
+
+def test_runs_of_a_seed_differ_in_how_they_learn_alone() -> None:
+    for job in jobs(ALL, QUICK):
+        ground = QUICK.ground(job.spec.seed)
+        for name in (
+            "data",
+            "fold",
+            "users",
+            "relevance",
+            "start",
+            "temperature",
+            "metric",
+            "learning",
+            "seed",
+        ):
+            assert getattr(job.spec, name) == getattr(ground, name)
+
+
+def test_names_that_are_unknown() -> None:
+    with pytest.raises(RankloopError, match="unknown figure 'estimator', did you mean 'estimators'"):
+        figure("estimator")
+    with pytest.raises(ValueError, match="unknown learning 'papre'"):
+        Preset(**{**QUICK.model_dump(), "learning": "papre"})

@@ -1,0 +1,52 @@
+"""The same reproduction on a Ray cluster of this machine."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from rankloop.errors import RankloopError
+from rankloop.experiments.reproduce import engines
+from rankloop.experiments.reproduce.engines import engine, ray
+from rankloop.experiments.reproduce.footing import Footing
+from rankloop.experiments.reproduce.schedule import jobs
+from tests.experiments.reproduce.small import CURVES, TINY, made
+
+PRESET = TINY.model_copy(update={"horizon": 600})
+
+
+@pytest.mark.extras
+# Ray's own processes and sockets outlive the test that began them by a little.
+@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::DeprecationWarning", "ignore::FutureWarning")
+def test_the_same_results_as_on_this_machine(tmp_path: Path) -> None:
+    pytest.importorskip("ray")
+    made(tmp_path / "local", CURVES, preset=PRESET)
+    made(tmp_path / "ray", CURVES, preset=PRESET, engine=ray)
+    for name in ("results.csv", "claims.json", "figures/curves.svg"):
+        assert (tmp_path / "ray" / name).read_bytes() == (tmp_path / "local" / name).read_bytes(), name
+
+
+@pytest.mark.extras
+@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::DeprecationWarning", "ignore::FutureWarning")
+def test_what_goes_wrong_on_the_cluster_is_said_here(tmp_path: Path) -> None:
+    pytest.importorskip("ray")
+    wanted = jobs([CURVES], PRESET)
+    (tmp_path / "footing").touch()
+    with pytest.raises(RankloopError, match="footing"):
+        ray(wanted, Footing(PRESET, tmp_path / "elsewhere"), tmp_path, lambda _name, _share: None)
+
+
+def test_without_the_extra_the_engine_says_how_to_get_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(RankloopError, match=r'pip install "rankloop\[ray\]"'):
+        engines.ray([], Footing(PRESET, tmp_path), tmp_path, lambda _name, _share: None)
+
+
+def test_engines_by_name() -> None:
+    assert engine("ray") is ray
+    with pytest.raises(RankloopError, match="unknown engine 'rey', did you mean 'ray'"):
+        engine("rey")

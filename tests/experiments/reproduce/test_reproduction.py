@@ -1,0 +1,198 @@
+"""A reproduction as a folder: what is in it, and that one that was killed goes on to the same end."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from pyarrow import parquet
+
+from rankloop.errors import RankloopError
+from rankloop.experiments.reproduce import FIGURES, plan, reproduce
+from rankloop.experiments.reproduce import footing as footing_module
+from rankloop.experiments.reproduce.claims import CLAIMS
+from rankloop.experiments.reproduce.costs import Costs, in_words
+from rankloop.experiments.reproduce.engines import local
+from rankloop.experiments.reproduce.presets import Arm
+from rankloop.experiments.reproduce.schedule import Job, jobs
+from rankloop.experiments.results import find_runs
+from tests.conftest import ROOT
+from tests.experiments.cutting import CutError
+from tests.experiments.reproduce.small import CURVES, FEW, TINY, made
+
+RESULTS = ("results.csv", "results.parquet", "claims.json", "figures/curves.svg", "figures/example.png")
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A reproduction that was never cut."""
+    folder = tmp_path_factory.mktemp("whole")
+    made(folder)
+    return folder
+
+
+def test_everything_is_in_the_folder(whole: Path) -> None:
+    assert sorted(path.name for path in whole.iterdir()) == [
+        "claims.json", "claims.md", "duration.json", "figures", "footing", "report.html",
+        "reproduction.json", "results.csv", "results.parquet", "runs",
+    ]  # fmt: skip
+    about = json.loads((whole / "reproduction.json").read_text())
+    assert about["preset"] == TINY.model_dump()
+    assert (about["seeds"], about["figures"]) == ([0, 1], ["example", "curves"])
+    assert {"rankloop", "python", "numpy", "numba"} < set(about["versions"])
+    assert sorted(path.name for path in (whole / "figures").iterdir()) == sorted(
+        f"{figure.name}.{kind}" for figure in FEW for kind in ("json", "pdf", "png", "svg")
+    )
+    for figure in FEW:
+        content = (whole / "figures" / f"{figure.name}.json").read_text()
+        assert type(figure).model_validate_json(content) == figure
+
+
+def test_the_table_is_every_row_of_every_run(whole: Path) -> None:
+    with (whole / "results.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    runs = {run.name: run for run in find_runs([whole / "runs"])}
+    assert len(runs) == 3 * 2
+    assert len(rows) == sum(len(run.rows) for run in runs.values())
+    bounds = json.loads((whole / "footing" / "seed-1" / "bounds.json").read_text())
+    own = [row for row in rows if row["run"] == "affine-4/seed-1"]
+    assert [float(row["learned"]) for row in own] == [row.learned for row in runs["affine-4/seed-1"].rows]
+    assert {(row["learner"], row["interventions"], row["seed"]) for row in own} == {("affine", "4", "1")}
+    assert {float(row["full_information"]) for row in own} == {bounds["full_information"]}
+    assert {float(row["production"]) for row in own} == {runs["affine-4/seed-1"].facts.start}
+    table = parquet.read_table(whole / "results.parquet").to_pylist()
+    assert [str(row["learned"]) for row in table] == [row["learned"] for row in rows]
+
+
+def test_runs_that_ended_keep_no_checkpoint_and_are_not_made_again(
+    whole: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert not list(whole.rglob("checkpoint.rankloop"))
+    before = {path: path.read_bytes() for path in whole.rglob("*") if path.name in RESULTS}
+    monkeypatch.setattr("rankloop.experiments.reproduce.engines.run", None)
+    monkeypatch.setattr(footing_module, "lay", None)
+    planned = plan(TINY, FEW, whole)
+    assert (planned.left, planned.seeds_left, planned.seconds) == ((), (), 0.0)
+    assert "(6 of them made before)" in str(planned)
+    reproduce(planned)
+    assert {path: path.read_bytes() for path in before} == before
+
+
+def test_claims_and_report_tell_all(whole: Path) -> None:
+    judged = json.loads((whole / "claims.json").read_text())
+    assert [one["name"] for one in judged] == [claim.name for claim in CLAIMS]
+    page, report = (whole / "claims.md").read_text(), (whole / "report.html").read_text()
+    for one in judged:
+        assert f"## {one['name']}\n" in page
+        assert f"[{one['name']}](#{one['name']}) | {one['where']} | **{one['verdict']}** |" in page
+        assert f"{one['name']}: {one['verdict']}" in report
+        # What does not hold is explained.
+        assert (one["cause"] in page) == (one["verdict"] == "does not hold")
+    assert "rankloop reproduce 'synthetic(queries=60, features=5)'" in page
+    # Runs of other figures were not made, and that is said.
+    assert "coltr-online was not run" in page
+    assert report.count("data:image/svg+xml;base64,") == 2
+
+
+KILLED = """
+import os, sys
+from pathlib import Path
+from rankloop.experiments.reproduce import plan, reproduce
+from tests.experiments.reproduce.small import FEW, TINY
+planned = plan(TINY, FEW, Path(sys.argv[1]))
+reproduce(planned, watch=lambda share, name: name and print(name, flush=True))
+"""
+
+
+def test_killed_and_gone_on_with_equals_never_killed(whole: Path, tmp_path: Path) -> None:
+    command = [sys.executable, "-c", KILLED, str(tmp_path)]
+    with subprocess.Popen(
+        command, cwd=ROOT, stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": str(ROOT)}
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline()
+        time.sleep(0.1)  # somewhere in the middle of the next
+        process.send_signal(signal.SIGKILL)
+        assert process.wait() == -signal.SIGKILL
+    assert not (tmp_path / "claims.json").exists()
+    # What there was is in the table already.
+    assert len((tmp_path / "results.csv").read_text().splitlines()) > 3
+    made(tmp_path)
+    for name in RESULTS:
+        assert (tmp_path / name).read_bytes() == (whole / name).read_bytes(), name
+
+
+def test_interrupted_and_gone_on_with_equals_uninterrupted(whole: Path, tmp_path: Path) -> None:
+    planned = plan(TINY, FEW, tmp_path)
+
+    def cut(_share: float, name: str | None) -> None:
+        if name is not None:
+            raise CutError
+
+    with pytest.raises(CutError):
+        reproduce(planned, local, cut)
+    again = plan(TINY, FEW, tmp_path)
+    assert 0 < len(again.left) < len(again.jobs)
+    assert again.seconds > 0.0
+    reproduce(again)
+    for name in RESULTS:
+        assert (tmp_path / name).read_bytes() == (whole / name).read_bytes(), name
+
+
+def test_more_runs_and_figures_may_be_added(whole: Path, tmp_path: Path) -> None:
+    one = TINY.model_copy(update={"runs": 1})
+    made(tmp_path, FIGURES["example"], preset=one)
+    assert not (tmp_path / "runs").exists()
+    made(tmp_path, CURVES, preset=one)
+    made(tmp_path)
+    assert (tmp_path / "results.csv").read_bytes() == (whole / "results.csv").read_bytes()
+
+
+def test_a_folder_of_another_reproduction_is_left_alone(whole: Path) -> None:
+    before = (whole / "reproduction.json").read_bytes()
+    with pytest.raises(RankloopError, match=r"holds another reproduction \(its horizon is 1000, not 2000\)"):
+        plan(TINY.model_copy(update={"horizon": 2_000}), [FIGURES["example"]], whole)
+    assert (whole / "reproduction.json").read_bytes() == before
+
+
+def test_progress_goes_up_to_one_and_names_every_run(tmp_path: Path) -> None:
+    shares: list[float] = []
+    names: list[str] = []
+
+    def watch(share: float, name: str | None) -> None:
+        shares.append(share)
+        names.extend([name] if name else [])
+
+    preset = TINY.model_copy(update={"runs": 1})
+    planned = plan(preset, [CURVES], tmp_path)
+    reproduce(planned, watch=watch)
+    assert max(shares) == pytest.approx(1.0)
+    assert sorted(names) == sorted(job.name for job in planned.jobs)
+
+
+def test_costs_add_up() -> None:
+    costs = Costs(epoch=0.5, phase=0.25, impression=1e-3, interaction={"pdgd": 1e-2})
+    estimators = Job(arm := Arm(learner="affine", interventions=0), TINY.spec(arm, 0))
+    online = Job(arm := Arm(learner="pdgd", interventions="all"), TINY.spec(arm, 0))
+    # Four times: three evaluations and the horizon; sixteen epochs each, by assumption.
+    assert costs.run(estimators) == 4 * 0.25 + 4 * 16 * 0.5 + 1_000 * 1e-3
+    assert costs.run(online) == 4 * 0.25 + 500 * 1e-2
+    both = costs.run(estimators) + costs.run(online)
+    assert costs.together([estimators, online], [0], cores=2) == (both + costs.footing) / 2
+    assert in_words(3 * 86_400) == "3.0 days"
+
+
+def test_the_longest_come_first_within_a_seed(tmp_path: Path) -> None:
+    planned = plan(TINY, [FIGURES["estimators"]], tmp_path)
+    assert planned.costs is not None
+    assert [job.spec.seed for job in planned.jobs] == [0] * 7 + [1] * 7
+    took = [planned.costs.run(job) for job in planned.jobs[:7]]
+    assert took == sorted(took, reverse=True)
+    assert set(planned.jobs) == set(jobs([FIGURES["estimators"]], TINY))

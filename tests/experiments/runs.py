@@ -1,0 +1,67 @@
+"""Folders of runs that were never run: numbers that can be checked by eye."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import rankloop
+from rankloop.experiments.grounds import Facts
+from rankloop.experiments.results import FACTS, RESULTS, SPEC, TIMING, Row
+from rankloop.experiments.spec import RunSpec
+from rankloop.experiments.starting import Peakedness
+
+START, FULL = 0.5, 0.9
+TIMES = (100, 1_000, 10_000)
+
+
+def row(timesteps: int, learned: float, logging: float, **changed: Any) -> Row:
+    content = {
+        "timesteps": timesteps,
+        "learned": learned,
+        "logging": logging,
+        "estimate": learned + 1.0,
+        "estimate_error": 0.125,
+        "truth": learned + 1.0625,
+        "kept_start": learned == START,
+        "scale": 0.25,
+        "support": {"0.01": 0.5, "0.0001": 0.25, "1e-06": 0.0},
+    }
+    return Row(**{**content, **changed})
+
+
+def facts(**changed: Any) -> Facts:
+    content = {
+        "dataset": "made-up",
+        "features": 7,
+        "queries": {"train": 40, "validation": 5, "test": 12},
+        "documents": {"train": 400, "validation": 50, "test": 120},
+        "alpha": (0.4, 0.3),
+        "beta": (0.2, 0.1),
+        "examination": (1.0, 0.8),
+        "start_kind": "mlp",
+        "start_fingerprint": "0123456789abcdef",
+        "start": START,
+        "peakedness": Peakedness(top_first=0.75, support={"0.01": 0.125, "0.0001": 0.0, "1e-06": 0.0}),
+        "random": 0.3,
+        "full_information": FULL,
+    }
+    return Facts(**{**content, **changed})
+
+
+ROWS = (row(100, START, START), row(1_000, 0.625, 0.375), row(10_000, 0.8125, 0.6875))
+
+
+def written(
+    folder: Path, spec: RunSpec | None = None, *, rows: tuple[Row, ...] = ROWS, about: Facts | None = None
+) -> Path:
+    """A folder that holds this run."""
+    folder.mkdir(parents=True)
+    chosen = spec or RunSpec(data="made-up", horizon=TIMES[-1], interventions=(100, 1000))
+    content = {"version": rankloop.__version__, **chosen.model_dump(mode="json")}
+    (folder / SPEC).write_text(json.dumps(content))
+    (folder / FACTS).write_text((about or facts()).model_dump_json())
+    (folder / RESULTS).write_text("".join(one.model_dump_json() + "\n" for one in rows))
+    (folder / TIMING).write_text(json.dumps({"prepared": 1.0, "gathered": 2.0, "trained": 30.0}))
+    return folder

@@ -1,0 +1,176 @@
+"""What a log is said to hold, and what it is warned of."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from rankloop.clicks import gather_log, users
+from rankloop.errors import DataError
+from rankloop.logs import Columns, Gathered, check, import_columns, open_log, write_simulated
+from rankloop.types import Split
+from tests.logs.logs_of import Row, write_rows
+
+SECOND = 10**6
+
+
+def deterministic(interactions: int) -> list[Row]:
+    """A policy that always shows the same."""
+    return [
+        Row(i, "q", "fixed", position, document, False, i * SECOND)
+        for i in range(interactions)
+        for position, document in ((1, "x"), (2, "y"))
+    ]
+
+
+def test_what_is_in_a_log_by_hand(tmp_path: Path) -> None:
+    rows = [
+        Row("i", "q", "b", 1, "x", True, 10 * SECOND),
+        Row("i", "q", "b", 2, "y", False, 10 * SECOND),
+        Row("j", "q", "b", 1, "y", False, 20 * SECOND),
+        Row("k", "r", "a", 1, "x", True, 30 * SECOND),
+    ]
+    candidates = {"policy_id": ["b"] * 4, "query_id": ["q"] * 4, "doc_id": list("vxyz")}
+    candidates["score"] = [-np.inf, 0.0, 0.0, -12.0]  # type: ignore[list-item]
+    folder = write_rows(tmp_path / "log", rows, candidates)
+    pq.write_table(
+        pa.table({"query_id": ["q"] * 4, "doc_id": list("vxyz"), "f": [1] * 4}), folder / "features.parquet"
+    )
+    found = check(open_log(folder))
+    assert (found.rows, found.impressions, found.clicks) == (4, 3, 2)
+    assert (found.queries, found.documents, found.ranks) == (2, 5, 2)
+    assert found.without_features == 1
+    assert [policy.policy_id for policy in found.policies] == ["b", "a"]
+    b, a = found.policies
+    assert b.first == datetime(1970, 1, 1, 0, 0, 10, tzinfo=UTC)
+    assert b.last == datetime(1970, 1, 1, 0, 0, 20, tzinfo=UTC)
+    assert (b.impressions, b.queries) == (2, 1)
+    assert b.displays_by_rank == (2, 1)
+    assert b.click_rate_by_rank == (1 / 2, 0.0)
+    assert a.click_rate_by_rank == (1.0, None)
+    assert b.explores == 1.0
+    assert a.explores is None
+    assert b.support is not None
+    assert (b.support.candidates, b.support.never_shown) == (4, 2 / 4)
+    # v can never be shown; z is second with a chance near e⁻¹² / (1 + e⁻¹²), and hardly ever first.
+    assert b.support.below == (2 / 4, 2 / 4, 1 / 4)
+    assert a.support is None
+    assert found.warnings == (
+        "policy 'a' has no candidates: its exposures will be estimated from displays.",
+        "1 documents have no features: no model can be fitted to them.",
+    )
+    assert json.loads(json.dumps(found.to_dict()))["policies"][0]["first"] == "1970-01-01T00:00:10+00:00"
+
+
+def test_a_policy_that_never_explores_is_warned_of(tmp_path: Path) -> None:
+    found = check(open_log(write_rows(tmp_path / "log", deterministic(5))))
+    (policy,) = found.policies
+    assert policy.explores == 0.0
+    assert found.warnings[0].startswith("policy 'fixed' never explores")
+    # One change in one of its queries, and it does.
+    changed = [*deterministic(5), Row(99, "q", "fixed", 1, "y", False, 0)]
+    assert check(open_log(write_rows(tmp_path / "other", changed))).policies[0].explores == 1.0
+
+
+def simulated(scores: np.ndarray, logged: np.ndarray, folder: Path) -> Any:
+    split = Split.build(np.eye(6), np.zeros(6), sizes=[6])
+    log = gather_log(
+        scores, split.offsets, np.full(6, 0.5), users("paper@3"), 2_000, np.random.default_rng(0)
+    )
+    return check(open_log(write_simulated(folder, split, [Gathered("a", logged, log)])))
+
+
+def test_scores_that_do_not_explain_what_was_shown_are_noticed(tmp_path: Path) -> None:
+    """With another seed, the right scores would raise an alarm in one of a million runs."""
+    scores = np.arange(6) / 4
+    right = simulated(scores, scores, tmp_path / "right").policies[0]
+    assert right.misfit.value < right.misfit.bound
+    wrong = simulated(scores, scores * 1.5, tmp_path / "wrong")
+    assert "policy 'a' does not draw its rankings from its scores" in wrong.warnings[0]
+
+
+def test_a_deterministic_policy_with_scores_is_noticed(tmp_path: Path) -> None:
+    candidates = {
+        "policy_id": ["fixed"] * 3,
+        "query_id": ["q"] * 3,
+        "doc_id": list("xyz"),
+        "score": [2.0, 1.0, 0.0],
+    }
+    found = check(open_log(write_rows(tmp_path / "log", deterministic(200), candidates)))
+    assert [warning.split(":")[0] for warning in found.warnings] == [
+        "policy 'fixed' never explores",
+        "policy 'fixed' does not draw its rankings from its scores",
+    ]
+
+
+def test_strangers_and_queries_without_candidates_are_warned_of(tmp_path: Path) -> None:
+    rows = [
+        Row("i", "q", "a", 1, "x", True),
+        Row("i", "q", "a", 2, "y", True),
+        Row("j", "r", "a", 1, "z", True),
+    ]
+    candidates = {"policy_id": ["a"], "query_id": ["q"], "doc_id": ["x"], "score": [0.0]}
+    found = check(open_log(write_rows(tmp_path / "log", rows, candidates)))
+    support = found.policies[0].support
+    assert support is not None
+    assert (support.strangers, support.unknown) == (1, 1)
+    assert "has no candidates for 1 of the queries" in found.warnings[0]
+    assert "showed 1 documents that are not among its candidates" in found.warnings[1]
+    assert "no timestamps" in found.warnings[2]
+
+
+def test_problems_of_a_log_that_was_not_imported(tmp_path: Path) -> None:
+    rows = [
+        Row("i", "q", "a", 1, "x", True, 1),
+        Row("i", "q", "a", 1, "x", True, 1),  # again
+        Row("j", "q", "a", 1, "x", False, 1),
+        Row("j", "q", "a", 1, "y", False, 1),  # two at one position
+        Row("k", "q", "a", 1, "x", False, 1),
+        Row("k", "r", "a", 2, "y", False, 1),  # two queries
+        Row("l", "q", "a", 1, "x", False, 1),
+        Row("l", "q", "a", 2, "x", False, 1),  # one document twice
+        Row("m", "q", "a", 2, "x", False, 1),  # no first position
+        Row("n", "q", "a", 1, "x", False, None),  # no time
+    ]
+    found = check(open_log(write_rows(tmp_path / "log", rows)))
+    assert {problem.name: problem.count for problem in found.problems} == {
+        "duplicate_rows": 1,
+        "mixed_impressions": 1,
+        "repeated_positions": 1,
+        "repeated_documents": 1,
+        "missing_positions": 1,
+        "missing_times": 1,
+    }
+    assert found.problems[0].examples == ("impression 'i', policy 'a', query 'q', doc 'x'",)
+    assert found.problems[0].done.startswith("in the log as it is")
+
+
+def test_what_the_import_did_is_remembered(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("impression_id,query_id,position,doc_id,clicked\ni,q,1,x,1\ni,q,1,x,1\nj,q,1,x,0\n")
+    report = import_columns(path, tmp_path / "log", columns=Columns(timestamp=None), policy="a")
+    found = check(open_log(report.log))
+    assert [problem["name"] for problem in found.imported] == ["duplicate_rows"]
+    assert found.problems == ()
+    (tmp_path / "log" / "import.json").write_text("[]")
+    assert check(open_log(report.log)).imported == ()
+
+
+def test_deep_ranks_are_not_looked_at(tmp_path: Path) -> None:
+    rows = [Row("i", "q", "a", position, f"d{position}", True, 1) for position in range(1, 31)]
+    found = check(open_log(write_rows(tmp_path / "log", rows)))
+    assert (found.rows, found.clicks, found.ranks, found.left_out) == (30, 30, 30, 10)
+    assert len(found.policies[0].displays_by_rank) == 20
+    assert "10 rows below rank 20 are not looked at." in found.warnings
+
+
+def test_an_empty_log_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="the log is empty"):
+        check(open_log(write_rows(tmp_path / "log", [])))

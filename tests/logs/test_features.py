@@ -1,0 +1,145 @@
+"""Features in the order of the statistics, and what is wrong with tables of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from rankloop.errors import DataError
+from rankloop.logs import LogWriter, count, open_log, split_of_log, statistics_of_log, write_simulated
+from rankloop.logs.features import copy_features
+from tests.logs.logs_of import BIAS, Row, simulated, write_rows
+
+ROWS = [
+    Row("i", "q", "a", 1, "x", True),
+    Row("i", "q", "a", 2, "y", False),
+    Row("j", "1:q", "a", 1, "x", False),
+]
+TABLE = {"query_id": ["q", "1:q", "q", "q"], "doc_id": ["y", "x", "x", "unknown"]}
+COLUMNS = {"age": [1, 2, 3, 4], "price": [0.5, 1.5, 2.5, np.nan], "new": [True, False, True, False]}
+# Items are (1:q, x), (q, x), (q, y).
+EXPECTED = [[2, 1.5, 0], [3, 2.5, 1], [1, 0.5, 1]]
+
+
+def log_with(folder: Path, features: dict[str, Any]) -> Path:
+    write_rows(folder, ROWS)
+    pq.write_table(pa.table(features), folder / "features.parquet")
+    return folder
+
+
+@pytest.mark.parametrize("vector", [False, True])
+def test_features_are_in_the_order_of_the_items(tmp_path: Path, vector: bool) -> None:
+    """Rows of other documents are not looked at, wrong as they may be."""
+    features: dict[str, Any] = COLUMNS
+    if vector:
+        features = {"anything": [list(map(float, row)) for row in zip(*COLUMNS.values(), strict=True)]}
+    log = open_log(log_with(tmp_path / "log", TABLE | features))
+    split = split_of_log(log, count(log))
+    assert split.features.tolist() == EXPECTED
+    assert split.features.dtype == np.float32
+    assert split.query_ids.tolist() == ["1:q", "q"]
+    assert split.offsets.tolist() == [0, 1, 3]
+    assert split.labels.tolist() == [0, 0, 0]
+
+
+def test_a_simulated_log_gives_its_split_back(tmp_path: Path) -> None:
+    split, gathered = simulated()
+    log = open_log(write_simulated(tmp_path / "log", split, gathered))
+    back = split_of_log(log, statistics_of_log(log, BIAS))
+    np.testing.assert_array_equal(back.features, split.features)
+    np.testing.assert_array_equal(back.offsets, split.offsets)
+    assert split.doc_ids is not None
+    assert back.doc_ids is not None
+    assert back.doc_ids.tolist() == split.doc_ids.tolist()
+    without = write_simulated(tmp_path / "other", split, gathered, features=False)
+    with pytest.raises(DataError, match=r"the log has no features.parquet"):
+        split_of_log(open_log(without), count(open_log(without)))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"doc_id": ["y", "x", "z", "z"]}, r"no features for query 'q', document 'x' \(1 of 3 documents"),
+        ({"query_id": ["none"] * 4}, r"no features for query '1:q', document 'x' \(3 of 3 documents"),
+        (
+            {"doc_id": ["y", "x", "x", "x"], "price": [1.0] * 4},
+            "more than one row for query 'q', document 'x'",
+        ),
+        ({"price": [0.5, np.nan, 2.5, 1.0]}, "query '1:q', document 'x': feature 'price' is nan"),
+        ({"price": [np.inf, 0.0, 2.5, 1.0]}, "query 'q', document 'y': feature 'price' is inf"),
+        ({"price": [1e300, 0.0, 2.5, 1.0]}, "query 'q', document 'y': feature 'price' is inf"),
+        ({"age": [1, None, 3, 4]}, "query '1:q', document 'x': feature 'age' is nan"),
+        ({"new": [True, None, True, False]}, "query '1:q', document 'x': feature 'new' is nan"),
+    ],
+)
+def test_features_that_cannot_be_are_refused(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
+    log = open_log(log_with(tmp_path / "log", TABLE | COLUMNS | changes))
+    with pytest.raises(DataError, match=f"features.parquet: {message}"):
+        split_of_log(log, count(log))
+
+
+@pytest.mark.parametrize(
+    ("features", "message"),
+    [
+        ({"colour": ["red"] * 4}, "the feature 'colour' holds string; expected numbers"),
+        ({}, "there are no features, only query_id, doc_id"),
+        ({"v": [["red"]] * 4}, "the vectors in 'v' hold string; expected numbers"),
+        ({"query_id": [0.5] * 4, "v": [1] * 4}, "the column 'query_id' holds double"),
+    ],
+)
+def test_tables_that_hold_no_features_are_refused(
+    tmp_path: Path, features: dict[str, Any], message: str
+) -> None:
+    folder = log_with(tmp_path / "log", TABLE | features)
+    with pytest.raises(DataError, match=f"features.parquet: {message}"):
+        open_log(folder)
+
+
+def test_vectors_of_different_lengths_are_refused(tmp_path: Path) -> None:
+    features = {"v": [[1.0, 2.0], [1.0], [1.0, 2.0], [1.0, 2.0]]}
+    log = open_log(log_with(tmp_path / "log", TABLE | features))
+    with pytest.raises(DataError, match="document 'x': a vector of 1 features, where others have 2"):
+        split_of_log(log, count(log))
+    parts = tmp_path / "parts"
+    write_rows(parts, ROWS)
+    (parts / "features.parquet").mkdir()
+    for number, width in enumerate((2, 3)):
+        part = {name: values[2 * number : 2 * number + 2] for name, values in TABLE.items()}
+        vectors = pa.array([[1.0] * width] * 2)
+        pq.write_table(pa.table(part | {"v": vectors}), parts / "features.parquet" / f"{number}.parquet")
+    with pytest.raises(DataError, match=r"1.parquet: 3 features, where others have 2"):
+        split_of_log(open_log(parts), count(open_log(parts)))
+
+
+@pytest.mark.parametrize("ending", ["parquet", "csv"])
+def test_tables_are_copied_as_vectors(tmp_path: Path, ending: str) -> None:
+    path = tmp_path / f"table.{ending}"
+    table = pa.table(TABLE | COLUMNS | {"doc_id": ["007", "8", "9", "10"], "price": [0.5, 1.5, 2.5, 3.5]})
+    if ending == "csv":
+        pa.csv.write_csv(table, path)
+    else:
+        pq.write_table(table, path)
+    with LogWriter(tmp_path / "log") as writer:
+        assert copy_features(path, writer) == 4
+    copied = pq.read_table(tmp_path / "log" / "features.parquet").to_pydict()
+    assert copied["doc_id"] == ["007", "8", "9", "10"]
+    assert copied["features"][0] == [1, 0.5, 1]
+
+
+def test_copies_are_checked(tmp_path: Path) -> None:
+    path = tmp_path / "table.csv"
+    for text, message in (
+        ("query_id,doc_id,f\nq,x,1\nq,y,nan\n", "table.csv: query 'q', document 'y': feature 'f' is nan"),
+        ("query_id,doc_id,f\nq,x,1\nq,y\n", "table.csv: the features cannot be read"),
+        ("query_id,doc_id,f\n", "table.csv: the feature 'f' holds null"),
+        ("query,doc_id,f\nq,x,1\n", "the column 'query_id' is missing"),
+    ):
+        path.write_text(text)
+        with pytest.raises(DataError, match=message), LogWriter(tmp_path / "log") as writer:
+            copy_features(path, writer)
+        assert not (tmp_path / "log").exists()

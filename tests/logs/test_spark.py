@@ -1,0 +1,118 @@
+"""The same log through Spark: the same statistics, to the last bit."""
+
+from __future__ import annotations
+
+import builtins
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rankloop.errors import DataError, RankloopError
+from rankloop.logs import check, count, open_log, statistics_of_log, write_simulated
+from rankloop.types import Bias
+from tests.logs.equality import assert_same
+from tests.logs.logs_of import BIAS, Row, simulated, write_rows
+
+# Spark leaves sockets to the garbage collector.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+extras = pytest.mark.extras
+
+
+@pytest.fixture(scope="module")
+def spark() -> Iterator[Any]:
+    """A session on this machine, for all tests: starting one takes longer than they do."""
+    sql = pytest.importorskip("pyspark.sql", reason='Spark is not installed: pip install "rankloop[spark]"')
+    if not os.environ.get("JAVA_HOME") and shutil.which("java") is None:
+        pytest.skip("Spark needs Java, and there is none")
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    session = (
+        sql.SparkSession.builder.master("local[1]")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.sql.shuffle.partitions", "2")
+        .getOrCreate()
+    )
+    yield session
+    session.stop()
+
+
+@extras
+@pytest.mark.parametrize("exposure", ["candidates", "displays"])
+def test_statistics_are_the_same(spark: Any, tmp_path: Path, exposure: Any) -> None:
+    split, gathered = simulated(queries=12, interactions=300)
+    log = open_log(write_simulated(tmp_path / "log", split, gathered))
+    there = statistics_of_log(log, BIAS, exposure=exposure, engine="spark")
+    here = statistics_of_log(log, BIAS, exposure=exposure)
+    assert_same(there.statistics, here.statistics)
+    assert there.doc_ids.tolist() == here.doc_ids.tolist()
+    assert there.notes == here.notes
+    assert spark.catalog.listTables() == []
+
+
+@extras
+@pytest.mark.usefixtures("spark")
+def test_counts_of_odd_rows_are_the_same(tmp_path: Path) -> None:
+    """Gaps, no first position, ids that are numbers or not ASCII, no times."""
+    rows = [
+        Row(1, "é", "b", 2, 10, True),
+        Row(1, "é", "b", 4, 9, False),
+        Row(2, "z", "a", 1, 9, False, 7),
+        Row(3, "😀", "a", 1, 9, True, 5),
+        Row(3, "￿", "a", 3, 9, True, 5),
+    ]
+    log = open_log(write_rows(tmp_path / "log", rows))
+    there, here = count(log, ranks=3, engine="spark"), count(log, ranks=3)
+    assert there.policy_ids == here.policy_ids == ("a", "b")
+    assert there.left_out == here.left_out == 1
+    for name in ("query_ids", "doc_ids", "offsets", "query_counts", "displays_by_rank", "clicks_by_rank"):
+        np.testing.assert_array_equal(getattr(there, name), getattr(here, name))
+
+
+@extras
+@pytest.mark.usefixtures("spark")
+def test_checks_are_the_same(tmp_path: Path) -> None:
+    split, gathered = simulated()
+    log = open_log(write_simulated(tmp_path / "log", split, gathered))
+    assert check(log, engine="spark").to_dict() == check(log).to_dict()
+
+
+@extras
+@pytest.mark.usefixtures("spark")
+def test_bad_candidates_are_refused_alike(tmp_path: Path) -> None:
+    candidates = {"policy_id": ["a"], "query_id": ["q"], "doc_id": ["x"], "score": [float("nan")]}
+    log = open_log(write_rows(tmp_path / "log", [Row("i", "q", "a", 1, "x", True)], candidates))
+    with pytest.raises(DataError, match="document 'x': the score is nan"):
+        statistics_of_log(log, Bias(np.ones(1), np.zeros(1), np.ones(1)), engine="spark")
+
+
+@extras
+@pytest.mark.usefixtures("spark")
+def test_another_master_than_the_active_one_is_refused(tmp_path: Path) -> None:
+    log = open_log(write_rows(tmp_path / "log", [Row("i", "q", "a", 1, "x", True)]))
+    with pytest.raises(RankloopError, match=r"a Spark session with master 'local\[1\]' is active"):
+        count(log, engine="spark", master="local[7]")
+    assert count(log, engine="spark", master="local[1]").rows == 1
+
+
+def test_without_spark_the_error_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def without_spark(name: str, *arguments: Any, **options: Any) -> Any:
+        if name.startswith("pyspark"):
+            raise ImportError("No module named 'pyspark'")
+        return real_import(name, *arguments, **options)
+
+    real_import = builtins.__import__
+    log = open_log(write_rows(tmp_path / "log", [Row("i", "q", "a", 1, "x", True)]))
+    monkeypatch.setattr(builtins, "__import__", without_spark)
+    with pytest.raises(RankloopError, match=r'pip install "rankloop\[spark\]"'):
+        count(log, engine="spark")

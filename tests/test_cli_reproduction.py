@@ -1,0 +1,102 @@
+"""The command that makes the paper's experiments: what it says, writes and refuses."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from rankloop.cli import app
+from rankloop.errors import RankloopError
+from rankloop.experiments.reproduce import FIGURES, PRESETS
+from tests.experiments.reproduce.small import CURVES, TINY
+
+
+def invoke(*arguments: object) -> Result:
+    return CliRunner().invoke(app, ["reproduce", *map(str, arguments)])
+
+
+@pytest.fixture
+def tiny(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """A folder in which the presets and the figures are small."""
+    monkeypatch.setitem(PRESETS, "quick", TINY.model_copy(update={"runs": 1}))
+    monkeypatch.setitem(FIGURES, "curves", CURVES)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_it_says_what_it_will_do_does_it_and_says_what_came_of_it(tiny: Path) -> None:
+    result = invoke("--only", "curves", "--runs", 2, "-o", "out")
+    assert result.exit_code == 0, result.output
+    said = result.stderr
+    assert "curves: 3 learners × 2 runs = 6 runs on synthetic(queries=60, features=5)" in said
+    assert "up to 1,000 logged queries; about under a minute on" in said
+    assert said.index("6 runs on synthetic") < said.index("1 of 6 runs") < said.index("6 of 6 runs, 100%")
+    assert "✓ aware-unbiased" in result.stdout
+    assert "5 of 23 claims hold" in result.stdout
+    assert "wrote out/claims.md and out/report.html" in result.stdout
+    assert (tiny / "out" / "figures" / "curves.pdf").exists()
+    again = invoke("--only", "curves", "--runs", 2, "-o", "out")
+    assert "(6 of them made before)" in again.stderr
+
+
+def test_what_needs_no_runs_needs_no_data(tiny: Path) -> None:
+    result = invoke("nowhere", "--only", "example", "-o", "out")
+    assert result.exit_code == 0, result.output
+    assert "example: no runs are needed" in result.stderr
+    assert (tiny / "out" / "figures" / "example.svg").exists()
+
+
+def test_options_become_the_preset(tiny: Path) -> None:
+    options = ["--horizon", 600, "--learning", "robust", "--relevance", "linear(max_label=5)"]
+    result = invoke("synthetic(queries=50, features=4)", *options, "--only", "curves", "-o", "out")
+    assert result.exit_code == 0, result.output
+    page = (tiny / "out" / "claims.md").read_text()
+    for told in (
+        "--horizon 600",
+        "--learning robust",
+        "linear(max_label=5)",
+        "synthetic(queries=50, features=4)",
+    ):
+        assert told in page
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--preset", "papre"), "unknown preset 'papre', did you mean 'paper'"),
+        (("--only", "estimator"), "unknown figure 'estimator', did you mean 'estimators'"),
+        (("--engine", "rey"), "unknown engine 'rey', did you mean 'ray'"),
+        (("--learning", "papre"), "--learning: unknown learning 'papre'"),
+        (("--relevance", "cubic"), "--relevance: unknown relevance 'cubic'"),
+        (("nowhere",), "nowhere does not exist"),
+        (("--fold", "2"), "generated data has no folds"),
+    ],
+)
+def test_what_is_wrong_is_said_before_anything_is_written(
+    tiny: Path, options: tuple[str, ...], message: str
+) -> None:
+    result = invoke(*options, "-o", "out")
+    assert isinstance(result.exception, RankloopError)
+    assert message in str(result.exception)
+    assert not (tiny / "out").exists()
+
+
+def test_a_folder_that_holds_another_is_left_alone(tiny: Path) -> None:
+    assert invoke("--only", "example", "-o", "out").exit_code == 0
+    result = invoke("--only", "example", "--horizon", 500, "-o", "out")
+    assert isinstance(result.exception, RankloopError)
+    assert "out holds another reproduction (its horizon is 1000, not 500)" in str(result.exception)
+    assert (tiny / "out" / "claims.md").exists()
+
+
+def test_stopped_it_says_that_it_can_be_gone_on_with(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("rankloop.experiments.reproduce.reproduction.judge", interrupted)
+    result = invoke("--only", "example", "-o", "out")
+    assert result.exit_code == 130
+    assert "stopped; the same command goes on from here" in result.stderr
+    assert not (tiny / "out" / "claims.md").exists()
