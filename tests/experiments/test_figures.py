@@ -11,8 +11,10 @@ import pytest
 from matplotlib.figure import Figure
 
 from rankloop.experiments import figures
-from rankloop.experiments.figures import Level, Series, curves, marker
+from rankloop.experiments.figures import Level, Series, curves
 from rankloop.experiments.summary import Curve
+from rankloop.pages import look
+from rankloop.pages.look import marker
 
 TIMES = np.array([100, 1000, 10_000])
 BANDED = Series(Curve(TIMES, np.array([0.5, 0.6, 0.7]), np.array([0.1, 0.05, 0.02])), 0)
@@ -26,7 +28,7 @@ def drawn(series: list[Series], **options: object) -> Figure:
     """The figure itself, caught on its way to SVG."""
     caught: list[Figure] = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(figures, "_svg", lambda figure: caught.append(figure) or "")
+        patch.setattr(figures, "svg", lambda figure: caught.append(figure) or "")
         curves("name", series, "ndcg@5", span=SPAN, **options)  # type: ignore[arg-type]
     return caught[0]
 
@@ -47,7 +49,7 @@ def test_colours_are_left_to_the_page() -> None:
     svg = curves("name", [BANDED, PLAIN], "ndcg@5", span=SPAN)
     assert "var(--series-0, #0072b2)" in svg
     assert "currentColor" in svg
-    assert figures.INK not in svg
+    assert look.INK not in svg
     assert "#000000" not in svg
     assert "#ffffff" not in svg
 
@@ -89,9 +91,8 @@ def test_one_point_has_a_bar_and_a_line_of_one_point_a_cross() -> None:
 
 
 def test_curves_differ_in_colour_and_in_marker() -> None:
-    looks = range(18)
-    assert len({(figures.colour(look), marker(look)) for look in looks}) == 18
-    assert len({marker(look) for look in range(6)}) == 6
+    assert len({(look.colour(i), marker(i)) for i in range(18)}) == 18
+    assert len({marker(i) for i in range(6)}) == 6
 
 
 @pytest.mark.parametrize("span", [(700.0, 900.0), (1e6, 1e6), (100.0, 1e8)])

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib import resources
 from pathlib import Path
-from string import Template
 
 from rankloop.errors import RankloopError
 from rankloop.experiments.report import sections
-from rankloop.experiments.report.html import joined, markup
 from rankloop.experiments.results import Run
 from rankloop.experiments.summary import grouped
 from rankloop.files import write_whole
+from rankloop.pages.html import joined
+from rankloop.pages.parts import page
 
 REPORT = "report.html"
 
@@ -43,10 +42,7 @@ def report(runs: Sequence[Run]) -> str:
         sections.reproduction(runs),
         sections.rows(runs),
     )
-    files = resources.files(__package__)
-    page = Template(files.joinpath("page.html").read_text(encoding="utf-8"))
-    style = files.joinpath("style.css").read_text(encoding="utf-8")
-    return page.substitute(title=markup(f"rankloop: {runs[0].facts.dataset}"), style=style, body=body)
+    return page(f"rankloop: {runs[0].facts.dataset}", body)
 
 
 def write_report(runs: Sequence[Run], path: Path) -> Path:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from rankloop.experiments.figures import Level, Series, curves, marker, variable
-from rankloop.experiments.report.html import Html, element, joined
+from rankloop.experiments.figures import Level, Series, curves
 from rankloop.experiments.results import Row
 from rankloop.experiments.summary import Curve, Group, Mean
 from rankloop.loop import SUPPORT_LEVELS
+from rankloop.pages.html import Html
+from rankloop.pages.parts import figure, figures
+from rankloop.pages.parts import legend as legend_of
 
 # Of a normal distribution: a 90 % interval is this many standard errors on either side.
 NORMAL_90 = 1.645
@@ -20,24 +22,12 @@ MARGIN = 0.05
 SHARE_LIMITS = (-0.03, 1.03)
 # How the levels that runs are compared with are drawn, in the figures and in their legend.
 START_DASHES, FULL_DASHES, TRUTH_DASHES = ":", "--", "--"
-STROKES = {START_DASHES: "2 3", FULL_DASHES: "6 3", "-": "none"}
-
-# In a box of 32 × 14, around its centre.
-SHAPES = {
-    "o": '<circle cx="16" cy="7" r="4"/>',
-    "s": '<rect x="12.5" y="3.5" width="7" height="7"/>',
-    "^": '<path d="M16 2.5 20 11 12 11z"/>',
-    "D": '<path d="M16 2 21 7 16 12 11 7z"/>',
-    "v": '<path d="M16 11.5 20 3 12 3z"/>',
-    "P": '<path d="M14.5 3h3v2.5H20v3h-2.5V11h-3V8.5H12v-3h2.5z"/>',
-}
 
 
 def legend(groups: Sequence[Group], *lines: tuple[str, str]) -> Html:
     """A legend: one curve a group, and lines in ink by their name and their dashes."""
-    entries = [element("li", _swatch(i, "-"), called(group)) for i, group in enumerate(groups)]
-    entries += [element("li", _swatch(None, dashes), name) for name, dashes in lines]
-    return element("ul", *entries, class_="legend")
+    entries = [(called(group), i, "-") for i, group in enumerate(groups)]
+    return legend_of([*entries, *((name, None, dashes) for name, dashes in lines)])
 
 
 def levels_legend(groups: Sequence[Group]) -> Html:
@@ -65,8 +55,8 @@ def value_figures(groups: Sequence[Group], metric: str) -> Html:
         "learned": "Learned policies: what all clicks so far came to.",
         "logging": "Logging policies: what users were shown while these clicks were gathered.",
     }
-    return _figures(
-        _figure(
+    return figures(
+        figure(
             curves(name, _series(several), metric, span=_span(groups), levels=levels, limits=limits),
             captions[name],
             f"{metric} of the {name} policies by logged interactions. {_ends(groups, several)}",
@@ -77,7 +67,7 @@ def value_figures(groups: Sequence[Group], metric: str) -> Html:
 
 def estimate_figures(groups: Sequence[Group]) -> Html:
     """What held-out clicks say of each learned policy, beside the truth."""
-    figures = []
+    drawn_figures = []
     for i, group in enumerate(groups):
         estimate = group.curve(lambda row: row.estimate)
         errors = group.curve(lambda row: row.estimate_error).values
@@ -85,24 +75,24 @@ def estimate_figures(groups: Sequence[Group]) -> Html:
         truth = group.curve(lambda row: row.truth)
         exact = Curve(truth.times, truth.values, np.zeros_like(truth.values))
         drawn = [Series(exact, None), Series(noisy, i)]
-        figures.append(
-            _figure(
+        drawn_figures.append(
+            figure(
                 curves(f"estimate-{i}", drawn, "reward a held-out query", span=_span(groups)),
                 called(group),
                 f"Estimated and true reward by logged interactions. At the end the estimate is "
                 f"{noisy.values[-1]:.4f} ± {noisy.half_widths[-1]:.4f}, the truth {truth.values[-1]:.4f}.",
             )
         )
-    return _figures(figures)
+    return figures(drawn_figures)
 
 
 def support_figures(groups: Sequence[Group]) -> Html:
     """How many items the logging policies hardly show, and how soft these policies are."""
-    figures = []
+    drawn_figures = []
     for level in (f"{level:g}" for level in SUPPORT_LEVELS):
         several = [group.curve(_share_below(level)) for group in groups]
-        figures.append(
-            _figure(
+        drawn_figures.append(
+            figure(
                 curves(
                     f"support-{level}",
                     _series(several),
@@ -115,14 +105,14 @@ def support_figures(groups: Sequence[Group]) -> Html:
             )
         )
     several = [group.curve(lambda row: row.scale) for group in groups]
-    figures.append(
-        _figure(
+    drawn_figures.append(
+        figure(
             curves("scale", _series(several), "scale of the scores", span=_span(groups), limits=SHARE_LIMITS),
             "How soft the logging policies were: what the learned scores were multiplied by.",
             f"Scale of the logging policies' scores. {_ends(groups, several)}",
         )
     )
-    return _figures(figures)
+    return figures(drawn_figures)
 
 
 def _share_below(level: str) -> Callable[[Row], float]:
@@ -166,20 +156,3 @@ def _ends(groups: Sequence[Group], several: Sequence[Curve]) -> str:
         for group, curve in zip(groups, several, strict=True)
     )
     return f"At the end, {'; '.join(ends)}."
-
-
-def _figures(figures: Iterable[Html]) -> Html:
-    return element("div", joined(*figures), class_="figures")
-
-
-def _figure(svg: str, caption: str, words: str) -> Html:
-    named = element("svg", role="img", aria_label=words).removesuffix("></svg>")
-    return element("figure", Html(svg.replace("<svg", named, 1)), element("figcaption", caption))
-
-
-def _swatch(look: int | None, dashes: str) -> Html:
-    paint = "currentColor" if look is None else variable(look)
-    line = f'<path d="M0 7h32" style="stroke-width: 2; stroke-dasharray: {STROKES[dashes]}"/>'
-    shape = "" if look is None else SHAPES[marker(look)]
-    style = f"fill: {paint}; stroke: {paint}"
-    return element("svg", Html(line + shape), viewBox="0 0 32 14", style=style, aria_hidden="true")

@@ -14,10 +14,11 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, NullFormatter
 
 from rankloop.estimators import InterventionAware, InterventionOblivious
-from rankloop.experiments.figures import BAND_OPACITY, ROOM, STYLE, colour, marker, short_count
+from rankloop.experiments.figures import ROOM
 from rankloop.experiments.reproduce.evidence import Evidence
 from rankloop.experiments.reproduce.figures import AnyFigure, CurvesFigure, ExampleFigure, Panel
 from rankloop.files import write_whole
+from rankloop.pages.look import BAND_OPACITY, STYLE, colour, marker, short_count
 
 FORMATS = ("svg", "pdf", "png")
 # A fixed date would be a lie and the real one would change the file: there is none.

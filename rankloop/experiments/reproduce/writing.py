@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping, Sequence
-from importlib import resources
 from pathlib import Path
-from string import Template
 
-from rankloop.experiments.report.html import Html, element, joined, listing, markup, table
 from rankloop.experiments.reproduce.claims import FAILS, HOLDS, UNDECIDED, Finding, Judged
 from rankloop.experiments.reproduce.evidence import Evidence
 from rankloop.experiments.reproduce.figures import AnyFigure, CurvesFigure, Panel
 from rankloop.experiments.summary import Mean
+from rankloop.pages.html import Html, element, joined, listing, table
+from rankloop.pages.parts import page
 
 SIGNS = {HOLDS: "✓", FAILS: "✗", UNDECIDED: "?"}
 NONE = "–"
@@ -101,10 +100,7 @@ def report(
         ),
         *(_claim(one) for one in judged),
     )
-    files = resources.files("rankloop.experiments.report")
-    page = Template(files.joinpath("page.html").read_text(encoding="utf-8"))
-    style = files.joinpath("style.css").read_text(encoding="utf-8")
-    return page.substitute(title=markup("rankloop: the paper's experiments"), style=style, body=body)
+    return page("rankloop: the paper's experiments", body)
 
 
 def _claim(one: Judged) -> Html:

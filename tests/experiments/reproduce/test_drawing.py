@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from rankloop.estimators import InterventionAware, InterventionOblivious
-from rankloop.experiments.figures import colour, marker
 from rankloop.experiments.reproduce.drawing import LEVELS, draw, write_figure
 from rankloop.experiments.reproduce.figures import FIGURES, CurvesFigure
 from rankloop.experiments.reproduce.figures.example import FIGURE as EXAMPLE
+from rankloop.pages.look import colour, marker
 from tests.experiments.reproduce.test_claims import TIMES, evidence
 
 CURVES = {name: figure for name, figure in FIGURES.items() if isinstance(figure, CurvesFigure)}

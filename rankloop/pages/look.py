@@ -1,0 +1,97 @@
+"""One look for all figures: readable in grey, by the colour-blind, on light and on dark paper.
+
+In a page, colours are variables of its style with a default for light paper, so that the page decides how
+they look. Legends are the page's too: its text wraps and grows as the reader needs it.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from typing import Any
+
+from matplotlib.figure import Figure
+
+# Okabe & Ito's palette, told apart by colour-blind readers; ink is kept for axes and reference lines.
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
+MARKERS = ("o", "s", "^", "D", "v", "P")
+# In points. They shrink, so that a curve which lies upon another leaves that one's markers to be seen.
+MARKER_SIZES = (6.0, 4.5, 3.0)
+# No black that anything else would be drawn in: it is searched for in the SVG.
+INK = "#010203"
+# Small, because a phone shows it at about this size.
+INCHES = (5.0, 3.1)
+STYLE: Any = {
+    "figure.figsize": INCHES,
+    "font.size": 9,
+    "text.color": INK,
+    "axes.edgecolor": INK,
+    "axes.labelcolor": INK,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.color": INK,
+    "grid.alpha": 0.15,
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "lines.linewidth": 1.4,
+    # Text stays text, which can be searched and read aloud.
+    "svg.fonttype": "none",
+}
+# Where the axes stand, as shares of the figure: the same in all, so that those above each other line up.
+PLACE = {"left": 0.15, "right": 0.985, "bottom": 0.155, "top": 0.975}
+BAND_OPACITY = 0.18
+
+
+def colour(look: int | None) -> str:
+    """The colour of a look; ink for what belongs to all."""
+    return INK if look is None else COLOURS[look % len(COLOURS)]
+
+
+def variable(look: int) -> str:
+    """The colour of a look as the style of a page has it.
+
+    >>> variable(0)
+    'var(--series-0, #0072b2)'
+    """
+    return f"var(--series-{look % len(COLOURS)}, {colour(look)})"
+
+
+def marker(look: int) -> str:
+    """The marker of a look: when the colours have been used up, they come again with other markers."""
+    return MARKERS[(look + look // len(COLOURS)) % len(MARKERS)]
+
+
+def short_count(value: float) -> str:
+    """A count as an axis has it.
+
+    >>> [short_count(value) for value in (100, 1_000, 20_000, 1e6, 1e8)]
+    ['100', '1k', '20k', '1M', '100M']
+    """
+    for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if value >= size:
+            return f"{value / size:g}{letter}"
+    return f"{value:g}"
+
+
+def svg(figure: Figure) -> str:
+    """The figure as an ``<svg>`` element of a page: its style is the page's, nothing is from elsewhere."""
+    buffer = io.StringIO()
+    figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
+    text = buffer.getvalue()
+    text = text[text.index("<svg") :].strip()
+    for unwanted in (
+        r"<metadata>.*?</metadata>\s*",
+        r"<defs>\s*<style.*?</style>\s*</defs>\s*",
+        r'\s+xmlns(:\w+)?="[^"]*"',
+        r" font-family: [^;]*;",
+        r' transform="rotate\(-0 [^"]*"',
+        # What is not drawn, and ids that nothing refers to: "axes_1" would be in every figure of the page.
+        r'<path d="[^"]*" style="fill: none"/>\s*',
+        r' id="[A-Za-z0-9.]+_\d+"',
+    ):
+        text = re.sub(unwanted, "", text, flags=re.DOTALL)
+    text = text.replace("xlink:href", "href").replace(INK, "currentColor")
+    for look, paint in enumerate(COLOURS):
+        text = text.replace(paint, variable(look))
+    return text

@@ -1,0 +1,1 @@
+"""Reports on logs, biases and policies: one self-contained page each."""
