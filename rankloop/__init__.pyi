@@ -5,6 +5,7 @@ from . import evaluation as evaluation
 from . import logs as logs
 from . import models as models
 from . import objectives as objectives
+from . import offline as offline
 from . import online as online
 from . import policies as policies
 from . import rank_weights as rank_weights

@@ -1,1 +1,8 @@
-"""How users click, from a log: α and β by rank, how sure they are, and whether the log can tell."""
+"""How users click, from a log: α and β by rank, how sure they are, and whether the log can tell.
+
+The public names are listed in ``__init__.pyi``, one line each; each is loaded when it is first used.
+"""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from rankloop._version import __version__
-from rankloop.cli import loops, reproduction, supervised
+from rankloop.cli import bias, logs, loops, offline, reproduction, supervised
 from rankloop.errors import RankloopError
 
 app = typer.Typer(
@@ -24,11 +24,17 @@ for command in (
     loops.run,
     loops.report,
     reproduction.reproduce,
+    logs.check,
+    bias.bias,
+    offline.fit,
+    offline.rank,
+    offline.evaluate,
     supervised.train,
     supervised.measure,
     supervised.describe,
 ):
     app.command()(command)
+app.add_typer(logs.importing, name="import")
 
 
 def _version(wanted: bool) -> None:

@@ -1,4 +1,4 @@
-"""How values made of large arrays are made: read-only, and without copies."""
+"""How values made of large arrays are made, read-only and without copies; and others' errors in one line."""
 
 from __future__ import annotations
 
@@ -25,6 +25,16 @@ def frozen(values: object, dtype: type[np.generic], what: str) -> NDArray[Any]:
     array = np.ascontiguousarray(array, dtype=dtype).view()
     array.flags.writeable = False
     return array
+
+
+def one_line(error: object) -> str:
+    r"""What another library says is wrong, without the lines in which it quotes itself.
+
+    >>> one_line("IO Error: no such file\n\nLINE 1: SELECT …")
+    'IO Error: no such file'
+    """
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[0] if lines else type(error).__name__
 
 
 def valid(kind: type[T], **attributes: object) -> T:

@@ -29,6 +29,8 @@ from rankloop.ragged import offsets_of
 from rankloop.types import Int64, Str
 
 CELL = ("policy_id", *ITEM, "position")
+# Nobody looks so far down. A position beyond it is no position, and would ask for all memory.
+DEEPEST_RANK = 1_000
 
 
 class Counting:
@@ -42,7 +44,7 @@ class Counting:
 
     def __init__(self, log: Log, engine: Engine, ranks: int | None = None) -> None:
         self.log, self.engine, self.ranks = log, engine, ranks
-        self.impressions = engine.table(log.source(IMPRESSIONS))
+        self.impressions = engine.table(log.files(IMPRESSIONS))
         self.cells = engine.stored(
             self.impressions.group_by(*CELL)
             .agg(
@@ -53,7 +55,7 @@ class Counting:
         items = self.cells.select(*ITEM)
         self.candidates: Expression | None = None
         if log.has(CANDIDATES):
-            table = engine.table(log.source(CANDIDATES))
+            table = engine.table(log.files(CANDIDATES))
             self.candidates = table.select(**as_text("policy_id", *ITEM), score=_.score.cast("float64"))
             items = items.union(self.candidates.select(*ITEM))
         numbered = ibis.row_number().over(order_by=list(ITEM)).cast("int32")
@@ -65,7 +67,7 @@ class Counting:
         totals = self.totals
         query_ids, doc_ids, offsets = self._names()
         policy_ids = tuple(row["policy_id"] for row in self.policy_times)
-        ranks = totals["deepest"] if self.ranks is None else self.ranks
+        ranks = self._ranks()
         cells = self._cells(policy_ids, ranks)
         counted = int(cells.displays.sum())
         query_counts = self._query_counts(policy_ids, offsets)
@@ -73,6 +75,15 @@ class Counting:
         return LogCounts(
             query_ids, doc_ids, offsets, policy_ids, query_counts, cells, ranks, counted, left_out
         )
+
+    def _ranks(self) -> int:
+        deepest = self.totals["deepest"]
+        if self.ranks is None and deepest > DEEPEST_RANK:
+            raise DataError(
+                f"{self.log.source(IMPRESSIONS)}: the deepest position is {deepest:,}: say how many ranks to "
+                f"count (ranks=10), up to {DEEPEST_RANK:,}"
+            )
+        return deepest if self.ranks is None else self.ranks
 
     @cached_property
     def totals(self) -> dict[str, int]:
@@ -87,7 +98,12 @@ class Counting:
     def policy_times(self) -> list[dict[str, Any]]:
         """The policies with the times of their first and last impressions, in the order of the first."""
         by_policy = self.impressions.group_by(**as_text("policy_id"))
-        found = self.rows(by_policy.agg(first=_.timestamp.min(), last=_.timestamp.max()))
+        try:
+            found = self.rows(by_policy.agg(first=_.timestamp.min(), last=_.timestamp.max()))
+        except (OverflowError, ValueError) as error:
+            raise DataError(
+                f"{self.log.source(IMPRESSIONS)}: a timestamp is outside the years 1 to 9999"
+            ) from error
         rows = [row | {end: _utc(row[end]) for end in ("first", "last")} for row in found]
         # Policies without times come last.
         return sorted(rows, key=lambda row: (row["first"] is None, row["first"] or 0, row["policy_id"]))

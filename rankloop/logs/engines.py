@@ -6,8 +6,9 @@ An engine gives tables as ibis expressions, and runs expressions. What it is ask
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
 from typing import Any, Protocol
 
 import duckdb
@@ -15,6 +16,7 @@ import ibis
 import pyarrow as pa
 
 from rankloop.errors import DataError, RankloopError
+from rankloop.logs._values import one_line
 from rankloop.ragged import threads
 
 ENGINES = ("duckdb", "spark")
@@ -33,8 +35,8 @@ Mapped = Callable[[pa.RecordBatch], pa.RecordBatch]
 class Engine(Protocol):
     """What can run an expression."""
 
-    def table(self, source: str) -> Expression:
-        """The table in the Parquet files that a path or pattern names."""
+    def table(self, files: Sequence[Path]) -> Expression:
+        """The table in these Parquet files."""
         ...
 
     def stored(self, expression: Expression) -> Expression:
@@ -93,18 +95,21 @@ def data_errors() -> Iterator[None]:
         yield
     except duckdb.OutOfMemoryException as error:
         raise RankloopError(
-            f"DuckDB ran out of memory or disk: {error}; or count with engine='spark'"
+            f"DuckDB ran out of memory or disk: {one_line(error)} (TMPDIR says which disk it writes to; or "
+            f"count with engine='spark')"
         ) from error
     except duckdb.Error as error:
-        raise DataError(f"the log cannot be read: {error}") from error
+        raise DataError(
+            f"the log cannot be read: {one_line(error)}; a part of it is damaged: write or copy it again"
+        ) from error
 
 
 class _DuckDB:
     def __init__(self, connection: Any) -> None:
         self.connection = connection
 
-    def table(self, source: str) -> Expression:
-        return self.connection.read_parquet(source)
+    def table(self, files: Sequence[Path]) -> Expression:
+        return self.connection.read_parquet([str(file) for file in files])
 
     def stored(self, expression: Expression) -> Expression:
         name = ibis.util.gen_name("rankloop")

@@ -6,6 +6,7 @@ talk to each other.
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from functools import partial
 
@@ -119,7 +120,8 @@ def _refuse_bad_scores(counting: Counting) -> None:
     table = counting.candidates
     assert table is not None
     where = counting.log.source(CANDIDATES)
-    too_large = (_.score > LARGEST_SCORE) | ((_.score < -LARGEST_SCORE) & ~_.score.isinf())
+    # Not by isinf, of which engines think differently.
+    too_large = (_.score > LARGEST_SCORE) | ((_.score < -LARGEST_SCORE) & (_.score >= -sys.float_info.max))
     nameless = ibis.or_(*(table[column].isnull() for column in ("policy_id", *ITEM)))
     bad = table.filter(nameless | _.score.isnull() | _.score.isnan() | too_large)
     for row in counting.rows(bad.order_by("policy_id", *ITEM).limit(1)):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from rankloop.errors import DataError
+from rankloop.logs._values import one_line
 from rankloop.logs.folder import Log
 from rankloop.logs.schema import FEATURES, ITEM, feature_columns
 from rankloop.logs.writer import LogWriter
@@ -68,48 +69,82 @@ def split_of_log(log: Log, named: Named) -> Split:
     )
 
 
-def copy_features(path: str | os.PathLike[str], writer: LogWriter) -> int:
-    """Copy a table of features into a log that is being written; the number of its rows.
+def why_unusable(log: Log, named: Named) -> str | None:
+    """Why the features of a log's items cannot be used, those that are missing aside; None if they can."""
+    rows_of = np.zeros(len(named.doc_ids), np.int64)
+    try:
+        for places, _ in _matrices(log, named):
+            np.add.at(rows_of, places, 1)
+        _refuse(rows_of > 1, named, f"{log.source(FEATURES)}: more than one row for")
+    except DataError as error:
+        return str(error)
+    return None
+
+
+def copy_features(path: str | os.PathLike[str], writer: LogWriter) -> Iterator[pa.Table]:
+    """Copy a table of features into a log that is being written, batch by batch; gives the ids of each.
 
     One vector or one column a feature, Parquet or CSV; columns become a vector, in their order.
     """
-    rows = 0
+    rows, width = 0, None
     for batch, columns in _batches(Path(path)):
+        if not len(batch):
+            continue
         matrix = _matrix(batch, columns, path)
-        vectors = pa.FixedSizeListArray.from_arrays(pa.array(matrix.ravel()), matrix.shape[1])
+        width = _same_width(matrix, width, path)
+        vectors = pa.FixedSizeListArray.from_arrays(pa.array(matrix.ravel()), width)
         ids = {name: batch.column(name).cast(pa.string()) for name in ITEM}
+        _refuse_nameless(ids, rows, path)
         writer.write(FEATURES, {**ids, VECTOR: vectors})
         rows += len(batch)
+        yield pa.table(ids)
     if not rows:
         raise DataError(f"{path}: there are no features in it")
-    return rows
 
 
 def _features(log: Log, named: Named) -> Float32:
+    result: Float32 | None = None
+    rows_of = np.zeros(len(named.doc_ids), np.int64)
+    for places, matrix in _matrices(log, named):
+        if result is None:
+            result = np.zeros((len(rows_of), matrix.shape[1]), np.float32)
+        np.add.at(rows_of, places, 1)
+        result[places] = matrix
+    _refuse(rows_of == 0, named, f"{log.source(FEATURES)}: no features for")
+    _refuse(rows_of > 1, named, f"{log.source(FEATURES)}: more than one row for")
+    assert result is not None
+    return result
+
+
+def _matrices(log: Log, named: Named) -> Iterator[tuple[Int64, Float32]]:
+    """The features of the items, some rows at a time, each with the number of its item."""
     queries = np.repeat(named.query_ids, np.diff(named.offsets))
     keys = _keys(pa.array(queries.tolist()), pa.array(named.doc_ids.tolist()))
-    result: Float32 | None = None
-    rows_of = np.zeros(len(keys), np.int64)
-    for path in _parts(log):
+    width = None
+    for path in log.files(FEATURES):
         for batch, columns in _batches(path):
             items = pc.index_in(
                 _keys(*(batch.column(name).cast(pa.string()) for name in ITEM)), value_set=keys
             )
             wanted = items.is_valid()
             places = items.filter(wanted).to_numpy()
-            if not len(places):
-                continue
-            matrix = _matrix(batch.filter(wanted), columns, path)
-            if result is None:
-                result = np.zeros((len(keys), matrix.shape[1]), np.float32)
-            elif matrix.shape[1] != result.shape[1]:
-                raise DataError(f"{path}: {matrix.shape[1]} features, where others have {result.shape[1]}")
-            np.add.at(rows_of, places, 1)
-            result[places] = matrix
-    _refuse(rows_of == 0, named, f"{log.source(FEATURES)}: no features for")
-    _refuse(rows_of > 1, named, f"{log.source(FEATURES)}: more than one row for")
-    assert result is not None
-    return result
+            if len(places):
+                matrix = _matrix(batch.filter(wanted), columns, path)
+                width = _same_width(matrix, width, path)
+                yield places, matrix
+
+
+def _same_width(matrix: Float32, width: int | None, path: object) -> int:
+    if width is not None and matrix.shape[1] != width:
+        raise DataError(f"{path}: {matrix.shape[1]} features, where others have {width}")
+    return int(matrix.shape[1])
+
+
+def _refuse_nameless(ids: dict[str, pa.Array], before: int, path: object) -> None:
+    for name, column in ids.items():
+        empty = np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))
+        if len(empty):
+            raise DataError(f"{path}, row {before + int(empty[0]) + 1}: no {name}; every row needs one")
 
 
 def _refuse(bad: NDArray[np.bool_], named: Named, what: str) -> None:
@@ -129,17 +164,11 @@ def _keys(queries: pa.Array, documents: pa.Array) -> pa.Array:
     return pc.binary_join_element_wise(lengths, queries, documents, ":")
 
 
-def _parts(log: Log) -> list[Path]:
-    path = log.folder / f"{FEATURES}.parquet"
-    return sorted(path.glob("*.parquet")) if path.is_dir() else [path]
-
-
 def _batches(path: Path) -> Iterator[tuple[pa.RecordBatch, list[str]]]:
+    is_csv = path.name.removesuffix(".gz").endswith(".csv")
     try:
-        if path.name.removesuffix(".gz").endswith(".csv"):
-            # An id is what is written: 007 is not 7.
-            as_text = pyarrow.csv.ConvertOptions(column_types=dict.fromkeys(ITEM, pa.string()))
-            with pyarrow.csv.open_csv(path, convert_options=as_text) as reader:
+        if is_csv:
+            with _csv_reader(path) as reader:
                 columns = feature_columns(reader.schema, str(path))
                 yield from ((batch, columns) for batch in reader)
             return
@@ -149,7 +178,21 @@ def _batches(path: Path) -> Iterator[tuple[pa.RecordBatch, list[str]]]:
             rows = ROWS_PER_BATCH if len(columns) == 1 else max(1, NUMBERS_PER_BATCH // len(columns))
             yield from ((batch, columns) for batch in file.iter_batches(min(rows, ROWS_PER_BATCH)))
     except (pa.ArrowException, OSError) as error:
-        raise DataError(f"{path}: the features cannot be read ({error})") from error
+        kind = "CSV" if is_csv else "Parquet (a name that ends in .csv says that it is CSV)"
+        raise DataError(f"{path}: the features cannot be read as {kind}: {one_line(error)}") from error
+
+
+def _csv_reader(path: Path) -> Any:
+    # An id is what is written: 007 is not 7.
+    types = dict.fromkeys(ITEM, pa.string())
+    with pyarrow.csv.open_csv(
+        path, convert_options=pyarrow.csv.ConvertOptions(column_types=types)
+    ) as beginning:
+        for field in beginning.schema:
+            # Types are those of the first rows: further down there may be fractions.
+            if field.name not in ITEM and (pa.types.is_integer(field.type) or pa.types.is_null(field.type)):
+                types[field.name] = pa.float64()
+    return pyarrow.csv.open_csv(path, convert_options=pyarrow.csv.ConvertOptions(column_types=types))
 
 
 def _matrix(batch: pa.RecordBatch, columns: list[str], path: object) -> Float32:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rankloop.errors import DataError
+from rankloop.logs._values import one_line
 from rankloop.logs.schema import FEATURES, IMPRESSIONS, TABLES, VERSION, check_columns, feature_columns
 
 # Keys of a file's own metadata, which this program writes after it has looked. The second says of how many
@@ -36,9 +37,16 @@ class Log:
     starts: bool = False
 
     def source(self, table: str) -> str:
-        """What a database is given to read a table: its file, or a pattern for its files."""
+        """A table as messages call it."""
+        return str(self.folder / f"{table}.parquet")
+
+    def files(self, table: str) -> list[Path]:
+        """The files of a table, at least one."""
         path = self.folder / f"{table}.parquet"
-        return str(path / "*.parquet") if path.is_dir() else str(path)
+        files = sorted(path.glob("*.parquet")) if path.is_dir() else [path]
+        if not files:
+            raise DataError(f"{path} is a folder without Parquet files")
+        return files
 
     def has(self, table: str) -> bool:
         """Whether the table is there."""
@@ -61,24 +69,16 @@ def open_log(folder: str | os.PathLike[str]) -> Log:
             f"{place} is no log: there is no {IMPRESSIONS}.parquet in it, only {found or 'nothing'}; "
             f"`rankloop import` makes a log of other formats"
         )
-    starts = True
+    starts, log = True, Log(place, tables)
     for table in tables:
-        for file in _files(place, table):
+        for file in log.files(table):
             schema, metadata, rows = _read_schema(file)
             if table == FEATURES:
                 feature_columns(schema, str(file))
             else:
                 check_columns(schema, table, str(file))
             starts &= table != IMPRESSIONS or metadata.get(STARTS_KEY) == str(rows).encode()
-    return Log(place, tables, starts)
-
-
-def _files(folder: Path, table: str) -> list[Path]:
-    path = folder / f"{table}.parquet"
-    files = sorted(path.glob("*.parquet")) if path.is_dir() else [path]
-    if not files:
-        raise DataError(f"{path} is a folder without Parquet files")
-    return files
+    return replace(log, starts=starts)
 
 
 def _read_schema(file: Path) -> tuple[Any, dict[bytes, bytes], int]:
@@ -87,7 +87,7 @@ def _read_schema(file: Path) -> tuple[Any, dict[bytes, bytes], int]:
     except (pa.ArrowException, OSError) as error:
         raise DataError(
             f"{file}: this is not a Parquet file, or the end of it is missing: write or copy it again "
-            f"({error})"
+            f"({one_line(error)})"
         ) from error
     metadata = footer.metadata or {}
     version = metadata.get(VERSION_KEY, VERSION.encode())

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankloop.errors import DataError, RankloopError
-from rankloop.logs.counting import Counting
+from rankloop.logs.counting import DEEPEST_RANK, Counting
 from rankloop.logs.counts import LogCounts
 from rankloop.logs.engines import engine as open_engine
 from rankloop.logs.exposing import Candidates, estimated_exposure, exposures_of_candidates
@@ -19,6 +19,7 @@ from rankloop.logs.exposure import Exposure
 from rankloop.logs.folder import Log
 from rankloop.logs.schema import CANDIDATES
 from rankloop.logs.statistics import PolicyStatistics, Statistics
+from rankloop.ragged import segment_sum
 from rankloop.types import Bias, Int64, Str
 
 Source = Literal["candidates", "displays"]
@@ -35,6 +36,8 @@ class LogStatistics:
         doc_ids: items.
         estimated: by policy, in how many of the queries it was asked for its exposures are estimated from
             displays; policies whose exposures are all exact are not in it.
+        unknown: by policy, for how many queries that came under other policies alone nobody knows what it
+            would have shown; its exposures are 0 there. Policies of which all is known are not in it.
         left_out: rows of impressions below the last rank of the bias.
     """
 
@@ -42,6 +45,7 @@ class LogStatistics:
     query_ids: Str
     doc_ids: Str
     estimated: Mapping[str, int]
+    unknown: Mapping[str, int]
     left_out: int
 
     @property
@@ -54,13 +58,16 @@ class LogStatistics:
         """What every report on these statistics must say; empty where nothing was estimated or left out."""
         said = []
         if self.estimated:
-            policies = ", ".join(
-                f"{policy} ({queries:,} queries)" for policy, queries in self.estimated.items()
-            )
             said.append(
                 f"Exposures are estimated from how often each document was shown at each rank, not computed "
-                f"from the scores of candidates, under: {policies}. A document that was never shown counts "
-                f"as one that never can be."
+                f"from the scores of candidates, under: {_listed(self.estimated)}. A document that was never "
+                f"shown counts as one that never can be."
+            )
+        if self.unknown:
+            said.append(
+                f"Nobody knows what policies would have shown for queries that came under others alone: "
+                f"{_listed(self.unknown)}. Exposures are 0 there, which intervention-aware(average=query) "
+                f"does not ask for."
             )
         if self.left_out:
             ranks = self.statistics.ranks
@@ -123,33 +130,63 @@ def statistics_of_log(
 
 
 def _assembled(counts: LogCounts, bias: Bias, exact: Mapping[str, Candidates] | None) -> LogStatistics:
-    policies, estimated = {}, {}
+    displays = counts.displays_by_rank
+    _refuse_repeated_rows(counts, displays)
+    policies = {}
+    estimated: dict[str, int] = {}
+    unasked: dict[str, int] = {}
+    asked = counts.query_counts.any(axis=0)
     for number, policy in enumerate(counts.policy_ids):
         shown, came = counts.displays_of(number), counts.query_counts[number]
         clicks: NDArray[Any] = counts.clicks_of(number)
         values = estimated_exposure(shown, came, counts.offsets, bias)
-        unknown = came > 0
+        unknown = np.ones(counts.n_queries, np.bool_)
         if exact is not None:
             own = exact[policy]
             scored = np.logical_or.reduceat(own.known, counts.offsets[:-1])
             covered = np.repeat(scored, np.diff(counts.offsets))
             _refuse_strangers(counts, policy, shown.any(axis=1) & covered & ~own.known)
             values = np.where(covered, own.values, values)
-            _refuse_impossible(counts, policy, (clicks > 0) & ~values.any(axis=0))
+            # A rank at which nobody sees or clicks anything says nothing.
+            seen = shown @ np.stack([bias.alpha, bias.beta, bias.examination]).any(axis=0)
+            _refuse_impossible(counts, policy, ((seen > 0) | (clicks > 0)) & ~values.any(axis=0))
             unknown &= ~scored
-        if unknown.any():
-            estimated[policy] = int(unknown.sum())
+        for queries, where in ((estimated, came > 0), (unasked, came == 0)):
+            if (unknown & where & asked).any():
+                queries[policy] = int((unknown & where & asked).sum())
         policies[policy] = PolicyStatistics(came, clicks, Exposure(*values))
     statistics = Statistics(
         counts.offsets,
         policies,
-        counts.displays_by_rank,
+        displays,
         counts.clicks_by_rank,
         int(counts.query_counts.sum()),
     )
     return LogStatistics(
-        statistics, counts.query_ids, counts.doc_ids, MappingProxyType(estimated), counts.left_out
+        statistics,
+        counts.query_ids,
+        counts.doc_ids,
+        MappingProxyType(estimated),
+        MappingProxyType(unasked),
+        counts.left_out,
     )
+
+
+def _listed(queries: Mapping[str, int]) -> str:
+    return ", ".join(f"{policy} ({count:,} queries)" for policy, count in queries.items())
+
+
+def _refuse_repeated_rows(counts: LogCounts, displays: Int64) -> None:
+    filled = segment_sum(displays, counts.offsets)
+    came = counts.query_counts.sum(axis=0)
+    bad = np.argwhere(filled > came[:, None])
+    if len(bad):
+        query, rank = map(int, bad[0])
+        raise DataError(
+            f"query {str(counts.query_ids[query])!r} came {came[query]:,} times, but rank {rank + 1} was "
+            f"filled {filled[query, rank]:,} times: rows are repeated, or documents share a position; "
+            f"`rankloop check` says where, `rankloop import columns` repairs it"
+        )
 
 
 def _refuse_strangers(counts: LogCounts, policy: str, strange: NDArray[np.bool_]) -> None:
@@ -166,12 +203,12 @@ def _refuse_impossible(counts: LogCounts, policy: str, never: NDArray[np.bool_])
     items = np.flatnonzero(never)
     if len(items):
         raise DataError(
-            f"policy {policy!r}, {counts.item_name(items[0])}: it was clicked, but by the policy's scores it "
-            f"is never shown ({len(items)} such documents in all): rankings are not drawn from these scores; "
+            f"policy {policy!r}, {counts.item_name(items[0])}: it was shown, but by the policy's scores it "
+            f"never is ({len(items)} such documents in all): rankings are not drawn from these scores; "
             f"give those that they are drawn from, or estimate exposures from displays (exposure='displays')"
         )
 
 
 def _check_ranks(ranks: int | None) -> None:
-    if ranks is not None and ranks < 1:
-        raise RankloopError(f"ranks are counted from 1, got {ranks}")
+    if ranks is not None and not 1 <= ranks <= DEEPEST_RANK:
+        raise RankloopError(f"ranks are counted from 1 to {DEEPEST_RANK:,} at most, got {ranks}")

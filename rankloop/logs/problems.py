@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 # Enough to see what is going on; the count says how often it does.
 EXAMPLES = 3
+KEPT = "kept"
 
 
 class Kind(NamedTuple):
@@ -33,20 +34,21 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
             "rows that show a document again, further down in its impression",
             "left out; the document keeps its highest position, clicked if any is",
         ),
-        "missing_positions": Kind("impressions whose positions are not 1, 2, 3 … without a gap", "kept"),
-        "missing_times": Kind("impressions without a timestamp, in a log with timestamps", "kept"),
-        "clock_jumps": Kind("impressions more than an hour earlier than the one before them", "kept"),
+        "missing_positions": Kind("impressions whose positions are not 1, 2, 3 … without a gap", KEPT),
+        "missing_times": Kind("impressions without a timestamp, in a log with timestamps", KEPT),
+        "clock_jumps": Kind("impressions more than an hour earlier than the one before them", KEPT),
         "clicks_without_impression": Kind("clicks on impressions that are not there", "left out"),
         "clicks_on_left_out": Kind("clicks on impressions that were left out", "left out"),
         "clicks_not_shown": Kind("clicks on documents that their impression does not show", "left out"),
         "repeated_clicks": Kind("clicks on a document that was clicked already", "counted once"),
-        "early_clicks": Kind("clicks before their impression", "kept"),
+        "early_clicks": Kind("clicks before their impression", KEPT),
         "disagreeing_positions": Kind(
             "clicks whose position is not that of their document", "kept at the document's position"
         ),
         "score_conflicts": Kind(
             "candidates with different scores under one policy", "the first score is kept"
         ),
+        "missing_features": Kind("documents without features", "kept; no model can be fitted to them"),
     }
 )
 

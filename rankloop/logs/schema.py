@@ -23,6 +23,8 @@ VERSION = "1"
 IMPRESSIONS, CANDIDATES, FEATURES = "impressions", "candidates", "features"
 TABLES = (IMPRESSIONS, CANDIDATES, FEATURES)
 ITEM = ("query_id", "doc_id")
+# What an import found, beside the tables, so that later reports can say what was repaired.
+REPORT_FILE = "import.json"
 
 # What a column must be; said in messages as it is written here.
 ID, TIME, RANK, SCORE, FLAG = (
@@ -84,18 +86,20 @@ def check_columns(schema: pa.Schema, table: str, where: str) -> None:
             raise missing_column(where, column, COLUMNS[table], schema.names, table)
         given = schema.field(column).type
         if not _fits(given, kind):
-            raise DataError(f"{where}: the column {column!r} holds {given}; expected {kind}")
+            hint = "" if table == FEATURES else " (`rankloop import columns` reads values of other types)"
+            raise DataError(f"{where}: the column {column!r} holds {given}; expected {kind}{hint}")
 
 
 def missing_column(
     where: str, column: str, needed: Iterable[str], there: Iterable[str], table: str
 ) -> DataError:
     """The error for a column that is not there, with the one that may be meant."""
-    present = list(there)
-    close = difflib.get_close_matches(column, present, n=1)
+    present, wanted = list(there), list(needed)
+    others = [name for name in present if name not in wanted]
+    close = difflib.get_close_matches(column, others, n=1)
     hint = f" (is it {close[0]!r}?)" if close else ""
     return DataError(
-        f"{where}: the column {column!r} is missing{hint}; a table of {table} has {', '.join(needed)}, "
+        f"{where}: the column {column!r} is missing{hint}; a table of {table} has {', '.join(wanted)}, "
         f"and here are: {', '.join(present) or 'none'}"
     )
 
@@ -121,12 +125,20 @@ def feature_columns(schema: pa.Schema, where: str) -> list[str]:
     return names
 
 
+def is_id(given: Any) -> bool:
+    """Whether ids can be of this type, codes of such values included."""
+    if pa.types.is_dictionary(given):
+        given = given.value_type
+    kinds = pa.types.is_integer, pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view
+    return any(is_kind(given) for is_kind in kinds)
+
+
 def _fits(given: Any, kind: str) -> bool:
     if pa.types.is_dictionary(given):
         given = given.value_type
     whole = pa.types.is_integer(given)
     if kind == ID:
-        return bool(whole or pa.types.is_string(given) or pa.types.is_large_string(given))
+        return is_id(given)
     if kind == TIME:
         # A log without times has a column of nothing.
         return bool(pa.types.is_timestamp(given) or pa.types.is_null(given))

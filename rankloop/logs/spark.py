@@ -6,9 +6,10 @@ Workers compute exposures, so rankloop must be installed where they run.
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -17,9 +18,12 @@ import ibis
 import pyarrow as pa
 
 from rankloop.errors import RankloopError
+from rankloop.logs._values import one_line
 from rankloop.logs.engines import Batches, Engine, Expression, Mapped
 
 PYTHON_VARIABLE = "PYSPARK_PYTHON"
+SPARK_PACKAGES = ("pyspark", "py4j")
+PATTERN_LETTERS = re.compile(r"[\\[\]{}*?]")
 
 
 @contextmanager
@@ -42,7 +46,8 @@ def spark_engine(master: str | None) -> Iterator[Engine]:
     # Workers on this machine must find the packages of this very Python.
     os.environ.setdefault(PYTHON_VARIABLE, sys.executable)
     builder = SparkSession.builder.appName("rankloop").config("spark.ui.showConsoleProgress", "false")
-    session = (builder if master is None else builder.master(master)).getOrCreate()
+    with _spark_errors():
+        session = (builder if master is None else builder.master(master)).getOrCreate()
     try:
         yield from _running(session)
     finally:
@@ -52,9 +57,25 @@ def spark_engine(master: str | None) -> Iterator[Engine]:
 def _running(session: Any) -> Iterator[Engine]:
     running = _Spark(session)
     try:
-        yield running
+        with _spark_errors():
+            yield running
     finally:
         running.forget()
+
+
+@contextmanager
+def _spark_errors() -> Iterator[None]:
+    """What Spark could not do, in one line: its own say is a page of Java."""
+    try:
+        yield
+    except Exception as error:
+        if type(error).__module__.partition(".")[0] not in SPARK_PACKAGES:
+            raise
+        raise RankloopError(f"Spark failed: {one_line(error)}") from error
+
+
+def _escaped(letter: re.Match[str]) -> str:
+    return f"\\{letter[0]}"
 
 
 def _same_master(session: Any, master: str | None) -> None:
@@ -69,10 +90,11 @@ class _Spark:
         self.connection = ibis.pyspark.connect(session)
         self.kept: list[str] = []
 
-    def table(self, source: str) -> Expression:
-        # Paths alone would mean whatever file system the cluster takes for its own.
-        frame = self.session.read.parquet(f"file://{Path(source).absolute()}")
-        return self.connection.table(self._named(frame))
+    def table(self, files: Sequence[Path]) -> Expression:
+        # Paths alone would mean whatever file system the cluster takes for its own, and some of their letters
+        # patterns.
+        paths = [f"file://{PATTERN_LETTERS.sub(_escaped, str(file.absolute()))}" for file in files]
+        return self.connection.table(self._named(self.session.read.parquet(*paths)))
 
     def stored(self, expression: Expression) -> Expression:
         name = self._named(self._frame(expression))

@@ -30,6 +30,7 @@ class Support:
         never_shown: the share of them that it never showed.
         below: the shares of them whose chance to be shown is below 1e-2, 1e-4 and 1e-6.
         strangers: how many documents it showed that are not among its candidates.
+        impossible: how many it showed although by its scores it never does.
         unknown: how many of the queries that came have no candidates at all.
     """
 
@@ -37,6 +38,7 @@ class Support:
     never_shown: float
     below: tuple[float, ...]
     strangers: int
+    impossible: int
     unknown: int
 
 
@@ -80,6 +82,7 @@ def support_of(counts: LogCounts, policy: int, exact: Candidates) -> Support | N
         never_shown=float((~shown[known]).mean()) if known.any() else 0.0,
         below=tuple(float((chance < bound).mean()) if known.any() else 0.0 for bound in EXPOSURES),
         strangers=int((shown & ~exact.known & np.repeat(scored, sizes)).sum()),
+        impossible=int((shown & exact.known & (exact.values[0] == 0)).sum()),
         unknown=int((came & ~scored).sum()),
     )
 

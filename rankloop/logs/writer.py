@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -13,8 +14,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rankloop.errors import DataError
+from rankloop.logs._values import one_line
 from rankloop.logs.folder import STARTS_KEY, VERSION_KEY
-from rankloop.logs.schema import FEATURES, IMPRESSIONS, VERSION, arrow_schema
+from rankloop.logs.schema import FEATURES, IMPRESSIONS, REPORT_FILE, TABLES, VERSION, arrow_schema
 
 # Rows of a row group: what a reader's thread takes at a time.
 ROWS_PER_GROUP = 1_000_000
@@ -48,9 +50,14 @@ class LogWriter:
         self._writers: dict[str, pq.ParquetWriter] = {}
 
     def __enter__(self) -> Self:
-        self.folder.parent.mkdir(parents=True, exist_ok=True)
-        # Beside its final place: moving a folder is one step within a file system only.
-        self.scratch = Path(tempfile.mkdtemp(dir=self.folder.parent, prefix=f".{self.folder.name}."))
+        above = self.folder.absolute().parent
+        self._made = [folder for folder in (above, *above.parents) if not folder.exists()]
+        try:
+            above.mkdir(parents=True, exist_ok=True)
+            # Beside its final place: moving a folder is one step within a file system only.
+            self.scratch = Path(tempfile.mkdtemp(dir=above, prefix=f".{self.folder.name}."))
+        except OSError as error:
+            raise DataError(f"{self.folder} cannot be written: {error.strerror or error}") from error
         return self
 
     def __exit__(
@@ -70,6 +77,11 @@ class LogWriter:
                 self._move()
         finally:
             shutil.rmtree(self.scratch, ignore_errors=True)
+            if not self.folder.exists():
+                # Folders that were made for the log and hold nothing else.
+                for folder in self._made:
+                    with suppress(OSError):
+                        folder.rmdir()
 
     def write(self, table: str, columns: Any) -> None:
         """Append rows.
@@ -84,7 +96,10 @@ class LogWriter:
             batch = pa.Table.from_batches([batch])
         if table not in self._writers:
             self._writers[table] = self._writer(table, batch.schema)
-        batch = batch.select(self._writers[table].schema.names).cast(self._writers[table].schema)
+        try:
+            batch = batch.select(self._writers[table].schema.names).cast(self._writers[table].schema)
+        except (pa.ArrowException, KeyError) as error:
+            raise DataError(f"rows that do not fit into the table of {table}: {one_line(error)}") from error
         self._writers[table].write_table(batch, row_group_size=ROWS_PER_GROUP)
         self._rows += len(batch) if table == IMPRESSIONS else 0
 
@@ -112,6 +127,13 @@ class LogWriter:
 def _check_replaceable(folder: Path, overwrite: bool) -> None:
     if not overwrite:
         raise DataError(f"{folder} exists: choose another folder, or say that the log may be overwritten")
-    # Whatever else is there is not ours to delete.
     if not folder.is_dir() or (any(folder.iterdir()) and not (folder / f"{IMPRESSIONS}.parquet").exists()):
         raise DataError(f"{folder} is not a log, and is not overwritten: choose another folder")
+    # Whatever else is there is not ours to delete.
+    ours = {*(f"{table}.parquet" for table in TABLES), REPORT_FILE}
+    others = sorted(child.name for child in folder.iterdir() if child.name not in ours)
+    if others:
+        raise DataError(
+            f"{folder} holds other things than a log ({', '.join(others[:5])}), and is not overwritten: move "
+            f"them away, or choose another folder"
+        )

@@ -1,1 +1,8 @@
-"""Learn from a log that exists: fit a policy, rank with it, say what it is worth."""
+"""From a log to a better ranker and a number to trust: fit, rank, evaluate.
+
+The public names are listed in ``__init__.pyi``, one line each; each is loaded when it is first used.
+"""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -14,7 +14,7 @@ import pytest
 
 from rankloop.clicks import gather_log, users
 from rankloop.errors import DataError
-from rankloop.logs import Columns, Gathered, check, import_columns, open_log, write_simulated
+from rankloop.logs import Columns, Gathered, LogWriter, check, import_columns, open_log, write_simulated
 from rankloop.types import Split
 from tests.logs.logs_of import Row, write_rows
 
@@ -67,6 +67,59 @@ def test_what_is_in_a_log_by_hand(tmp_path: Path) -> None:
         "1 documents have no features: no model can be fitted to them.",
     )
     assert json.loads(json.dumps(found.to_dict()))["policies"][0]["first"] == "1970-01-01T00:00:10+00:00"
+
+
+def test_policies_over_time(tmp_path: Path) -> None:
+    """Impressions are counted, not rows; those without a time are in no period."""
+    rows = [
+        Row("i", "q", "b", 1, "x", True, 10 * SECOND),
+        Row("i", "q", "b", 2, "y", False, 10 * SECOND),
+        Row("j", "q", "b", 1, "y", False, 25 * SECOND),
+        Row("k", "r", "a", 1, "x", True, 61 * SECOND),
+        Row("l", "r", "a", 1, "x", True, 62 * SECOND),
+        Row("m", "r", "a", 1, "x", True, None),
+    ]
+    found = check(open_log(write_rows(tmp_path / "log", rows)))
+    assert found.period_seconds == 1
+    assert (len(found.periods), found.periods[0]) == (53, datetime(1970, 1, 1, 0, 0, 10, tzinfo=UTC))
+    nonzero = [
+        {found.periods[i].timestamp(): n for i, n in enumerate(policy.impressions_by_period) if n}
+        for policy in found.policies
+    ]
+    assert nonzero == [{10: 1, 25: 1}, {61: 1, 62: 1}]
+    # The same where the writer has promised that all impressions start at the top.
+    with LogWriter(tmp_path / "promised") as writer:
+        writer.starts = True
+        writer.write("impressions", pq.read_table(tmp_path / "log" / "impressions.parquet"))
+    again = check(open_log(tmp_path / "promised"))
+    assert [p.impressions_by_period for p in again.policies] == [
+        p.impressions_by_period for p in found.policies
+    ]
+
+
+def test_what_is_wrong_with_features_is_said(tmp_path: Path) -> None:
+    folder = write_rows(tmp_path / "log", deterministic(1))
+    features = {"query_id": ["q", "q"], "doc_id": ["x", "y"], "f": [1.0, np.nan]}
+    pq.write_table(pa.table(features), folder / "features.parquet")
+    found = check(open_log(folder))
+    assert found.without_features == 0
+    assert any("document 'y': feature 'f' is nan" in warning for warning in found.warnings)
+
+
+def test_documents_that_are_shown_against_the_scores_are_warned_of(tmp_path: Path) -> None:
+    candidates = {"policy_id": ["fixed"] * 2, "query_id": ["q"] * 2, "doc_id": ["x", "y"]}
+    candidates["score"] = [0.0, -np.inf]  # type: ignore[list-item]
+    found = check(open_log(write_rows(tmp_path / "log", deterministic(2), candidates)))
+    support = found.policies[0].support
+    assert support is not None
+    assert (support.impossible, support.strangers) == (1, 0)
+    assert "policy 'fixed' showed 1 documents that by its scores it never shows" in found.warnings[1]
+
+
+def test_progress_is_told(tmp_path: Path) -> None:
+    told: list[str] = []
+    check(open_log(write_rows(tmp_path / "log", deterministic(1))), progress=told.append)
+    assert told == ["counting", "computing exposures", "looking for problems", "looking at features"]
 
 
 def test_a_policy_that_never_explores_is_warned_of(tmp_path: Path) -> None:
@@ -149,7 +202,8 @@ def test_problems_of_a_log_that_was_not_imported(tmp_path: Path) -> None:
         "missing_times": 1,
     }
     assert found.problems[0].examples == ("impression 'i', policy 'a', query 'q', doc 'x'",)
-    assert found.problems[0].done.startswith("in the log as it is")
+    assert found.problems[0].done == "in the log as it is; `rankloop import columns` repairs it"
+    assert found.problems[-1].done == "in the log as it is"
 
 
 def test_what_the_import_did_is_remembered(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from rankloop.errors import DataError
 from rankloop.logs import LogWriter, count, open_log, split_of_log, statistics_of_log, write_simulated
-from rankloop.logs.features import copy_features
+from rankloop.logs.features import copy_features, why_unusable
 from tests.logs.logs_of import BIAS, Row, simulated, write_rows
 
 ROWS = [
@@ -125,7 +125,8 @@ def test_tables_are_copied_as_vectors(tmp_path: Path, ending: str) -> None:
     else:
         pq.write_table(table, path)
     with LogWriter(tmp_path / "log") as writer:
-        assert copy_features(path, writer) == 4
+        ids = pa.concat_tables(copy_features(path, writer)).to_pydict()
+    assert ids == TABLE | {"doc_id": ["007", "8", "9", "10"]}
     copied = pq.read_table(tmp_path / "log" / "features.parquet").to_pydict()
     assert copied["doc_id"] == ["007", "8", "9", "10"]
     assert copied["features"][0] == [1, 0.5, 1]
@@ -136,10 +137,44 @@ def test_copies_are_checked(tmp_path: Path) -> None:
     for text, message in (
         ("query_id,doc_id,f\nq,x,1\nq,y,nan\n", "table.csv: query 'q', document 'y': feature 'f' is nan"),
         ("query_id,doc_id,f\nq,x,1\nq,y\n", "table.csv: the features cannot be read"),
-        ("query_id,doc_id,f\n", "table.csv: the feature 'f' holds null"),
+        ("query_id,doc_id,f\n", "table.csv: there are no features in it"),
+        ("query_id,doc_id,f\nq,x,red\n", "table.csv: the feature 'f' holds string"),
+        ("query_id,doc_id,f\nq,x,\n", "table.csv: query 'q', document 'x': feature 'f' is nan"),
         ("query,doc_id,f\nq,x,1\n", "the column 'query_id' is missing"),
+        ("", "table.csv: the features cannot be read as CSV: Empty CSV file"),
     ):
         path.write_text(text)
         with pytest.raises(DataError, match=message), LogWriter(tmp_path / "log") as writer:
-            copy_features(path, writer)
+            list(copy_features(path, writer))
         assert not (tmp_path / "log").exists()
+    nameless = tmp_path / "table.parquet"
+    pq.write_table(pa.table({"query_id": ["q", None], "doc_id": ["x", "y"], "f": [1, 2]}), nameless)
+    with (
+        pytest.raises(DataError, match=r"table.parquet, row 2: no query_id"),
+        LogWriter(tmp_path / "log") as w,
+    ):
+        list(copy_features(nameless, w))
+
+
+def test_fractions_far_down_are_read(tmp_path: Path) -> None:
+    """Types of CSV are told by the first million bytes: what looks whole there may have fractions later."""
+    path, rows = tmp_path / "table.csv", 60_000
+    lines = [f"q,{number:020d},7\n" for number in range(rows)]
+    path.write_text("query_id,doc_id,f\n" + "".join(lines) + "q,last,0.5\n")
+    assert path.stat().st_size > 1.5e6
+    with LogWriter(tmp_path / "log") as writer:
+        assert sum(len(ids) for ids in copy_features(path, writer)) == rows + 1
+    assert pq.read_table(tmp_path / "log" / "features.parquet")["features"][-1].as_py() == [0.5]
+
+
+def test_why_features_cannot_be_used(tmp_path: Path) -> None:
+    """Missing ones are counted elsewhere."""
+    for name, changes, message in (
+        ("good", {}, None),
+        ("missing", {"doc_id": ["y", "x", "z", "z"]}, None),
+        ("nan", {"price": [0.5, np.nan, 2.5, 1.0]}, "document 'x': feature 'price' is nan"),
+        ("twice", {"doc_id": ["y", "x", "x", "x"], "price": [1.0] * 4}, "more than one row for query 'q'"),
+    ):
+        log = open_log(log_with(tmp_path / name, TABLE | COLUMNS | changes))
+        why = why_unusable(log, count(log))
+        assert why is None if message is None else message in str(why)

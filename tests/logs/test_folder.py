@@ -50,7 +50,7 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
 
 def test_a_writer_that_fails_leaves_nothing_behind(tmp_path: Path) -> None:
     def failing() -> None:
-        with LogWriter(tmp_path / "log") as writer:
+        with LogWriter(tmp_path / "made" / "for" / "log") as writer:
             writer.write("impressions", columns())
             raise RuntimeError("stopped")
 
@@ -71,6 +71,27 @@ def test_a_log_is_replaced_only_if_that_is_wanted_and_only_a_log(tmp_path: Path)
     with pytest.raises(DataError, match="thesis is not a log, and is not overwritten"):
         LogWriter(tmp_path / "thesis", overwrite=True)
     assert sorted(child.name for child in tmp_path.iterdir()) == ["log", "thesis"]
+    (tmp_path / "log" / "import.json").touch()
+    LogWriter(tmp_path / "log", overwrite=True)
+    (tmp_path / "log" / "notes.txt").write_text("what I saw")
+    with pytest.raises(DataError, match=r"log holds other things than a log \(notes.txt\), and is not over"):
+        LogWriter(tmp_path / "log", overwrite=True)
+
+
+def test_a_log_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(DataError, match="file/log cannot be written"), LogWriter(tmp_path / "file" / "log"):
+        pass
+    with pytest.raises(DataError, match="rows that do not fit into the table of impressions"):
+        _write_one(tmp_path / "log", columns(position=["first", "second"]))
+    with pytest.raises(DataError, match="rows that do not fit into the table of impressions"):
+        _write_one(tmp_path / "log", columns(doc_id=None))
+    assert [child.name for child in tmp_path.iterdir()] == ["file"]
+
+
+def _write_one(folder: Path, values: dict[str, Any]) -> None:
+    with LogWriter(folder) as writer:
+        writer.write("impressions", values)
 
 
 def test_a_promise_about_a_file_does_not_outlive_its_rows(tmp_path: Path) -> None:
@@ -106,7 +127,12 @@ def test_what_is_no_log_is_refused(tmp_path: Path) -> None:
             r"the column 'query_id' is missing \(is it 'queryid'\?\).*and here are: .*, queryid",
         ),
         ({"position": [1.0, 2.0]}, "the column 'position' holds double; expected whole numbers"),
-        ({"clicked": [1, 0]}, "the column 'clicked' holds int64; expected true or false"),
+        (
+            {"clicked": [1, 0]},
+            r"the column 'clicked' holds int64; expected true or false \(`rankloop import columns` reads",
+        ),
+        ({"clicked": [1.0, 0.0]}, "the column 'clicked' holds double; expected true or false"),
+        ({"clicked": ["yes", "no"]}, "the column 'clicked' holds string; expected true or false"),
         ({"timestamp": ["monday", "tuesday"]}, "the column 'timestamp' holds string; expected timestamps"),
         ({"doc_id": [0.5, 1.5]}, "the column 'doc_id' holds double; expected text or whole numbers"),
     ],
@@ -115,6 +141,26 @@ def test_wrong_columns_are_refused(tmp_path: Path, changes: dict[str, Any], mess
     pq.write_table(pa.table(columns(**changes)), tmp_path / "impressions.parquet")
     with pytest.raises(DataError, match=f"impressions.parquet: {message}"):
         open_log(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("changes", "documents"),
+    [
+        ({"doc_id": pa.array(["x", "y"], pa.large_string())}, ["x", "y"]),
+        ({"doc_id": pa.array(["x", "y"], pa.string_view())}, ["x", "y"]),
+        ({"doc_id": pa.array([7, 8], pa.uint8()).dictionary_encode()}, ["7", "8"]),
+        ({"timestamp": pa.nulls(2)}, ["x", "y"]),
+        ({"timestamp": pa.array([5, 5], pa.timestamp("ns"))}, ["x", "y"]),
+        ({"timestamp": pa.array([5, 5], pa.timestamp("s", tz="Europe/Berlin"))}, ["x", "y"]),
+        ({"position": pa.array([1, 2], pa.uint64())}, ["x", "y"]),
+        ({"more": [1, 2]}, ["x", "y"]),
+    ],
+)
+def test_other_types_that_are_as_good(tmp_path: Path, changes: dict[str, Any], documents: list[str]) -> None:
+    pq.write_table(pa.table(columns(**changes)), tmp_path / "impressions.parquet")
+    counted = count(open_log(tmp_path))
+    assert counted.doc_ids.tolist() == documents
+    assert counted.displays_by_rank.tolist() == [[1, 0], [0, 1]]
 
 
 def test_wrong_columns_of_other_tables_are_refused(tmp_path: Path) -> None:
@@ -141,7 +187,7 @@ def test_a_file_that_is_damaged_inside_is_refused(tmp_path: Path) -> None:
     data = bytearray(path.read_bytes())
     data[10:200] = bytes(190)
     path.write_bytes(bytes(data))
-    with pytest.raises(DataError, match="the log cannot be read"):
+    with pytest.raises(DataError, match=r"^the log cannot be read: .*: write or copy it again$"):
         count(open_log(folder))
 
 

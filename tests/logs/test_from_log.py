@@ -158,9 +158,12 @@ def test_without_candidates_exposures_are_estimated_and_every_report_can_say_so(
     np.testing.assert_allclose(a.beta, [(2 * 0.2 + 0.1) / 3, (0.2 + 0.1) / 3, 0])
     np.testing.assert_allclose(b.examination, [0, 0, 1])
     assert result.estimated == {"a": 1, "b": 1}
-    (note,) = result.notes
-    assert note.startswith("Exposures are estimated from how often each document was shown")
-    assert "under: a (1 queries), b (1 queries)" in note
+    estimated, unknown = result.notes
+    assert estimated.startswith("Exposures are estimated from how often each document was shown")
+    assert "under: a (1 queries), b (1 queries)" in estimated
+    # Nobody saw what a would have shown for r, nor b for q.
+    assert result.unknown == {"a": 1, "b": 1}
+    assert "came under others alone: a (1 queries), b (1 queries)" in unknown
 
 
 def test_only_what_has_no_candidates_is_estimated(tmp_path: Path) -> None:
@@ -207,7 +210,15 @@ def candidates_of(*rows: tuple[str | None, str, str, float | None]) -> dict[str,
         ([("a", "q", "x", 0.0)], "policy 'a', query 'q', document 'y': it was shown, but is not among"),
         (
             [("a", "q", "x", -np.inf), ("a", "q", "y", 0.0)],
-            "policy 'a', query 'q', document 'x': it was clicked, but by the policy's scores it is never",
+            "policy 'a', query 'q', document 'x': it was shown, but by the policy's scores it never is",
+        ),
+        (
+            [("a", "q", "x", 0.0), ("a", "q", "y", -np.inf)],
+            r"document 'y': it was shown, but .* never is \(1 such documents",
+        ),
+        (
+            [("a", "q", "x", -np.inf), ("a", "q", "y", -np.inf)],
+            r"document 'x': it was shown, but .* never is \(2 such documents",
         ),
         ([("a", "q", "x", np.nan), ("a", "q", "y", 0.0)], "document 'x': the score is nan"),
         ([("a", "q", "x", np.inf), ("a", "q", "y", 0.0)], "document 'x': the score is inf"),
@@ -248,6 +259,71 @@ def test_rows_that_cannot_be_are_refused(tmp_path: Path, row: Row, message: str)
         count(log)
 
 
+def test_candidates_of_queries_that_never_came_are_known(tmp_path: Path) -> None:
+    """Policy b was never asked for q: with its candidates there, what it would have shown is known."""
+    rows = [Row("i", "q", "a", 1, "x", True), Row("j", "r", "b", 1, "z", False)]
+    both = [("a", "q", "x", 0.0), ("a", "r", "z", 0.0), ("b", "r", "z", 0.0)]
+    known = candidates_of(*both, ("b", "q", "x", 0.0), ("b", "q", "y", 0.0))
+    log = open_log(write_rows(tmp_path / "known", rows, known))
+    result = statistics_of_log(log, ONE_RANK)
+    assert (result.estimated, result.unknown, result.notes) == ({}, {}, ())
+    np.testing.assert_allclose(result.statistics.policies["b"].exposure.alpha, [0.4, 0.4, 0.8])
+    assert result.statistics.policies["b"].query_counts.tolist() == [0, 1]
+    result = statistics_of_log(open_log(write_rows(tmp_path / "log", rows, candidates_of(*both))), ONE_RANK)
+    assert (result.estimated, result.unknown) == ({}, {"b": 1})
+    assert "b (1 queries). Exposures are 0 there" in result.notes[0]
+    np.testing.assert_allclose(result.statistics.policies["b"].exposure.alpha, [0.0, 0.8])
+
+
+def test_what_is_never_shown_has_no_exposure(tmp_path: Path) -> None:
+    """A score of -inf is fine for what was not shown, and for all of a query that never came."""
+    never = [("a", "q", "z", -np.inf), ("a", "r", "v", -np.inf), ("a", "r", "w", -np.inf)]
+    candidates = candidates_of(("a", "q", "x", 0.0), ("a", "q", "y", 0.0), *never)
+    bias = Bias(np.full(2, 0.5), np.full(2, 0.1), np.ones(2))
+    result = statistics_of_log(open_log(write_rows(tmp_path / "log", SHOWN, candidates)), bias)
+    np.testing.assert_allclose(result.statistics.policies["a"].exposure.alpha, [0.5, 0.5, 0, 0, 0])
+    np.testing.assert_allclose(result.statistics.policies["a"].exposure.beta, [0.1, 0.1, 0, 0, 0])
+
+
+def test_a_rank_that_nobody_sees_says_nothing_against_scores(tmp_path: Path) -> None:
+    """By its scores x is never shown; that it was, where nobody looks, has no weight."""
+    rows = [Row("i", "q", "a", 1, "y", False), Row("i", "q", "a", 2, "x", False)]
+    candidates = candidates_of(("a", "q", "x", -np.inf), ("a", "q", "y", 0.0))
+    bias = Bias(np.array([0.5, 0.0]), np.array([0.1, 0.0]), np.array([1.0, 0.0]))
+    result = statistics_of_log(open_log(write_rows(tmp_path / "log", rows, candidates)), bias)
+    np.testing.assert_allclose(result.statistics.policies["a"].exposure.alpha, [0, 0.5])
+
+
+def test_repeated_rows_are_refused_by_the_name_of_their_query(tmp_path: Path) -> None:
+    rows = [*SHOWN, Row("j", "cat", "a", 1, "x", False), Row("j", "cat", "a", 1, "y", False)]
+    log = open_log(write_rows(tmp_path / "log", rows))
+    with pytest.raises(DataError, match=r"query 'cat' came 1 times, but rank 1 was filled 2 times: rows are"):
+        statistics_of_log(log, ONE_RANK)
+
+
+def test_absurd_positions_do_not_ask_for_all_memory(tmp_path: Path) -> None:
+    log = open_log(write_rows(tmp_path / "log", [*SHOWN, Row("j", "q", "a", 2**40, "x", False)]))
+    with pytest.raises(DataError, match=r"the deepest position is 1,099,511,627,776: say how many ranks"):
+        count(log)
+    assert (count(log, ranks=3).rows, count(log, ranks=3).left_out) == (2, 1)
+
+
+@pytest.mark.parametrize("name", ["a[b]", "c*", "o'brien", "{x,y}", "what?"])
+def test_folders_with_odd_names(tmp_path: Path, name: str) -> None:
+    """Databases take brackets and stars for patterns."""
+    whole = write_rows(tmp_path / name / "whole", SHOWN)
+    parts = tmp_path / name / "parts" / "impressions.parquet"
+    parts.mkdir(parents=True)
+    (parts / "0.parquet").write_bytes((whole / "impressions.parquet").read_bytes())
+    assert count(open_log(whole)).rows == count(open_log(parts.parent)).rows == 2
+
+
+def test_times_that_are_none_are_refused(tmp_path: Path) -> None:
+    log = open_log(write_rows(tmp_path / "log", [Row("i", "q", "a", 1, "x", True, 2**62)]))
+    with pytest.raises(DataError, match="a timestamp is outside the years 1 to 9999"):
+        count(log)
+
+
 def test_an_empty_log_is_refused(tmp_path: Path) -> None:
     log = open_log(write_rows(tmp_path / "log", []))
     with pytest.raises(DataError, match="the log is empty: there is no row of impressions"):
@@ -260,7 +336,8 @@ def test_options_that_make_no_sense_are_refused(tmp_path: Path) -> None:
         count(log, engine="postgres")
     with pytest.raises(RankloopError, match="is for Spark"):
         count(log, master="local")
-    with pytest.raises(RankloopError, match="ranks are counted from 1, got 0"):
-        count(log, ranks=0)
+    for ranks in (0, 1_001):
+        with pytest.raises(RankloopError, match=f"ranks are counted from 1 to 1,000 at most, got {ranks}"):
+            count(log, ranks=ranks)
     with pytest.raises(RankloopError, match="candidates or displays, not from 'scores'"):
         statistics_of_log(log, BIAS, exposure="scores")  # type: ignore[arg-type]

@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from rankloop.errors import DataError, RankloopError
@@ -83,6 +85,62 @@ def test_checks_are_the_same(tmp_path: Path) -> None:
     split, gathered = simulated()
     log = open_log(write_simulated(tmp_path / "log", split, gathered))
     assert check(log, engine="spark").to_dict() == check(log).to_dict()
+
+
+@extras
+@pytest.mark.usefixtures("spark")
+def test_checks_of_a_messy_log_are_the_same(tmp_path: Path) -> None:
+    """Problems with their examples, times before 1970 and none, candidates of some, features of some."""
+    hour = 3_600 * 10**6
+    rows = [
+        Row("i", "q", "b", 1, "x", True, -hour),
+        Row("i", "q", "b", 1, "x", True, -hour),
+        Row("j", "q", "b", 1, "x", False, 1),
+        Row("j", "q", "b", 1, "y", False, 1),
+        Row("k", "q", "b", 2, "y", False, 9 * hour),
+        Row("l", "r", "a", 1, "x", False, None),
+        Row("m", "r", "a", 1, "x", True, 3 * hour),
+        Row("m", "q", "a", 2, "x", False, 3 * hour),
+    ]
+    scores = {"policy_id": ["b"] * 3, "query_id": ["q"] * 3, "doc_id": ["x", "y", "z"]}
+    scores["score"] = [0.5, 0.0, float("-inf")]  # type: ignore[list-item]
+    folder = write_rows(tmp_path / "a[b] {c}", rows, scores)
+    features = pa.table({"query_id": ["q", "q"], "doc_id": ["x", "y"], "f": [1.0, 2.0]})
+    pq.write_table(features, folder / "features.parquet")
+    log = open_log(folder)
+    there, here = check(log, engine="spark"), check(log)
+    assert there.to_dict() == here.to_dict()
+    assert {problem.name for problem in here.problems} >= {"duplicate_rows", "mixed_impressions"}
+    assert (here.without_features, here.period_seconds) == (2, 3_600)
+
+
+@extras
+@pytest.mark.usefixtures("spark")
+def test_counts_and_exposures_of_a_table_in_many_files_are_the_same(tmp_path: Path) -> None:
+    split, gathered = simulated(queries=8, interactions=100)
+    whole = write_simulated(tmp_path / "whole", split, gathered)
+    for table in ("impressions", "candidates"):
+        (tmp_path / "parts" / f"{table}.parquet").mkdir(parents=True)
+        rows = pq.read_table(whole / f"{table}.parquet")
+        for number, part in enumerate((rows[:7], rows[7:20], rows[20:])):
+            pq.write_table(part, tmp_path / "parts" / f"{table}.parquet" / f"{number}.parquet")
+    log = open_log(tmp_path / "parts")
+    counts = count(log, ranks=3, engine="spark")
+    there = statistics_of_log(log, BIAS, counts=counts, engine="spark")
+    assert_same(there.statistics, statistics_of_log(open_log(whole), BIAS).statistics)
+
+
+@extras
+@pytest.mark.usefixtures("spark")
+def test_what_spark_cannot_do_is_said_in_one_line(tmp_path: Path) -> None:
+    folder = write_rows(tmp_path / "log", [Row(i, "q", "a", 1, "x", True) for i in range(500)])
+    log, path = open_log(folder), folder / "impressions.parquet"
+    data = bytearray(path.read_bytes())
+    data[10:200] = bytes(190)
+    path.write_bytes(bytes(data))
+    with pytest.raises(RankloopError, match=r"^Spark failed: .*") as raised:
+        count(log, engine="spark")
+    assert "\n" not in str(raised.value)
 
 
 @extras

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import ibis
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -37,17 +39,45 @@ class Cleaning:
         self.staging, self.files, self.engine = staging, files, engine
         self.look = Looking(engine, files.found, files.place_name)
         self.base = 1
+        self.click_base: int | None = None
         self.impressions = self.rows = self.clicks = self.candidates = 0
 
-    def run(self, writer: LogWriter, position_base: int | None) -> None:
-        """Look at everything, and write what is left."""
-        shown = self.engine.table(self.staging.path(SHOWN))
-        self.base = self._recognised_base(shown) if position_base is None else position_base
+    def run(self, writer: LogWriter, position_base: int | None, *, counted: bool) -> None:
+        """Look at everything, and write what is left.
+
+        Args:
+            writer: what writes the log.
+            position_base: the number of the first position in the source; None: find out.
+            counted: whether the importer has counted positions, from 1; what is said of their base is then
+                said of the positions of clicks.
+        """
+        shown = self.engine.table([self.staging.path(SHOWN)])
+        self.click_base = position_base
+        if not counted:
+            self.base = self._recognised_base(shown) if position_base is None else position_base
         rows = self.look.distinct_rows(shown.mutate(position=_.position - self.base + 1))
         impressions = self.look.impressions(rows)
         self._look_at_times(impressions.filter(_.kept))
-        self._write(writer, self._with_clicks(self._kept(rows, impressions), impressions))
+        rows = self._with_clicks(self._kept(rows, impressions), impressions)
+        self.items = rows.select(*ITEM, "place")
+        self._write(writer, rows)
         self._write_candidates(writer)
+
+    def look_at_features(self, featured: Path, source: object) -> None:
+        """Count the documents that have no features; refuse features that are given twice.
+
+        Args:
+            featured: a Parquet file with the ids of all documents that have features.
+            source: where they came from, for messages.
+        """
+        given = self.engine.table([featured]).group_by(*ITEM).agg(times=_.count())
+        for row in self.look.fetch(given.filter(_.times > 1).order_by(*ITEM).limit(1)):
+            raise DataError(
+                f"{source}: {row['times']} rows for query {row['query_id']!r}, document {row['doc_id']!r}: "
+                f"every document has one row of features"
+            )
+        items = self.items.group_by(*ITEM).agg(place=_.place.min())
+        self.look.add("missing_features", items.anti_join(given, ITEM), left_out=0)
 
     def _recognised_base(self, shown: Expression) -> int:
         lowest = shown.group_by(*IMPRESSION).agg(low=_.position.min(), place=_.place.min())
@@ -90,7 +120,7 @@ class Cleaning:
         if not self.staging.rows[CLICKS]:
             return rows
         rows, look = self.engine.stored(rows), self.look
-        clicks = self.engine.table(self.staging.path(CLICKS))
+        clicks = self.engine.table([self.staging.path(CLICKS)])
         known, kept = (some.select(*IMPRESSION) for some in (impressions, impressions.filter(_.kept)))
         look.add("clicks_without_impression", clicks.anti_join(known, IMPRESSION))
         look.add("clicks_on_left_out", clicks.semi_join(known, IMPRESSION).anti_join(kept, IMPRESSION))
@@ -107,10 +137,12 @@ class Cleaning:
         return rows.left_join(hit, DOCUMENT).mutate(clicked=_.clicked | _.hit.fill_null(False))
 
     def _compare_positions(self, hits: Expression) -> None:
-        """Positions of clicks may count from 0 or from 1: whichever more of them do."""
+        """Positions of clicks may count from 0 or from 1: whichever is said, or more of them do."""
         given = hits.filter(_.position.notnull()).mutate(off=_.position - _.shown_at)
         counts = {row["off"]: row["n"] for row in self.look.fetch(given.group_by("off").agg(n=_.count()))}
         usual = -1 if counts.get(-1, 0) > counts.get(0, 0) else 0
+        if self.click_base is not None:
+            usual = self.click_base - 1
         self.look.add("disagreeing_positions", given.filter(_.off != usual), left_out=0)
 
     def _write(self, writer: LogWriter, rows: Expression) -> None:
@@ -135,11 +167,12 @@ class Cleaning:
         if not self.staging.rows[SCORED]:
             return
         by_item = self.engine.stored(
-            self.engine.table(self.staging.path(SCORED))
+            self.engine.table([self.staging.path(SCORED)])
             .group_by("policy_id", *ITEM)
             .agg(score=_.score.argmin(_.place), low=_.score.min(), high=_.score.max(), place=_.place.max())
         )
         self.look.add("score_conflicts", by_item.filter(_.low != _.high), left_out=0)
+        self.items = self.items.union(by_item.select(*ITEM, "place"))
         for batch in self.engine.batches(by_item.order_by("policy_id", *ITEM)):
             writer.write(CANDIDATES, batch.select(list(COLUMNS[CANDIDATES])))
             self.candidates += len(batch)

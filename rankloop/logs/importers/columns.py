@@ -23,11 +23,12 @@ from rankloop.logs.importers.files import (
     ending_of,
     parquet_batches,
     place_of,
+    python_rows,
 )
 from rankloop.logs.importers.report import ImportReport
 from rankloop.logs.importers.running import DEFAULTS, ImportOptions, Reading, run
 from rankloop.logs.importers.staging import CLICKS, SCORED, SHOWN, TIME
-from rankloop.logs.schema import missing_column
+from rankloop.logs.schema import is_id, missing_column
 
 # How a column is left out where columns are spelled.
 NONE = "-"
@@ -174,7 +175,8 @@ class _Table:
                 self.reading.staging.add_batch(SHOWN, whole)
                 self.reading.tell(len(batch))
             else:
-                for place, values in zip(places.tolist(), batch.to_pylist(), strict=True):
+                rows = python_rows(batch, self.reading.files.paths[number], row)
+                for place, values in zip(places.tolist(), rows, strict=True):
                     self.reading.take(Record(place, values), self._record)
             row += len(batch)
 
@@ -190,7 +192,7 @@ class _Shown(_Table):
     def take(self, place: int, values: dict[str, Any]) -> None:
         names = self.names
         for column, wanted in self.only.items():
-            if str(values.get(column)) != wanted:
+            if _spelled(values.get(column)) != wanted:
                 self.reading.aside[f"rows where {column} is not {wanted!r}"] += 1
                 return
         self.reading.staging.add(
@@ -213,6 +215,8 @@ class _Shown(_Table):
     def staged(self, _batch: pa.Table) -> pa.Table | None:
         names, batch, aside = self.names, _batch, {}
         for column, wanted in self.only.items():
+            if not is_id(batch[column].type):
+                return None
             matching = pc.fill_null(pc.equal(batch[column].cast(pa.string()), wanted), False)
             aside[f"rows where {column} is not {wanted!r}"] = len(batch) - pc.sum(matching).as_py()
             batch = batch.filter(matching)
@@ -228,6 +232,8 @@ class _Shown(_Table):
             return None
         if pa.types.is_integer(ready["clicked"].type):
             ready["clicked"] = pc.greater(ready["clicked"], 0)
+        # Nanoseconds are cut off, which no clock of a log has.
+        ready["timestamp"] = ready["timestamp"].cast(TIME, safe=False)
         self.reading.aside.update(aside)
         return pa.table(ready)
 
@@ -305,13 +311,28 @@ def _is_plain(columns: Mapping[str, Any]) -> bool:
         return False
     furthest = max(map(abs, pc.min_max(position).as_py().values()))
     return bool(
-        all(_is_id(columns[name]) for name in ids)
-        and pa.types.is_timestamp(columns["timestamp"].type)
+        all(is_id(columns[name].type) and not _has_empty(columns[name]) for name in ids)
+        and _are_times(columns["timestamp"])
         and furthest < 10**read_value.DIGITS
         and (pa.types.is_boolean(clicked.type) or pc.min(clicked).as_py() >= 0)
     )
 
 
-def _is_id(column: Any) -> bool:
-    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_integer(kind))
+def _has_empty(column: Any) -> bool:
+    return bool(pc.any(pc.equal(column.cast(pa.string()), "")).as_py())
+
+
+def _are_times(column: Any) -> bool:
+    """Whether these are timestamps between the years 1 and 9999, or missing."""
+    if not pa.types.is_timestamp(column.type):
+        return False
+    per_microsecond = {"s": 1e-6, "ms": 1e-3, "us": 1.0, "ns": 1e3}[column.type.unit]
+    ends = pc.min_max(column.cast(pa.int64())).as_py().values()
+    return all(
+        end is None or read_value.EARLIEST <= end / per_microsecond <= read_value.LATEST for end in ends
+    )
+
+
+def _spelled(value: Any) -> str:
+    """A value as it is spelled where rows are chosen: as JSON has it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,8 +1,7 @@
 """Records from files, each with its place: JSON lines, CSV and Parquet, plain or gzipped.
 
 A line that cannot be read is reported with file, line and reason, and left out. A file whose end is missing
-is
-refused: nobody knows what was in the rest.
+is refused: nobody knows what was in the rest.
 """
 
 from __future__ import annotations
@@ -21,6 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rankloop.errors import DataError
+from rankloop.logs._values import one_line
 from rankloop.logs.problems import Found
 
 GZIP_MAGIC = b"\x1f\x8b"
@@ -101,7 +101,10 @@ class Files:
                     f"(jq -c '.[]' makes them)"
                 )
             try:
-                values = json.loads(text)
+                values = json.loads(text.rstrip())
+            except json.JSONDecodeError as error:
+                self.broken(place_of(number, line), f"not JSON ({error.msg}, at character {error.pos + 1})")
+                continue
             except (ValueError, RecursionError) as error:
                 self.broken(place_of(number, line), f"not JSON ({error})")
                 continue
@@ -142,13 +145,20 @@ class Files:
 
 
 def as_paths(sources: Paths) -> list[Path]:
-    """One path or several, as a list."""
-    if isinstance(sources, str | os.PathLike):
-        return [Path(sources)]
-    paths = [Path(source) for source in sources]
-    if not paths:
+    """One path or several, as a list; for a folder, the files in it that can be read, by name."""
+    single = isinstance(sources, str | os.PathLike)
+    given = [Path(sources)] if single else [Path(source) for source in sources]  # type: ignore[arg-type, union-attr]
+    if not given:
         raise DataError("there are no files to import")
-    return paths
+    return [file for path in given for file in (_files_in(path) if path.is_dir() else [path])]
+
+
+def _files_in(folder: Path) -> list[Path]:
+    known = (*JSON_ENDINGS, *CSV_DELIMITERS, PARQUET_ENDING)
+    files = sorted(path for path in folder.iterdir() if path.is_file() and ending_of(path) in known)
+    if not files:
+        raise DataError(f"{folder} is a folder without files whose names end in {', '.join(known)}")
+    return files
 
 
 def ending_of(path: Path) -> str:
@@ -194,9 +204,20 @@ def _decoded_lines(path: Path, undecoded: set[int]) -> Iterator[str]:
 def _parquet(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     row = 0
     for batch in parquet_batches(path):
-        for values in batch.to_pylist():
+        for values in python_rows(batch, path, row + 1):
             row += 1
             yield row, values
+
+
+def python_rows(batch: pa.RecordBatch, path: Path, first: int) -> list[dict[str, Any]]:
+    """The rows of a batch; ``first`` is the number of the first of them."""
+    try:
+        return batch.to_pylist()  # type: ignore[no-any-return]
+    except (ValueError, OverflowError) as error:
+        raise DataError(
+            f"{path}, rows {first} to {first + len(batch) - 1}: a value that Python has no room for "
+            f"({one_line(error)}), such as a time after the year 9999: correct or remove it"
+        ) from error
 
 
 def parquet_batches(path: Path, rows: int = ROWS_AT_A_TIME) -> Iterator[pa.RecordBatch]:
@@ -207,5 +228,5 @@ def parquet_batches(path: Path, rows: int = ROWS_AT_A_TIME) -> Iterator[pa.Recor
     except (pa.ArrowException, OSError) as error:
         raise DataError(
             f"{path}: this is not a Parquet file, or a part of it is missing: write or copy it again "
-            f"({error})"
+            f"({one_line(error)})"
         ) from error

@@ -9,9 +9,6 @@ from typing import Any
 
 from rankloop.logs.problems import Problem
 
-# Beside the tables of a log, so that later reports can say what was repaired.
-FILE = "import.json"
-
 
 @dataclass(frozen=True)
 class ImportReport:
@@ -51,8 +48,7 @@ class ImportReport:
             return ()
         return (
             "The log has no candidates: exposures will be estimated from how often each document was shown "
-            "at "
-            "each rank.",
+            "at each rank.",
         )
 
     def to_dict(self) -> dict[str, Any]:

@@ -15,10 +15,11 @@ from rankloop.logs.engines import engine
 from rankloop.logs.features import copy_features
 from rankloop.logs.importers.cleaning import Cleaning
 from rankloop.logs.importers.files import Files, Paths, Record
-from rankloop.logs.importers.report import FILE, ImportReport
-from rankloop.logs.importers.staging import SHOWN, Staging
+from rankloop.logs.importers.report import ImportReport
+from rankloop.logs.importers.staging import FEATURED, SHOWN, Staging
 from rankloop.logs.importers.values import BadValueError
 from rankloop.logs.problems import Found
+from rankloop.logs.schema import REPORT_FILE
 from rankloop.logs.writer import LogWriter
 
 # How many records are read between two words to whoever is waiting.
@@ -34,7 +35,8 @@ class ImportOptions:
 
     Attributes:
         features: a Parquet or CSV file with ``query_id``, ``doc_id`` and features, for the log's own table.
-        position_base: whether positions in the source count from 0 or from 1; None: find out.
+        position_base: whether positions in the source count from 0 or from 1; None: find out. Where the
+            source lists what was shown in its order, it is the positions of clicks that are meant.
         strict: refuse a log with any problem, rather than repair it.
         overwrite: whether a log that is there may be replaced.
         progress: called now and then with what is being done and how many records have been.
@@ -114,17 +116,20 @@ def run(
             read(reading)
         sources = tuple(map(str, reading.files.paths))
         if not staging.rows[SHOWN]:
-            raise _nothing("no impression could be read", sources, reading.found)
+            raise _nothing("no impression could be read", sources, reading)
         tell("checking", staging.rows[SHOWN])
         with writer, engine() as running:
             cleaning = Cleaning(staging, reading.files, running)
-            cleaning.run(writer, 1 if counted else options.position_base)
+            cleaning.run(writer, options.position_base, counted=counted)
             if not cleaning.rows:
-                raise _nothing("no impression is left", sources, reading.found)
+                raise _nothing("no impression is left", sources, reading)
+            features = 0
+            if options.features is not None:
+                tell("copying features", cleaning.rows)
+                features = _copy_features(options.features, writer, cleaning)
             if options.strict and reading.found.problems():
                 listed = "; ".join(map(str, reading.found.problems()))
                 raise DataError(f"{', '.join(sources)}: refused, because strict: {listed}")
-            features = 0 if options.features is None else copy_features(options.features, writer)
             report = ImportReport(
                 writer.folder,
                 sources,
@@ -139,13 +144,20 @@ def run(
                 dict(reading.aside),
             )
             text = json.dumps(report.to_dict(), indent=2, ensure_ascii=False)
-            (writer.scratch / FILE).write_text(text + "\n", encoding="utf-8")
+            (writer.scratch / REPORT_FILE).write_text(text + "\n", encoding="utf-8")
         tell("written", cleaning.rows)
     return report
 
 
-def _nothing(what: str, sources: tuple[str, ...], found: Found) -> DataError:
-    problems = "; ".join(map(str, found.problems()))
-    return DataError(
-        f"{', '.join(sources)}: {what}{': ' + problems if problems else ': the files are empty'}"
-    )
+def _copy_features(path: str | os.PathLike[str], writer: LogWriter, cleaning: Cleaning) -> int:
+    with Staging(cleaning.staging.folder, (FEATURED,)) as ids:
+        for batch in copy_features(path, writer):
+            ids.add_batch(FEATURED, batch)
+    cleaning.look_at_features(ids.path(FEATURED), path)
+    return ids.rows[FEATURED]
+
+
+def _nothing(what: str, sources: tuple[str, ...], reading: Reading) -> DataError:
+    reasons = [str(problem) for problem in reading.found.problems()]
+    reasons += [f"{count:,} {kind}: set aside" for kind, count in reading.aside.items()]
+    return DataError(f"{', '.join(sources)}: {what}: {'; '.join(reasons) or 'the files are empty'}")

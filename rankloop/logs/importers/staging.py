@@ -1,8 +1,9 @@
-"""What importers read, before it is looked at: three tables in files, with the place of every row.
+"""What importers read, before it is looked at: tables in files, with the place of every row.
 
     shown     place  impression_id  timestamp  query_id  policy_id  position  doc_id  clicked
     clicks    place  impression_id  doc_id  timestamp  position
     scored    place  policy_id  query_id  doc_id  score
+    featured  query_id  doc_id
 
 Logs whose rows say themselves whether they were clicked have no clicks of their own.
 """
@@ -19,7 +20,7 @@ import pyarrow.parquet as pq
 
 from rankloop.logs.schema import ITEM
 
-SHOWN, CLICKS, SCORED = "shown", "clicks", "scored"
+SHOWN, CLICKS, SCORED, FEATURED = "shown", "clicks", "scored", "featured"
 TIME = pa.timestamp("us", tz="UTC")
 _TEXT = pa.string()
 
@@ -53,41 +54,42 @@ SCHEMAS = {
             ("score", pa.float64()),
         ]
     ),
+    FEATURED: pa.schema([(name, _TEXT) for name in ITEM]),
 }
 # Rows that are held in Python before they go to a file.
 ROWS_HELD = 100_000
 
 
 class Staging:
-    """The three tables while they are being filled; they can be read when the block has ended.
+    """Tables while they are being filled; they can be read when the block has ended.
 
     Attributes:
         rows: by table, how many rows there are.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, tables: Sequence[str] = (SHOWN, CLICKS, SCORED)) -> None:
         self.folder = folder
-        self.rows = dict.fromkeys(SCHEMAS, 0)
-        self._held: dict[str, list[tuple[Any, ...]]] = {table: [] for table in SCHEMAS}
+        self.rows = dict.fromkeys(tables, 0)
+        self._held: dict[str, list[tuple[Any, ...]]] = {table: [] for table in tables}
         self._writers: dict[str, pq.ParquetWriter] = {}
 
     def __enter__(self) -> Self:
-        for table, schema in SCHEMAS.items():
-            self._writers[table] = pq.ParquetWriter(self.path(table), schema, compression="zstd")
+        for table in self.rows:
+            self._writers[table] = pq.ParquetWriter(self.path(table), SCHEMAS[table], compression="zstd")
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if kind is None:
-            for table in SCHEMAS:
+            for table in self.rows:
                 self._flush(table)
         for writer in self._writers.values():
             writer.close()
 
-    def path(self, table: str) -> str:
+    def path(self, table: str) -> Path:
         """The file of a table."""
-        return str(self.folder / f"{table}.parquet")
+        return self.folder / f"{table}.parquet"
 
     def add(self, table: str, rows: Sequence[tuple[Any, ...]]) -> None:
         """Add rows; times are microseconds since 1970."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
+from decimal import Decimal
 from typing import Any
 
 # Whole numbers are seconds, milli-, micro- or nanoseconds since 1970, by their size: as seconds, the first
@@ -26,12 +27,26 @@ def text_id(value: Any, name: str) -> str:
     ('7', 'a b')
     """
     if isinstance(value, str) and value:
+        if not value.isascii() and not _is_unicode(value):
+            raise BadValueError(f"{name} is {shortened(value)}, which is cut within a character")
         return value
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
+    # How some databases export whole numbers.
+    if isinstance(value, Decimal) and value.is_finite() and value == int(value):
+        return str(int(value))
     if value is None or value == "":
         raise BadValueError(f"no {name}")
     raise BadValueError(f"{name} is {shortened(value)}; expected text or a whole number")
+
+
+def _is_unicode(text: str) -> bool:
+    """JSON can spell halves of characters, which no file can hold."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def microseconds(value: Any, name: str = "timestamp") -> int | None:
@@ -44,6 +59,8 @@ def microseconds(value: Any, name: str = "timestamp") -> int | None:
         return None
     if isinstance(value, datetime):
         return _of_datetime(value)
+    if isinstance(value, date):
+        return _of_datetime(datetime(value.year, value.month, value.day))
     if isinstance(value, str):
         stripped = value.strip()
         try:
@@ -55,7 +72,7 @@ def microseconds(value: Any, name: str = "timestamp") -> int | None:
                 raise BadValueError(
                     f"{name} is {shortened(value)}; expected ISO 8601 or a whole number since 1970"
                 ) from error
-    if isinstance(value, float) and value.is_integer():
+    if isinstance(value, float | Decimal) and _number(value).is_integer():
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, int):
         raise BadValueError(f"{name} is {shortened(value)}; expected ISO 8601 or a whole number since 1970")
@@ -99,7 +116,7 @@ def score(value: Any, name: str = "score") -> float:
     >>> score("0.5"), score(float("-inf"))
     (0.5, -inf)
     """
-    number = _number(value)
+    number = value if type(value) is float else _number(value)
     if math.isnan(number) or number == math.inf:
         raise BadValueError(f"{name} is {shortened(value)}; expected a finite number, or -inf")
     return number
@@ -107,7 +124,7 @@ def score(value: Any, name: str = "score") -> float:
 
 def _number(value: Any) -> float:
     """A number, or NaN."""
-    if isinstance(value, bool) or not isinstance(value, str | int | float):
+    if isinstance(value, bool) or not isinstance(value, str | int | float | Decimal):
         return math.nan
     try:
         return float(value)

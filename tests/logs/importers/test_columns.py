@@ -218,6 +218,102 @@ def test_whole_columns_of_parquet_are_looked_at_too(tmp_path: Path, column: str,
     assert sum(problem.left_out for problem in report.problems) == 1
 
 
+@pytest.mark.parametrize("way", ["fast", "slow"])
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"when": pa.array([1, 1, 2, 2], pa.timestamp("ns"))},
+        {"when": pa.array([1, 1, 2, 2], pa.date32())},
+        {"rank": pa.array([1, 2, 1, 2]).cast(pa.decimal128(38, 0))},
+        {"clicked": [0.0, 1.0, 3.0, 0.0]},
+        {"clicked": ["no", "yes", "true", "0"]},
+        {"clicked": [False, True, True, False]},
+        {"sku": pa.array(TABLE["sku"], pa.string_view())},
+        {"text": pa.array(TABLE["text"]).dictionary_encode()},
+    ],
+)
+def test_other_types_of_parquet(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str, changes: dict[str, Any]
+) -> None:
+    from rankloop.logs.importers import columns as module
+
+    if way == "slow":
+        monkeypatch.setattr(module._Shown, "staged", lambda *_: None)
+    table = TABLE | {"when": pa.array([1, 1, 2, 2], pa.timestamp("us"))} | changes
+    report = import_columns(write(tmp_path / "t.parquet", table), tmp_path / "log", columns=NAMES)
+    assert shown(report.log) == SHOWN
+    assert report.problems == ()
+
+
+def test_times_after_the_last_year_are_refused(tmp_path: Path) -> None:
+    table = TABLE | {"when": pa.array([1, 2, 3, 2**50], pa.timestamp("s"))}
+    with pytest.raises(DataError, match=r"t.parquet, rows 1 to 4: a value that Python has no room for"):
+        import_columns(write(tmp_path / "t.parquet", table), tmp_path / "log", columns=NAMES)
+
+
+def test_an_empty_id_is_none_whichever_way_it_comes(tmp_path: Path, ending: str) -> None:
+    table = TABLE | {"sku": ["007", "", "9", "8"], "when": pa.array([1, 1, 2, 2], pa.timestamp("us"))}
+    if ending == "jsonl":
+        table["when"] = [1, 1, 2, 2]
+    report = import_columns(write(tmp_path / f"t.{ending}", table), tmp_path / "log", columns=NAMES)
+    assert counts(report) == {"broken_lines": 1}
+    assert "no sku" in examples(report, "broken_lines")[0]
+
+
+@pytest.mark.parametrize("clicked", [[0, 1, 1, 0], ["0", "1", "1", "0"]])
+def test_rows_are_chosen_by_true_and_false_too(tmp_path: Path, ending: str, clicked: list[Any]) -> None:
+    table = TABLE | {"train": [True, True, False, False], "clicked": clicked}
+    report = import_columns(
+        write(tmp_path / f"t.{ending}", table), tmp_path / "log", columns=NAMES, only={"train": "true"}
+    )
+    assert shown(report.log) == SHOWN[:2]
+    assert report.aside == {"rows where train is not 'true'": 2}
+
+
+def test_if_no_row_is_chosen_it_is_said(tmp_path: Path, ending: str) -> None:
+    path = write(tmp_path / f"t.{ending}", TABLE)
+    with pytest.raises(DataError, match=r"no impression could be read: 4 rows where text is not 'cow': set"):
+        import_columns(path, tmp_path / "log", columns=NAMES, only={"text": "cow"})
+
+
+def test_documents_without_features_are_counted_with_their_place(tmp_path: Path) -> None:
+    features = tmp_path / "features.csv"
+    features.write_text("query_id,doc_id,f\ncat,007,1\ncat,8,2\ndog,8,3\n")
+    candidates = {"ranker": ["b"], "text": ["dog"], "sku": ["10"], "score": [0.5]}
+    path = write(tmp_path / "t.csv", TABLE)
+    more = write(tmp_path / "c.csv", candidates)
+    options = ImportOptions(features=features)
+    report = import_columns(path, tmp_path / "log", columns=NAMES, candidates=more, options=options)
+    assert counts(report) == {"missing_features": 2}
+    assert examples(report, "missing_features") == (
+        f"{path}, line 4: query 'dog', doc '9'",
+        f"{more}, line 2: query 'dog', doc '10'",
+    )
+    assert report.problems[0].left_out == 0
+    with pytest.raises(DataError, match="refused, because strict: 2 documents without features"):
+        import_columns(
+            path,
+            tmp_path / "other",
+            columns=NAMES,
+            candidates=more,
+            options=ImportOptions(features=features, strict=True),
+        )
+    assert not (tmp_path / "other").exists()
+
+
+def test_features_given_twice_are_refused(tmp_path: Path) -> None:
+    features = tmp_path / "features.csv"
+    features.write_text("query_id,doc_id,f\ncat,007,1\ncat,8,2\ncat,007,1\n")
+    with pytest.raises(DataError, match=r"features.csv: 2 rows for query 'cat', document '007'"):
+        import_columns(
+            write(tmp_path / "t.csv", TABLE),
+            tmp_path / "log",
+            columns=NAMES,
+            options=ImportOptions(features=features),
+        )
+    assert not (tmp_path / "log").exists()
+
+
 def test_the_fast_way_through_parquet_gives_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from rankloop.logs.importers import columns as module
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ def test_json_lines(tmp_path: Path) -> None:
     path.write_text('{"a": 1}\n\n{"a": \n[1]\n{"a": 2}')
     records, broken = read(path)
     assert records == [(f"{path}, line 1", {"a": 1}), (f"{path}, line 5", {"a": 2})]
-    assert broken[0].startswith(f"{path}, line 3: not JSON (Expecting value")
+    assert broken[0] == f"{path}, line 3: not JSON (Expecting value, at character 6)"
     assert broken[1] == f"{path}, line 4: not an object but list"
 
 
@@ -128,6 +129,15 @@ def test_places_in_several_files(tmp_path: Path) -> None:
         path.write_text("{}\n{}\n")
     places = [place for place, _ in read(*paths)[0]]
     assert places == [f"{path}, line {line}" for path in paths for line in (1, 2)]
+
+
+def test_a_folder_is_its_files_by_name(tmp_path: Path) -> None:
+    for name in ("b.jsonl", "a.jsonl", "notes.txt"):
+        (tmp_path / name).write_text(json.dumps({"in": name}) + "\n")
+    assert [values["in"] for _, values in read(tmp_path)[0]] == ["a.jsonl", "b.jsonl"]
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(DataError, match=r"empty is a folder without files whose names end in .jsonl"):
+        read(tmp_path / "empty")
 
 
 @pytest.mark.parametrize(

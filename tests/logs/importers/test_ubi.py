@@ -190,6 +190,22 @@ def test_positions_of_clicks_are_recognised_and_compared(tmp_path: Path, base: i
     assert [row[4] for row in shown(report.log) if row[-1]] == ["x", "y", "z", "x"]
 
 
+@pytest.mark.parametrize(("base", "disagreeing"), [(None, 1), (0, 1), (1, 3)])
+def test_the_base_of_clicks_positions_can_be_said(tmp_path: Path, base: int | None, disagreeing: int) -> None:
+    """Three of four count from 0: if they are said to count from 1, it is these that disagree."""
+    queries = [query(n, query_response_hit_ids=["x", "y", "z"]) for n in range(4)]
+    events = [at(0, 0, "x"), at(1, 1, "y"), at(2, 2, "z"), at(1, 3, "x")]
+    report = imported(tmp_path, queries, events, options=ImportOptions(position_base=base))
+    assert counts(report) == {"disagreeing_positions": disagreeing}
+    assert [row[3] for row in shown(report.log)] == [1, 2, 3] * 4
+
+
+def test_half_a_character_is_a_broken_line(tmp_path: Path) -> None:
+    report = imported(tmp_path, [query(1), query(2, user_query="cat \ud83d")], [])
+    assert counts(report) == {"broken_lines": 1}
+    assert "cut within a character" in examples(report, "broken_lines")[0]
+
+
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import UTC, date, datetime, timedelta, timezone
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -26,6 +27,7 @@ NOON = 1_714_564_800  # 2024-05-01T12:00:00Z
         "2024-05-01T12:00:00",
         "2024-05-01 14:00:00+02:00",
         " 2024-05-01T12:00:00.000Z ",
+        Decimal(NOON),
         datetime(2024, 5, 1, 12),
         datetime(2024, 5, 1, 12, tzinfo=UTC),
         datetime(2024, 5, 1, 7, tzinfo=timezone(timedelta(hours=-5))),
@@ -40,6 +42,7 @@ def test_times_before_1970_and_fractions() -> None:
     assert microseconds("2024-05-01T12:00:00.000001Z") == NOON * 10**6 + 1
     assert microseconds(None) is None
     assert microseconds("") is None
+    assert microseconds(date(2024, 5, 1)) == (NOON - 12 * 3600) * 10**6
 
 
 @pytest.mark.parametrize("value", ["yesterday", "2024-13-01", True, [1], 0.5, float("nan"), 10**30])
@@ -48,7 +51,9 @@ def test_times_that_are_none(value: Any) -> None:
         microseconds(value, "when")
 
 
-@pytest.mark.parametrize(("value", "expected"), [("7", 7), (7, 7), (7.0, 7), ("-1", -1), ("7.0", 7)])
+@pytest.mark.parametrize(
+    ("value", "expected"), [("7", 7), (7, 7), (7.0, 7), ("-1", -1), ("7.0", 7), (Decimal("7.0"), 7)]
+)
 def test_whole_numbers(value: Any, expected: int) -> None:
     assert whole(value, "position") == expected
 
@@ -68,10 +73,17 @@ def test_what_is_missing_is_called_missing(value: Any) -> None:
 
 def test_ids() -> None:
     assert text_id("007", "id") == "007"
-    assert text_id(7, "id") == "7"
-    for value in (7.5, True, ["a"], {"a": 1}):
+    assert text_id(7, "id") == text_id(Decimal("7"), "id") == "7"
+    assert text_id("müsli 😀", "id") == "müsli 😀"
+    for value in (7.5, True, ["a"], {"a": 1}, Decimal("7.5"), Decimal("NaN"), b"a"):
         with pytest.raises(BadValueError, match=r"^id is .*; expected text or a whole number"):
             text_id(value, "id")
+
+
+def test_half_a_character_is_no_id() -> None:
+    """JSON can spell it, as programs do that cut text; no file can hold it."""
+    with pytest.raises(BadValueError, match=r"^id is 'abc.ud83d', which is cut within a character"):
+        text_id("abc\ud83d", "id")
 
 
 def test_long_values_are_shortened_in_messages() -> None:
@@ -105,7 +117,8 @@ def test_clicks_that_are_none(value: Any) -> None:
 
 def test_scores() -> None:
     assert score("0.25") == 0.25
-    assert score("-inf") == float("-inf")
+    assert score("-inf") == score(float("-inf")) == float("-inf")
+    assert score(0.25) == score(Decimal("0.25")) == 0.25
     for value in (float("nan"), float("inf"), "high", None, True, 10**400):
         with pytest.raises(BadValueError, match="expected a finite number, or -inf"):
             score(value)

@@ -1,0 +1,122 @@
+"""Does the estimated bias recover that of the simulated users, and do its intervals hold it?
+
+    python -m examples.bias_recovery good 0 49
+
+simulates one log for each seed from the first to the last, estimates α and β from it, and prints how far
+off they are and how often their intervals hold the truth. Settings are named below; docs/bias.md has tables.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+
+import numpy as np
+
+from rankloop.bias import BiasEstimate, anchored, estimate_bias, simulated_counts
+from rankloop.clicks import bias_of, gather, users
+from rankloop.data import synthetic
+from rankloop.logs import LogCounts
+from rankloop.types import Bias, Float64
+
+RESAMPLES = 100
+ROUNDING = 1e-9
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What is simulated.
+
+    Attributes:
+        users: who clicks.
+        model: what is fitted.
+        policies: one log a policy, all put together; how much its scores follow relevance, to which noise of
+            standard deviation 1 is added. 0 is a policy that knows nothing.
+        queries: how many there are; a query has 24 documents on average.
+        impressions: of each policy.
+    """
+
+    users: str
+    model: str = "affine"
+    policies: tuple[float, ...] = (4.0,)
+    queries: int = 500
+    impressions: int = 100_000
+
+
+SETTINGS = {
+    "random": Setting("paper@5", policies=(0.0,)),
+    "good": Setting("paper@5"),
+    "two": Setting("paper@5", policies=(2.0, 6.0), impressions=50_000),
+    "ten": Setting("paper@10"),
+    "sparse": Setting("paper@5", queries=5_000),
+    "position": Setting("position@5", model="position"),
+    "harvesting": Setting("position@5", model="harvesting"),
+    "boundary": Setting("position@5"),
+}
+
+
+def simulate(setting: Setting, rng: np.random.Generator) -> LogCounts:
+    """Counts of one log."""
+    # Two thirds of the queries are for training, which is all that is used.
+    collection = synthetic(queries=2 * setting.queries, features=2, seed=int(rng.integers(2**31)))
+    split = collection.train.select(np.arange(setting.queries))
+    relevance = split.labels / 4.0
+    gathered = {}
+    for number, follows in enumerate(setting.policies):
+        scores = follows * relevance + rng.standard_normal(split.n_docs)
+        people = users(setting.users)
+        gathered[f"policy {number}"] = gather(
+            scores, split.offsets, relevance, people, setting.impressions, rng
+        )
+    return simulated_counts(split.offsets, gathered)
+
+
+def truth(setting: Setting, estimate: BiasEstimate) -> Bias:
+    """The simulating bias on the scale of the estimate."""
+    return anchored(bias_of(users(setting.users)), high=estimate.anchor.high, low=estimate.anchor.low)
+
+
+def recover(name: str, seed: int) -> tuple[Float64, Float64]:
+    """Errors of α and β, and whether their intervals hold the truth: 2 × ranks each."""
+    setting, rng = SETTINGS[name], np.random.default_rng(seed)
+    counts = simulate(setting, rng)
+    estimate = estimate_bias(counts, rng=rng, model=setting.model, resamples=RESAMPLES, held_out=False)
+    assert estimate.alpha is not None
+    assert estimate.beta is not None
+    real = truth(setting, estimate)
+    errors, held = [], []
+    for found, actual, ends in (
+        (estimate.bias.alpha, real.alpha, estimate.alpha),
+        (estimate.bias.beta, real.beta, estimate.beta),
+    ):
+        errors.append(found - actual)
+        held.append((ends.low - ROUNDING <= actual) & (actual <= ends.high + ROUNDING))
+    return np.array(errors), np.array(held, np.float64)
+
+
+def main(name: str, first: int, last: int) -> None:
+    """Print a line a seed, and in the end the table."""
+    setting = SETTINGS[name]
+    results = []
+    for seed in range(first, last + 1):
+        results.append(recover(name, seed))
+        errors, held = results[-1]
+        print(f"seed {seed}: largest error {np.abs(errors).max():.4f}, held {held.mean():.0%}", flush=True)
+    errors, held = (np.array(part) for part in zip(*results, strict=True))
+    print(f"{name}: {setting}")
+    # The others are fixed by the anchor or by the model.
+    free = np.abs(errors).max(axis=0) > ROUNDING
+    print("| | rank | mean error | its standard deviation | interval holds the truth |")
+    print("|---|---|---|---|---|")
+    for i, letter in enumerate(("α", "β")):
+        for k in range(errors.shape[2]):
+            values, share = errors[:, i, k], held[:, i, k].mean()
+            if not free[i, k]:
+                continue
+            print(f"| {letter} | {k + 1} | {values.mean():+.4f} | {values.std(ddof=1):.4f} | {share:.0%} |")
+    rate = held[:, free].mean()
+    print(f"over all numbers that are free: {rate:.1%} of {held[:, free].size}")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))

@@ -1,0 +1,110 @@
+"""What an import, a bias estimate and an evaluation of a messy log said, beside the truth.
+
+    python -m examples.messy_truth shop log bias.json new.rankloop production
+
+The first folder is what `examples.messy_log` wrote; the others are what was made of it: the log, the bias,
+the policy, and the policy of the log that it is held against, on queries that it was not fitted to.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+
+import rankloop
+from rankloop import console, offline
+from rankloop.bias import anchored, load_bias
+from rankloop.logs import Log, LogCounts, count, open_log, split_of_log
+from rankloop.policies import expected_rank_weights
+from rankloop.ragged import segment_index
+from rankloop.rank_weights import dcg
+from rankloop.types import Bias, Float64
+
+
+def true_users(shop: Path) -> Bias:
+    """How users click, relevance being the grade over the highest grade."""
+    return Bias(**json.loads((shop / "truth" / "users.json").read_text()))
+
+
+def rescaled(relevance: Float64, users: Bias, anchor: Bias) -> Float64:
+    """Relevance on the scale of a bias that clicks alike: ``α R + β = α' R' + β'`` at every rank."""
+    result: Float64 = (users.alpha[0] * relevance + users.beta[0] - anchor.beta[0]) / anchor.alpha[0]
+    return result
+
+
+def true_relevance(shop: Path, counts: LogCounts) -> Float64:
+    """The relevance of the log's items."""
+    columns = pq.read_table(shop / "truth" / "relevance.parquet").to_pydict()
+    pairs = zip(columns["query_id"], columns["doc_id"], strict=True)
+    known = dict(zip(pairs, columns["relevance"], strict=True))
+    queries = counts.query_ids[segment_index(counts.offsets)]
+    return np.array([known[pair] for pair in zip(queries.tolist(), counts.doc_ids.tolist(), strict=True)])
+
+
+def true_values(
+    log: Log, counts: LogCounts, relevance: Float64, new: Path, against: str, held_out: list[str]
+) -> tuple[float, float]:
+    """The DCG of the new policy, sorted, and of the log's, drawn, on the log's traffic of these queries."""
+    ranks, model = counts.ranks, rankloop.load(new)
+    # A sorted ranking is a drawn one whose scores are far apart.
+    by_model = model.scores(split_of_log(log, counts).features)
+    order = np.lexsort((-by_model, segment_index(counts.offsets)))
+    far_apart = np.empty(len(order))
+    far_apart[order] = -100.0 * (np.arange(len(order)) - counts.offsets[segment_index(counts.offsets)])
+    table = pq.read_table(log.source("candidates"), filters=[("policy_id", "=", against)]).to_pydict()
+    scores = dict(zip(zip(table["query_id"], table["doc_id"], strict=True), table["score"], strict=True))
+    queries = counts.query_ids[segment_index(counts.offsets)]
+    drawn = np.array([scores[pair] for pair in zip(queries.tolist(), counts.doc_ids.tolist(), strict=True)])
+    times = np.where(np.isin(counts.query_ids, held_out), counts.query_counts.sum(axis=0), 0)
+    share = (times / times.sum())[segment_index(counts.offsets)]
+    worth = [expected_rank_weights(each, counts.offsets, dcg(ranks)) for each in (far_apart, drawn)]
+    return float(share * relevance @ worth[0]), float(share * relevance @ worth[1])
+
+
+def main(shop: Path, folder: Path, bias_file: Path, new: Path, against: str) -> None:
+    """Print three tables."""
+    planted = json.loads((shop / "truth" / "planted.json").read_text())["problems"]
+    problems = json.loads((folder / "import.json").read_text())["problems"]
+    found = {problem["name"]: problem["count"] for problem in problems}
+    rows = [
+        [name, f"{planted.get(name, 0):,}", f"{found.get(name, 0):,}"]
+        for name in sorted({**planted, **found})
+    ]
+    console.out.print(console.table("defects", ["", "planted", "found"], rows))
+
+    bias, users = load_bias(bias_file), true_users(shop)
+    truth = anchored(users)
+    rows = [
+        [str(rank + 1), *(f"{each:.3f}" for each in numbers)]
+        for rank, numbers in enumerate(
+            zip(truth.alpha, bias.alpha, truth.beta, bias.beta, strict=True)
+        )
+    ]  # fmt: skip
+    head = ["rank", "true α", "estimated α", "true β", "estimated β"]
+    console.out.print(console.table("how users click", head, rows))
+
+    log = open_log(folder)
+    counts = count(log, ranks=bias.ranks)
+    held_out = Path(f"{new}.held-out.txt").read_text().splitlines()
+    said = offline.evaluate(log, bias, new, against, queries=held_out, counts=counts)
+    relevance = rescaled(true_relevance(shop, counts), users, truth)
+    first, second = true_values(log, counts, relevance, new, against, held_out)
+    rows = [
+        [name, f"{true:.3f}", f"{interval.value:.3f}", f"{interval.low:.3f} to {interval.high:.3f}"]
+        for name, true, interval in (
+            (new.name, first, said.new.estimate),
+            (against, second, said.against.estimate),
+            ("difference", first - second, said.difference.estimate),
+        )
+    ]
+    console.out.print(
+        console.table(f"{said.measure} a query", ["", "true", "estimate", "90 % interval"], rows)
+    )
+
+
+if __name__ == "__main__":
+    main(*map(Path, sys.argv[1:5]), sys.argv[5])

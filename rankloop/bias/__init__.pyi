@@ -1,0 +1,15 @@
+from .anchor import Anchor as Anchor
+from .anchor import anchored as anchored
+from .comparison import Comparison as Comparison
+from .estimate import BiasEstimate as BiasEstimate
+from .estimate import estimate_bias as estimate_bias
+from .harvesting import harvest as harvest
+from .movement import Movement as Movement
+from .movement import movement as movement
+from .perplexity import Perplexity as Perplexity
+from .perplexity import perplexity as perplexity
+from .resampling import Interval as Interval
+from .shown import Shown as Shown
+from .simulated import simulated_counts as simulated_counts
+from .storage import load_bias as load_bias
+from .storage import save_bias as save_bias

@@ -1,0 +1,110 @@
+"""A bias in a file: JSON that people can read and write too."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from rankloop.bias.estimate import BiasEstimate
+from rankloop.errors import DataError, RankloopError
+from rankloop.types import Bias
+
+FORMAT, VERSION = "rankloop-bias", 1
+VALUES = ("alpha", "beta", "examination")
+
+
+def save_bias(bias: BiasEstimate | Bias, path: str | os.PathLike[str]) -> Path:
+    """Store a bias, with its intervals and all else that is known of it; `load_bias` reads it back.
+
+    Example:
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = save_bias(Bias(alpha=[0.5], beta=[0.2], examination=[1.0]), f"{folder}/bias.json")
+        ...     print(path.read_text())
+        ...     load_bias(path).alpha
+        {
+          "format": "rankloop-bias",
+          "version": 1,
+          "alpha": [0.5],
+          "beta": [0.2],
+          "examination": [1.0]
+        }
+        <BLANKLINE>
+        array([0.5])
+    """
+    plain = bias.bias if isinstance(bias, BiasEstimate) else bias
+    content: dict[str, Any] = {"format": FORMAT, "version": VERSION}
+    content |= {name: getattr(plain, name).tolist() for name in VALUES}
+    if isinstance(bias, BiasEstimate):
+        content["estimate"] = {
+            name: value for name, value in bias.to_dict().items() if name not in (*VALUES, "ranks")
+        }
+    target = Path(path)
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}.") as folder:
+            unfinished = Path(folder) / target.name
+            unfinished.write_text(_spelt(content), encoding="utf-8")
+            unfinished.replace(target)
+    except OSError as error:
+        raise RankloopError(f"{target} cannot be written: {error.strerror or error}") from error
+    return target
+
+
+def load_bias(path: str | os.PathLike[str]) -> Bias:
+    """The bias that `save_bias` stored.
+
+    Raises:
+        DataError: there is no such file, or it is damaged or something else.
+    """
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except OSError as error:
+        raise DataError(f"{path}: cannot read the bias: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path}: this is not a bias: it is not text") from error
+    try:
+        return _bias(json.loads(text))
+    except json.JSONDecodeError as error:
+        raise DataError(
+            f"{path}, line {error.lineno}: the bias is damaged, or something else: {error.msg}"
+        ) from error
+    except DataError as error:
+        raise DataError(f"{path}: {error}") from error
+
+
+def _bias(content: object) -> Bias:
+    if not isinstance(content, dict) or content.get("format") != FORMAT:
+        raise DataError(f'this is not a bias: it does not say "format": "{FORMAT}"')
+    version = content.get("version")
+    if version != VERSION:
+        raise DataError(f"the bias is of version {version!r}, and this program reads version {VERSION}")
+    values = {}
+    for name in VALUES:
+        numbers = content.get(name)
+        if not isinstance(numbers, list) or not all(_is_number(value) for value in numbers):
+            raise DataError(f"{name!r} must be a list of numbers, one a rank, got {numbers!r}")
+        values[name] = numbers
+    return Bias(**values)  # type: ignore[arg-type]  # it makes arrays of them
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _spelt(content: dict[str, Any]) -> str:
+    """JSON with one line a name; tables keep one line a row."""
+    return _written(content, 0) + "\n"
+
+
+def _written(value: Any, depth: int) -> str:
+    inner, outer = "  " * (depth + 1), "  " * depth
+    if isinstance(value, dict) and value:
+        lines = [f"{inner}{json.dumps(name)}: {_written(part, depth + 1)}" for name, part in value.items()]
+        return "{\n" + ",\n".join(lines) + f"\n{outer}}}"
+    if isinstance(value, list) and any(isinstance(part, list | str) for part in value):
+        lines = [f"{inner}{json.dumps(part, ensure_ascii=False)}" for part in value]
+        return "[\n" + ",\n".join(lines) + f"\n{outer}]"
+    return json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,117 @@
+"""The command that estimates how users click."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rankloop.cli.logs import EngineOption, MasterOption, PageOption
+from rankloop.cli.options import JsonOption, SeedOption
+
+if TYPE_CHECKING:
+    from rankloop.bias import BiasEstimate, Interval
+
+NONE = "–"
+
+
+def bias(
+    log: Annotated[Path, typer.Argument(metavar="LOG", help="The folder of a log.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Where the bias is stored.")] = Path("bias.json"),
+    model: Annotated[
+        str, typer.Option(help="affine, position, or harvesting (position-based too, from pairs of ranks).")
+    ] = "affine",
+    ranks: Annotated[
+        int | None, typer.Option(help=r"How many ranks to look at. \[default: all]", min=1)
+    ] = None,
+    resamples: Annotated[
+        int, typer.Option(help="How often queries are drawn anew for the intervals; 0 for none.", min=0)
+    ] = 100,
+    confidence: Annotated[float, typer.Option(help="How often intervals are to hold the truth.")] = 0.9,
+    held_out: Annotated[
+        bool, typer.Option(help="Compare the affine and the position-based model on held-out queries.")
+    ] = True,
+    page: PageOption = None,
+    seed: SeedOption = 0,
+    engine: EngineOption = "duckdb",
+    master: MasterOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Estimate how users click, α and β by rank, from a log in which documents moved between ranks."""
+    import numpy as np
+
+    from rankloop import console
+    from rankloop.bias import estimate_bias, save_bias
+    from rankloop.files import check_writable, write_whole
+    from rankloop.logs import count, open_log
+
+    for path in (out, page):
+        if path is not None:
+            check_writable(path)
+    with console.saying_what_compiles(), console.progress() as tasks:
+        opened = open_log(log)
+        tasks.update("counting", "")
+        counts = count(opened, ranks=ranks, engine=engine, master=master)
+        tasks.update("counting", f"{counts.rows:,} rows", share=1.0)
+        estimate = estimate_bias(
+            counts,
+            rng=np.random.default_rng(seed),
+            model=model,
+            resamples=resamples,
+            confidence=confidence,
+            held_out=held_out,
+            progress=lambda what, share: tasks.update(what, f"{share:.0%}" if share else "", share=share),
+        )
+    save_bias(estimate, out)
+    if page is not None:
+        from rankloop.reports.bias import bias_page
+
+        write_whole(page, bias_page(estimate).encode())
+    if as_json:
+        typer.echo(json.dumps({"path": str(out), **estimate.to_dict()}, indent=2, ensure_ascii=False))
+        return
+    _print(estimate)
+    for path in (out, page):
+        if path is not None:
+            console.say(f"wrote {path}")
+
+
+def _print(estimate: BiasEstimate) -> None:
+    from rankloop import console
+
+    found, moved, share = estimate.bias, estimate.movement, f"{estimate.confidence:.0%} interval"
+    rows = [
+        [
+            f"{k + 1}",
+            *(f"{found.alpha[k]:.3f}", _ends(estimate.alpha, k)),
+            *(f"{found.beta[k]:.3f}", _ends(estimate.beta, k)),
+            f"{found.examination[k]:.3f}",
+        ]
+        for k in range(found.ranks)
+    ]
+    rows += [[f"{k + 1}", *[NONE] * 5] for k in range(found.ranks, len(moved.displays))]
+    head = ["rank", "α", share, "β", share, "examination"]
+    console.out.print(console.table(f"{estimate.model} model", head, rows))
+    rows = [
+        [
+            f"{k + 1}",
+            f"{shown:,.0f}",
+            f"{moved.rates[k]:.3f}",
+            f"{moved.items[k, k]:,}",
+            f"{moved.moved[k]:,.0f}",
+        ]
+        for k, shown in enumerate(moved.displays)
+    ]
+    head = ["rank", "displays", "clicked", "documents", "displays that compare"]
+    console.out.print(console.table("movement between ranks", head, rows))
+    console.say(f"anchor: {estimate.anchor}")
+    if estimate.comparison is not None:
+        console.say(estimate.comparison.verdict)
+    for note in estimate.notes:
+        console.say(f"warning: {note}")
+
+
+def _ends(of: Interval | None, k: int) -> str:
+    return NONE if of is None else f"{of.low[k]:.3f} – {of.high[k]:.3f}"

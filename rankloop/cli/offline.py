@@ -1,0 +1,379 @@
+"""Commands on a log: fit a ranker to it, rank with it, and evaluate it before anybody sees it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rankloop.cli.options import JsonOption, SeedOption
+from rankloop.errors import RankloopError
+
+if TYPE_CHECKING:
+    from rankloop.console import Tasks
+    from rankloop.logs import Log, LogCounts
+    from rankloop.offline import Comparison, Fit
+    from rankloop.types import Bias
+
+ESTIMATE = "estimate"
+# What is written beside a policy.
+BIAS_FILE, HELD_OUT_FILE, PAGE_FILE = ".bias.json", ".held-out.txt", ".html"
+# What every report must say.
+ESTIMATED = "The bias was estimated from this very log; how sure it is, is not part of any interval here."
+ENGINE, RANKINGS = "Where the log is counted", "How policies rank"
+
+LogArgument = Annotated[Path, typer.Argument(metavar="LOG", help="The folder of a log.")]
+BiasOption = Annotated[
+    str,
+    typer.Option(
+        help="How users click: a file that `rankloop bias` wrote, estimate (from the log itself), or the "
+        "name of users, as in paper@5."
+    ),
+]
+RanksOption = Annotated[
+    int | None,
+    typer.Option(help=r"With --bias estimate: how many ranks to look at. \[default: all]", min=1),
+]
+DisplaysOption = Annotated[
+    bool,
+    typer.Option(
+        "--displays",
+        help="Estimate exposures from displays: for policies that do not draw rankings from their scores.",
+    ),
+]
+EngineOption = Annotated[str, typer.Option(help="duckdb or spark.", rich_help_panel=ENGINE)]
+MasterOption = Annotated[
+    str | None, typer.Option(help="Where Spark runs, as in local[4].", rich_help_panel=ENGINE)
+]
+
+
+def fit(
+    log: LogArgument,
+    out: Annotated[Path, typer.Option("--out", "-o", help="Where the policy is stored.")] = Path(
+        "policy.rankloop"
+    ),
+    model: Annotated[
+        str, typer.Option(help="lightgbm, mlp or linear; with options: lightgbm(rounds=300).")
+    ] = "lightgbm",
+    bias: BiasOption = ESTIMATE,
+    ranks: RanksOption = None,
+    estimator: Annotated[
+        str | None,
+        typer.Option(
+            help="How clicks become weights: naive, ips, policy-aware, affine, intervention-oblivious, "
+            r"intervention-aware. \[default: the last one, as --learning has it]"
+        ),
+    ] = None,
+    learning: Annotated[str, typer.Option(help="robust, or paper.")] = "robust",
+    validation: Annotated[float, typer.Option(help="The share of the queries that is held out.")] = 0.2,
+    displays: DisplaysOption = False,
+    seed: SeedOption = 0,
+    engine: EngineOption = "duckdb",
+    master: MasterOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Fit a ranker to a log’s clicks; its bias, its held-out queries and a page are written beside it."""
+    from rankloop import console, offline
+    from rankloop.files import save, write_whole
+    from rankloop.learning import LEARNING
+    from rankloop.logs import open_log
+    from rankloop.names import unknown
+    from rankloop.reports.fit import fit_page
+    from rankloop.training import Epoch
+
+    beside = {name: out.with_name(out.name + name) for name in (BIAS_FILE, HELD_OUT_FILE, PAGE_FILE)}
+    _check_all_writable(out, *beside.values())
+    if learning not in LEARNING:
+        raise unknown("learning", learning, LEARNING)
+    opened = open_log(log)
+    with console.saying_what_compiles(), console.progress() as tasks:
+        assumed = _Assumed.of(bias, opened, tasks, ranks=ranks, engine=engine, master=master, seed=seed)
+
+        def watch(epoch: Epoch) -> None:
+            tasks.update(f"fitting {model}", f"{epoch.number:3d}  held out {epoch.held_out:.4f}")
+
+        found = offline.fit(
+            opened,
+            assumed.bias,
+            model=model,
+            estimator=estimator,
+            validation=validation,
+            learning=LEARNING[learning],
+            seed=seed,
+            exposure="displays" if displays else "candidates",
+            counts=assumed.counts,
+            engine=engine,
+            master=master,
+            watch=watch,
+        )
+    found = replace(found, notes=(*assumed.notes, *found.notes))
+    assumed.save(beside[BIAS_FILE])
+    write_whole(beside[HELD_OUT_FILE], "".join(f"{query}\n" for query in found.held_out_queries).encode())
+    write_whole(beside[PAGE_FILE], fit_page(found).encode())
+    # Last, so that a policy is never without what belongs to it.
+    save(found.model, out)
+    if as_json:
+        paths = {"path": str(out), "bias_path": str(beside[BIAS_FILE]), "page": str(beside[PAGE_FILE])}
+        held_out = {"held_out_path": str(beside[HELD_OUT_FILE])}
+        typer.echo(json.dumps({**found.to_dict(), **paths, **held_out}, indent=2))
+        return
+    _print_fit(found)
+    for path in (out, *beside.values()):
+        console.say(f"wrote {path}")
+
+
+def rank(
+    policy: Annotated[Path, typer.Argument(metavar="POLICY", help="A policy that `rankloop fit` stored.")],
+    features: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FEATURES",
+            help="A log's folder, or a table (Parquet, CSV) of query_id, doc_id, features.",
+        ),
+    ],
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            "-o",
+            help=r"Parquet if it ends in .parquet, else a TREC run. \[default: to standard output]",
+        ),
+    ] = None,
+    top: Annotated[
+        int | None, typer.Option(help=r"How many documents a query. \[default: all]", min=1)
+    ] = None,
+    draw: Annotated[
+        bool, typer.Option("--draw", help="Draw rankings (Plackett–Luce) rather than sort by score.")
+    ] = False,
+    tag: Annotated[str, typer.Option(help="The last column of a TREC run.")] = "rankloop",
+    seed: SeedOption = 0,
+) -> None:
+    """Score and rank documents: a TREC run, or Parquet."""
+    import numpy as np
+
+    import rankloop
+    from rankloop import console, offline
+
+    if out is not None:
+        _check_all_writable(out)
+    model = rankloop.load(policy)
+    with console.saying_what_compiles(), console.progress() as tasks:
+        ranked = offline.rank(
+            model,
+            features,
+            top=top,
+            draw=draw,
+            rng=np.random.default_rng(seed),
+            watch=lambda done: tasks.update("ranking", f"{done:,} documents"),
+        )
+    if out is None:
+        typer.echo(ranked.trec(tag), nl=False)
+        return
+    offline.write_ranked(ranked, out, tag=tag)
+    console.say(f"wrote {out}: {len(ranked):,} documents of {len(ranked.query_ids.unique()):,} queries")
+
+
+def evaluate(
+    log: LogArgument,
+    policy: Annotated[
+        str,
+        typer.Option(
+            "--policy",
+            metavar="NEW",
+            help="A stored policy, a table of scores (query_id, doc_id, score), or the id of a policy of the "
+            "log.",
+        ),
+    ],
+    against: Annotated[str, typer.Option("--against", metavar="OLD", help="What it is held against, alike.")],
+    bias: BiasOption = ESTIMATE,
+    ranks: RanksOption = None,
+    out: Annotated[Path, typer.Option("--report", "--out", "-o", help="The page of HTML.")] = Path(
+        "evaluation.html"
+    ),
+    measure: Annotated[
+        str, typer.Option(help="What a ranking is worth: dcg, dcg@10, clicks.", rich_help_panel=RANKINGS)
+    ] = "dcg",
+    ranking: Annotated[
+        str,
+        typer.Option(
+            help="How stored policies and tables rank: sorted by score, or drawn. Policies of the log draw.",
+            rich_help_panel=RANKINGS,
+        ),
+    ] = "sorted",
+    queries: Annotated[
+        Path | None,
+        typer.Option(
+            help="A file with one query id a line, to estimate on these alone, such as the .held-out.txt "
+            "beside a policy that was fitted to this log."
+        ),
+    ] = None,
+    support: Annotated[
+        float | None,
+        typer.Option(help=r"The least expected α of a document for its clicks to count. \[default: 0.1/√T]"),
+    ] = None,
+    displays: DisplaysOption = False,
+    seed: SeedOption = 0,
+    engine: EngineOption = "duckdb",
+    master: MasterOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Estimate what a policy that nobody has seen yet is worth, with an interval and a verdict."""
+    from rankloop import console, offline
+    from rankloop.files import write_whole
+    from rankloop.logs import open_log
+    from rankloop.reports.evaluation import evaluation_page
+
+    _check_all_writable(out)
+    opened = open_log(log)
+    chosen = None if queries is None else _read_queries(queries)
+    with console.saying_what_compiles(), console.progress() as tasks:
+        assumed = _Assumed.of(bias, opened, tasks, ranks=ranks, engine=engine, master=master, seed=seed)
+        found = offline.evaluate(
+            opened,
+            assumed.bias,
+            policy,
+            against,
+            measure=measure,
+            ranking=ranking,  # type: ignore[arg-type]  # refused there if it is none
+            queries=chosen,
+            support=support,
+            exposure="displays" if displays else "candidates",
+            counts=assumed.counts,
+            seed=seed,
+            engine=engine,
+            master=master,
+            watch=lambda what: tasks.update("evaluating", what),
+        )
+    found = replace(found, notes=(*assumed.notes, *found.notes))
+    write_whole(out, evaluation_page(found).encode())
+    if as_json:
+        typer.echo(json.dumps({**found.to_dict(), "page": str(out)}, indent=2))
+        return
+    _print_comparison(found)
+    console.say(f"wrote {out}")
+
+
+class _Assumed:
+    """The bias that a command goes by: read, named, or estimated from the log."""
+
+    def __init__(
+        self, bias: Bias, kept: Any, counts: LogCounts | None = None, notes: tuple[str, ...] = ()
+    ) -> None:
+        self.bias, self.counts, self.notes = bias, counts, notes
+        self._kept = kept
+
+    @classmethod
+    def of(
+        cls,
+        text: str,
+        log: Log,
+        tasks: Tasks,
+        *,
+        ranks: int | None,
+        engine: str,
+        master: str | None,
+        seed: int,
+    ) -> _Assumed:
+        import numpy as np
+
+        from rankloop import clicks
+        from rankloop.bias import estimate_bias, load_bias
+        from rankloop.logs import count
+        from rankloop.names import BadNameError
+
+        if text == ESTIMATE:
+            tasks.update("bias", "counting")
+            counts = count(log, ranks=ranks, engine=engine, master=master)
+            with _another_bias_helps():
+                estimate = estimate_bias(
+                    counts,
+                    rng=np.random.default_rng(seed),
+                    progress=lambda what, share: tasks.update("bias", what, share=share),
+                )
+            fitting = counts if counts.ranks == estimate.bias.ranks else None
+            return cls(estimate.bias, estimate, fitting, (*estimate.notes, ESTIMATED))
+        if ranks is not None:
+            raise RankloopError(f"--ranks is for --bias {ESTIMATE}: a bias that is given has its own ranks")
+        if Path(text).exists() or text.endswith(".json"):
+            bias = load_bias(text)
+            return cls(bias, bias)
+        try:
+            bias = clicks.bias_of(clicks.users(text))
+        except BadNameError as error:
+            raise RankloopError(
+                f"--bias {text!r} is neither a file, nor {ESTIMATE!r}, nor the name of users: {error}"
+            ) from error
+        return cls(bias, bias)
+
+    def save(self, path: Path) -> None:
+        from rankloop.bias import save_bias
+
+        save_bias(self._kept, path)
+
+
+@contextmanager
+def _another_bias_helps() -> Iterator[None]:
+    try:
+        yield
+    except RankloopError as error:
+        raise RankloopError(
+            f"the bias cannot be estimated from this log: {error}; give one with --bias (a file, or the name "
+            f"of users such as paper@5)"
+        ) from error
+
+
+def _check_all_writable(*paths: Path) -> None:
+    from rankloop.files import check_writable
+
+    for path in paths:
+        check_writable(path)
+
+
+def _read_queries(path: Path) -> list[str]:
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise RankloopError(f"{path}: the list of queries cannot be read: {error}") from error
+    queries = [line for line in lines if line]
+    if not queries:
+        raise RankloopError(f"{path} lists no query: expected one query id a line")
+    return queries
+
+
+def _print_fit(found: Fit) -> None:
+    from rankloop import console
+
+    for note in found.notes:
+        console.mention(f"note: {note}")
+    held = found.held_out
+    rows = [
+        ["sorted by the model's scores", f"{held.sorted:.4f}", f"{held.gain:+.4f} ± {held.gain_error:.4f}"],
+        ["drawn from them", f"{held.drawn:.4f}", f"{held.drawn - held.logged:+.4f}"],
+        ["as the log shows them", f"{held.logged:.4f}", ""],
+        ["in random order", f"{held.equal:.4f}", f"{held.equal - held.logged:+.4f}"],
+    ]
+    title = f"{found.reward} of {len(found.held_out_queries):,} held-out queries, as their clicks estimate it"
+    console.out.print(console.table(title, ["rankings", "estimate", "− logged"], rows))
+
+
+def _print_comparison(found: Comparison) -> None:
+    from rankloop import console
+
+    for note in found.notes:
+        console.mention(f"note: {note}")
+    rows = []
+    for name, estimate, outside in (
+        (found.new.name, found.new.estimate, f"{found.new.outside:.1%}"),
+        (found.against.name, found.against.estimate, f"{found.against.outside:.1%}"),
+        ("difference", found.difference.estimate, ""),
+    ):
+        interval = f"{estimate.low:.4f} to {estimate.high:.4f}"
+        rows.append([name, f"{estimate.value:.4f}", interval, outside])
+    title = f"{found.measure} a query, by {found.impressions:,} impressions of {found.queries:,} queries"
+    console.out.print(console.table(title, ["", "estimate", "90 % interval", "outside support"], rows))
+    console.say(found.verdict.text)

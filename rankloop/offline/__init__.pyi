@@ -1,0 +1,11 @@
+from .comparison import Comparison as Comparison
+from .comparison import Contestant as Contestant
+from .comparison import Difference as Difference
+from .comparison import Verdict as Verdict
+from .evaluating import evaluate as evaluate
+from .fitting import Fit as Fit
+from .fitting import fit as fit
+from .intervals import Interval as Interval
+from .ranking import Ranked as Ranked
+from .ranking import rank as rank
+from .ranking import write_ranked as write_ranked

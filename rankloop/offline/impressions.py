@@ -1,0 +1,124 @@
+"""Sums over the impressions of each query that a variance is made of: one more expression over the log.
+
+What impression t adds to an estimate is ``e_t = Σ_{d shown at k} g_d (c − p_k)``, and its importance is
+``w_t = Σ_{d shown at k} g_d α_k``, with one g for each of two policies:
+
+    rows          impressions joined with g, where g is not 0
+    by impression e and w of both policies
+    by query      Σ e, Σ e², Σ e e', Σ w, Σ w²
+"""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from ibis import _
+
+from rankloop.logs import Log, LogCounts
+from rankloop.logs.counting import as_text
+from rankloop.logs.engines import Engine
+from rankloop.logs.schema import IMPRESSIONS, ITEM
+from rankloop.types import Bias, Float64
+
+IMPRESSION = ("impression_id", "policy_id", "query")
+# Engines add in any order, and the last bits differ; what is told of a variance does not need them.
+DIGITS = 12
+
+
+@dataclass(frozen=True, eq=False)
+class ImpressionSums:
+    """Sums over the impressions of each query, for two policies.
+
+    Attributes:
+        first: float64, queries × 2; Σ e.
+        squares: float64, queries × 2; Σ e².
+        product: float64, queries; Σ e e'.
+        importance: float64, queries × 2; Σ w.
+        importance_squares: float64, queries × 2; Σ w².
+    """
+
+    first: Float64
+    squares: Float64
+    product: Float64
+    importance: Float64
+    importance_squares: Float64
+
+
+def impression_sums(
+    engine: Engine, log: Log, counts: LogCounts, factors: Float64, bias: Bias, guess: float
+) -> ImpressionSums:
+    """Sum over the log's impressions.
+
+    Args:
+        engine: where.
+        log: what is summed over.
+        counts: its counts: names and numbers of its queries and items.
+        factors: float64, items × 2; g of each policy.
+        bias: α and β by rank; ``p_k = α_k · guess + β_k``. Rows below its last rank are left out.
+        guess: the relevance that is taken off.
+    """
+    with tempfile.TemporaryDirectory(prefix="rankloop-") as scratch:
+        path = Path(scratch) / "factors.parquet"
+        pq.write_table(_factors(counts, factors), path)
+        return _sums(engine, log, engine.table([path]), counts.n_queries, bias, guess)
+
+
+def _factors(counts: LogCounts, factors: Float64) -> pa.Table:
+    items = np.flatnonzero(factors.any(axis=1))
+    query = np.searchsorted(counts.offsets, items, side="right") - 1
+    return pa.table(
+        {
+            "query_id": pa.array(counts.query_ids[query].tolist(), pa.string()),
+            "doc_id": pa.array(counts.doc_ids[items].tolist(), pa.string()),
+            "query": query.astype(np.int64),
+            "g0": factors[items, 0],
+            "g1": factors[items, 1],
+        }
+    )
+
+
+def _sums(
+    engine: Engine, log: Log, factors: object, n_queries: int, bias: Bias, guess: float
+) -> ImpressionSums:
+    by_rank = range(1, bias.ranks + 1)
+    expected = (bias.alpha * guess + bias.beta).tolist()
+    rows = (
+        engine.table(log.files(IMPRESSIONS))
+        .filter(_.position <= bias.ranks)
+        .select("impression_id", "position", "clicked", **as_text("policy_id", *ITEM))
+        .join(factors, ITEM)
+        .mutate(
+            more=_.clicked.cast("float64")
+            - _.position.cases(*zip(by_rank, expected, strict=True), else_=0.0),
+            alpha=_.position.cases(*zip(by_rank, bias.alpha.tolist(), strict=True), else_=0.0),
+        )
+    )
+    impressions = rows.group_by(*IMPRESSION).agg(
+        e0=(_.g0 * _.more).sum(),
+        e1=(_.g1 * _.more).sum(),
+        w0=(_.g0 * _.alpha).sum(),
+        w1=(_.g1 * _.alpha).sum(),
+    )
+    queries = impressions.group_by("query").agg(
+        e0=_.e0.sum(),
+        e1=_.e1.sum(),
+        ee0=(_.e0 * _.e0).sum(),
+        ee1=(_.e1 * _.e1).sum(),
+        e01=(_.e0 * _.e1).sum(),
+        w0=_.w0.sum(),
+        w1=_.w1.sum(),
+        ww0=(_.w0 * _.w0).sum(),
+        ww1=(_.w1 * _.w1).sum(),
+    )
+    names = ("e0", "e1", "ee0", "ee1", "e01", "w0", "w1", "ww0", "ww1")
+    table = np.zeros((n_queries, len(names)))
+    for batch in engine.batches(queries):
+        at = batch.column("query").to_numpy()
+        for column, name in enumerate(names):
+            table[at, column] = batch.column(name).to_numpy()
+    return ImpressionSums(table[:, :2], table[:, 2:4], table[:, 4], table[:, 5:7], table[:, 7:9])

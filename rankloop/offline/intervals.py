@@ -1,0 +1,125 @@
+"""How sure an estimate is: from sums over impressions to standard errors and intervals.
+
+Impression t of query q is worth ``x_t = a_q + e_t``: what is believed of the query before any click, and what
+the clicks of the impression add. The estimate is the mean of x over all T impressions.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from scipy.stats import norm
+
+from rankloop.offline.impressions import DIGITS, ImpressionSums
+from rankloop.types import Float64, Int64
+
+CONFIDENCE = 0.9
+# A 90 % interval is so many standard errors on either side.
+QUANTILE = float(norm.ppf(0.5 + 0.5 * CONFIDENCE))
+RESAMPLES = 1_000
+
+Contrast = tuple[float, float]
+NEW, AGAINST, DIFFERENCE = (1.0, 0.0), (0.0, 1.0), (1.0, -1.0)
+
+
+class Interval(NamedTuple):
+    """An estimate with its 90 % intervals.
+
+    Attributes:
+        value: the estimate.
+        low: the lower end of the interval for traffic of queries like these: whole queries are drawn again.
+        high: its upper end.
+        error: the standard error for traffic of these very queries, from impression to impression.
+        same_low: the lower end of the interval for these very queries, ``value − 1.645 · error``.
+        same_high: its upper end.
+    """
+
+    value: float
+    low: float
+    high: float
+    error: float
+    same_low: float
+    same_high: float
+
+
+@dataclass(frozen=True, eq=False)
+class Impressions:
+    """All that intervals are computed from: two policies, query by query.
+
+    Attributes:
+        times: int64, queries; how often each came.
+        before: float64, queries × 2; a, what is believed of each query before any click.
+        sums: over the impressions of each query.
+    """
+
+    times: Int64
+    before: Float64
+    sums: ImpressionSums
+
+    @property
+    def total(self) -> int:
+        """T, how many impressions there are."""
+        return int(self.times.sum())
+
+    def by_query(self, contrast: Contrast) -> Float64:
+        """``Σ_t x_t`` of each query, for a combination of both policies."""
+        result: Float64 = (self.times[:, None] * self.before + self.sums.first) @ np.array(contrast)
+        return result
+
+    def value(self, contrast: Contrast) -> float:
+        """The estimate: the mean of x."""
+        return float(self.by_query(contrast).sum() / self.total)
+
+    def error(self, contrast: Contrast) -> float:
+        """The standard error of the estimate: impressions come independently, their queries included.
+
+            s² = 1/(T − 1) Σ_t (x_t − x̄)²,   error = s / √T
+
+        It holds the chance of which queries came, of what was shown, and of clicks.
+        """
+        c = np.array(contrast)
+        centred = self.before @ c - self.value(contrast)
+        squares = self.sums.squares @ c**2 + 2.0 * c[0] * c[1] * self.sums.product
+        within = 2.0 * centred * (self.sums.first @ c) + squares
+        total = float((self.times * centred**2 + within).sum())
+        error = np.sqrt(max(total, 0.0) / max(self.total - 1, 1) / self.total)
+        # Sums of squares that cancel leave rounding behind.
+        scale = np.sqrt((self.sums.squares @ c**2).sum()) / self.total
+        return 0.0 if error < scale * 1e-7 else float(f"{error:.{DIGITS}g}")
+
+    def resampled(self, contrasts: tuple[Contrast, ...], rng: np.random.Generator) -> Float64:
+        """Estimates from queries drawn with replacement, resamples × contrasts."""
+        sums = np.stack([*(self.by_query(contrast) for contrast in contrasts), self.times], axis=1)
+        sums = sums[self.times > 0]
+        result = np.empty((RESAMPLES, len(contrasts)))
+        for row in result:
+            drawn = np.bincount(rng.integers(len(sums), size=len(sums)), minlength=len(sums)) @ sums
+            row[:] = drawn[:-1] / drawn[-1]
+        return result
+
+    def intervals(self, rng: np.random.Generator) -> tuple[Interval, ...]:
+        """Of the new policy, of the one it is held against, and of their difference."""
+        contrasts = NEW, AGAINST, DIFFERENCE
+        tails = 0.5 - 0.5 * CONFIDENCE, 0.5 + 0.5 * CONFIDENCE
+        drawn = np.quantile(self.resampled(contrasts, rng), tails, axis=0)
+        result = []
+        for number, contrast in enumerate(contrasts):
+            value, error = self.value(contrast), self.error(contrast)
+            half = QUANTILE * error
+            # Policies that rank alike differ by rounding alone.
+            low, high = map(float, drawn[:, number]) if error else (value, value)
+            result.append(Interval(value, low, high, error, value - half, value + half))
+        return tuple(result)
+
+    def effective(self) -> tuple[float, float]:
+        """How many impressions of each policy itself these are worth: ``(Σ w)² / Σ w²``.
+
+        ``w_t = Σ_{d shown at k} λ_d α_k / ᾱ_d`` is how much of what the policy would show impression t shows;
+        it is the same for all impressions if they are the policy's own and it never varies its rankings.
+        """
+        first = self.sums.importance.sum(axis=0) ** 2
+        second = self.sums.importance_squares.sum(axis=0)
+        ratio = np.divide(first, second, out=np.zeros(2), where=second > 0.0)
+        return float(ratio[0]), float(ratio[1])

@@ -1,0 +1,176 @@
+"""Tables of documents, batch by batch: features to be scored, and scores that were made elsewhere."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+import pyarrow.parquet as pq
+
+from rankloop.errors import DataError
+from rankloop.logs.features import Named, _batches, _keys, _matrix
+from rankloop.logs.schema import CANDIDATES, COLUMNS, FEATURES, ITEM, check_columns
+from rankloop.policies.plackett_luce import LARGEST_SCORE
+from rankloop.types import Float32, Float64, Int64
+
+POLICY, SCORE = "policy_id", "score"
+# What ends the name of a table, compressed or not.
+TABLE_ENDINGS = (".parquet", ".csv", ".csv.gz")
+
+
+class Scored(NamedTuple):
+    """Scores of documents, one array each, of one length.
+
+    Attributes:
+        query_ids: text.
+        doc_ids: text.
+        scores: float64.
+    """
+
+    query_ids: pa.Array
+    doc_ids: pa.Array
+    scores: Float64
+
+
+class Places:
+    """Where the documents of a log are among its items.
+
+    Example:
+        >>> class Named:
+        ...     query_ids, doc_ids = np.array(["cat", "dog"]), np.array(["x", "y", "x"])
+        ...     offsets = np.array([0, 2, 3])
+        >>> places = Places(Named())
+        >>> places.items(pa.array(["dog", "cat", "cat"]), pa.array(["x", "y", "z"]))
+        array([ 2,  1, -1])
+        >>> places.queries(pa.array(["dog", "bird"]))
+        array([ 1, -1])
+    """
+
+    def __init__(self, named: Named) -> None:
+        queries = np.repeat(named.query_ids, np.diff(named.offsets))
+        self._items = _keys(pa.array(queries.tolist()), pa.array(named.doc_ids.tolist()))
+        self._queries = pa.array(named.query_ids.tolist())
+
+    def items(self, query_ids: pa.Array, doc_ids: pa.Array) -> Int64:
+        """The number of each document's item; -1 for a document that the log does not know."""
+        return _numbers(pc.index_in(_keys(query_ids, doc_ids), value_set=self._items))
+
+    def queries(self, query_ids: pa.Array) -> Int64:
+        """The number of each query; -1 for one that is not in the log."""
+        return _numbers(pc.index_in(query_ids, value_set=self._queries))
+
+
+def is_table(path: str | os.PathLike[str]) -> bool:
+    """Whether a path is that of a table, by its ending.
+
+    >>> is_table("scores.csv.gz"), is_table("new.rankloop")
+    (True, False)
+    """
+    return Path(path).name.endswith(TABLE_ENDINGS)
+
+
+def feature_parts(path: str | os.PathLike[str]) -> list[Path]:
+    """The files of a table of features: a log's, a folder of Parquet files, or one file."""
+    place = Path(path)
+    if (place / f"{FEATURES}.parquet").exists():
+        place = place / f"{FEATURES}.parquet"
+    parts = sorted(place.glob("*.parquet")) if place.is_dir() else [place]
+    if not parts:
+        raise DataError(f"{place} has no features: expected {FEATURES}.parquet or other Parquet files in it")
+    for part in parts:
+        if not part.exists():
+            raise DataError(f"{part} does not exist: expected a log's folder, or a table of features")
+        if not is_table(part):
+            raise DataError(f"{part} is no table: its name must end in {', '.join(TABLE_ENDINGS)}")
+    return parts
+
+
+def feature_batches(path: Path) -> Iterator[tuple[pa.Array, pa.Array, Float32]]:
+    """The ids of queries and documents, and their features, of one file, batch by batch; all are finite."""
+    for batch, columns in _batches(path):
+        if len(batch):
+            ids = (batch.column(name).cast(pa.string()) for name in ITEM)
+            yield *ids, _matrix(batch, columns, path)
+
+
+def read_scores(path: str | os.PathLike[str]) -> Scored:
+    """A table of scores: query_id, doc_id, score."""
+    place = Path(path)
+    return _checked(_scored(place, [_read(place)]), str(place))
+
+
+def read_candidates(parts: Sequence[Path], policy: str) -> Scored:
+    """The scores that one policy of a log has given its candidates."""
+    tables = []
+    for part in parts:
+        table = _read(part)
+        ids = table[POLICY].cast(pa.string())
+        tables.append(table.filter(pc.equal(ids, policy)))
+    return _checked(_scored(parts[0], tables), f"{CANDIDATES} of policy {policy!r}")
+
+
+def _read(path: Path) -> pa.Table:
+    try:
+        if path.name.endswith(".parquet"):
+            with pq.ParquetFile(path) as file:
+                columns = [name for name in file.schema_arrow.names if name in COLUMNS[CANDIDATES]]
+                return file.read(columns)
+        # An id is what is written: 007 is not 7.
+        as_text = pyarrow.csv.ConvertOptions(column_types=dict.fromkeys(ITEM, pa.string()))
+        return pyarrow.csv.read_csv(path, convert_options=as_text)
+    except (pa.ArrowException, OSError) as error:
+        raise DataError(f"{path}: the scores cannot be read ({error})") from error
+
+
+def _scored(path: Path, tables: list[pa.Table]) -> Scored:
+    for table in tables:
+        # A table of scores is one of candidates, of one policy that needs no name.
+        schema = table.schema
+        if POLICY not in schema.names:
+            schema = schema.append(pa.field(POLICY, pa.string()))
+        check_columns(schema, CANDIDATES, str(path))
+    columns = [pa.concat_tables([t.select([name]) for t in tables])[name] for name in (*ITEM, SCORE)]
+    query_ids, doc_ids = (column.cast(pa.string()).combine_chunks() for column in columns[:2])
+    scores = columns[2].cast(pa.float64()).to_numpy().astype(np.float64)
+    return Scored(query_ids, doc_ids, scores)
+
+
+def _checked(scored: Scored, where: str) -> Scored:
+    if scored.query_ids.null_count or scored.doc_ids.null_count:
+        raise DataError(f"{where}: a row has no query_id or no doc_id; every row needs both")
+    # Written so that NaN is bad.
+    bad = np.flatnonzero(~((np.abs(scored.scores) <= LARGEST_SCORE) | (scored.scores == -np.inf)))
+    if len(bad):
+        raise DataError(
+            f"{where}: {_pair(scored, bad[0])}: the score is {scored.scores[bad[0]]}; scores are finite and "
+            f"within ±{LARGEST_SCORE:g}, or -inf for what is never shown ({len(bad)} bad ones in all)"
+        )
+    repeated = first_repeated(scored.query_ids, scored.doc_ids)
+    if repeated is not None:
+        raise DataError(f"{where}: {_pair(scored, repeated)}: it has more than one score")
+    return scored
+
+
+def first_repeated(query_ids: pa.Array, doc_ids: pa.Array) -> int | None:
+    """The first row whose query and document are those of an earlier row; None if all differ."""
+    codes = _keys(query_ids, doc_ids).dictionary_encode().indices.to_numpy()
+    seen, first = np.unique(codes, return_index=True)
+    if len(seen) == len(codes):
+        return None
+    again = np.ones(len(codes), np.bool_)
+    again[first] = False
+    return int(np.flatnonzero(again)[0])
+
+
+def _pair(scored: Scored, row: int) -> str:
+    return f"query {scored.query_ids[int(row)].as_py()!r}, document {scored.doc_ids[int(row)].as_py()!r}"
+
+
+def _numbers(found: pa.Array) -> Int64:
+    return pc.fill_null(found, -1).to_numpy(zero_copy_only=False).astype(np.int64)  # type: ignore[no-any-return]

@@ -1,0 +1,95 @@
+"""The affine freedom: what it changes, what it cannot change, and where it is fixed."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from rankloop.bias import anchored
+from rankloop.bias.anchor import Anchor, Lines, as_bias, lines_at, widest
+from rankloop.clicks import bias_of, users
+from rankloop.errors import DataError, RankloopError
+from rankloop.estimators import estimator
+from rankloop.logs import Exposure, Statistics
+from rankloop.types import Bias
+
+PAPER = bias_of(users("paper@5"))
+
+
+def test_by_hand() -> None:
+    # Never clicked at rank 2: R = -0.2 / 0.4; always at rank 1: R = (1 - 0.5) / 0.25.
+    zero, one = -0.5, 2.0
+    found = anchored(Bias([0.25, 0.4], beta=[0.5, 0.2], examination=[1.0, 0.5]))
+    np.testing.assert_allclose(found.alpha, [0.25 * (one - zero), 0.4 * (one - zero)])
+    np.testing.assert_allclose(found.beta, [0.5 + 0.25 * zero, 0.2 + 0.4 * zero], atol=1e-15)
+    assert found.examination.tolist() == [1.0, 0.5]
+
+
+def test_any_scale_of_relevance_has_the_same_anchored_bias() -> None:
+    scale, shift = 0.6, 0.1  # R = 0.6 R' + 0.1
+    other = Bias(PAPER.alpha * scale, PAPER.beta + PAPER.alpha * shift, PAPER.examination)
+    for bias in (other, anchored(PAPER)):
+        np.testing.assert_allclose(anchored(bias).alpha, anchored(PAPER).alpha)
+        np.testing.assert_allclose(anchored(bias).beta, anchored(PAPER).beta, atol=1e-15)
+
+
+@pytest.mark.parametrize("name", ["intervention-aware(clip=off)", "intervention-oblivious(clip=off)"])
+def test_no_ranking_can_see_it(name: str) -> None:
+    """Weights move by a factor and by a constant that all items of a query share, and so do rewards."""
+    rng = np.random.default_rng(0)
+    offsets, scores = np.array([0, 4, 9]), rng.normal(size=9)
+    displays = np.zeros((9, 5), np.int64)
+    displays[:4] = rng.multinomial(30, np.full(4, 0.25), size=5).T
+    displays[4:] = rng.multinomial(10, np.full(5, 0.2), size=5).T
+    clicks = rng.binomial(displays, 0.5)
+    zero, scale = -PAPER.beta[-1] / PAPER.alpha[-1], 1.0 + PAPER.beta[-1] / PAPER.alpha[-1]
+
+    def weights(bias: Bias) -> np.ndarray:
+        statistics = Statistics.of_policy(
+            "a", offsets, Exposure.of_scores(scores, offsets, bias),
+            query_counts=[30, 10], displays_by_rank=displays, clicks_by_rank=clicks,
+        )  # fmt: skip
+        return estimator(name).weights(statistics, bias)
+
+    # With n queries of which this one came in a share p of all impressions, a weight is n · p · R.
+    share = 2 * np.repeat([30, 10], [4, 5]) / 40
+    np.testing.assert_allclose(weights(anchored(PAPER)), (weights(PAPER) - share * zero) / scale)
+
+
+def test_chances_that_would_leave_0_to_1_are_refused() -> None:
+    bias = Bias([0.2, 0.6], beta=[0.4, 0.1], examination=[1.0, 1.0])
+    # At rank 1 always clicked is R = 3: far more than a chance at rank 2.
+    with pytest.raises(DataError, match=r"anchored at ranks 1 and 2, chances of clicks at rank 2 .* to 1.9"):
+        anchored(bias)
+    found = anchored(bias, high=2)
+    assert found.alpha[1] + found.beta[1] == pytest.approx(1.0)
+    assert found.beta[1] == pytest.approx(0.0, abs=1e-12)
+
+
+def test_wrong_anchors() -> None:
+    with pytest.raises(RankloopError, match="ranks 1 to 5, got 6"):
+        anchored(PAPER, low=6)
+    with pytest.raises(DataError, match="α is not positive at rank 2"):
+        anchored(Bias([0.5, 0.0], beta=[0.1, 0.1], examination=[1.0, 1.0]))
+
+
+def test_the_widest_range_leaves_all_chances_in_0_to_1() -> None:
+    rng = np.random.default_rng(1)
+    for _ in range(50):
+        ends = np.sort(rng.uniform(0.02, 0.98, size=(2, 6)), axis=0)
+        lines = Lines(ends[1] - ends[0], ends[0])
+        anchor = widest(lines)
+        alpha, beta = lines_at(lines, anchor)
+        assert beta.min() == pytest.approx(0.0, abs=1e-9)
+        assert (alpha + beta).max() == pytest.approx(1.0)
+        assert beta.argmin() == anchor.low - 1
+        assert (alpha + beta).argmax() == anchor.high - 1
+
+
+def test_several_at_once_and_what_lies_outside() -> None:
+    many = Lines(np.stack([PAPER.alpha, PAPER.alpha / 2]), np.stack([PAPER.beta, PAPER.beta]))
+    found = lines_at(many, Anchor(1, 5))
+    np.testing.assert_allclose(found.alpha[0], anchored(PAPER).alpha)
+    bias = as_bias(Lines(np.array([0.5, 0.9]), np.array([-0.01, 0.2])), np.ones(2))
+    np.testing.assert_allclose(bias.beta, [0.0, 0.2])
+    np.testing.assert_allclose(bias.alpha, [0.49, 0.8])

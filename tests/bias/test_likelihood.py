@@ -1,0 +1,197 @@
+"""The likelihood against a plain computation, and its derivatives against differences."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from rankloop.bias import Shown
+from rankloop.bias.likelihood import ITEMS_A_COMPONENT, POOLED_ITEMS, Likelihood, Parameters
+from rankloop.bias.maximise import fit
+from rankloop.bias.relevance import COMPONENTS, NODES, Strata, grid, levels
+from tests.bias.counts_of import counts_of, simulated
+
+POOLED = np.linspace(1.0, 2.0, COMPONENTS) / np.linspace(1.0, 2.0, COMPONENTS).sum()
+
+
+def small() -> tuple[Likelihood, Parameters]:
+    """Five items in two strata, one of them shown so often that it needs more nodes."""
+    rng = np.random.default_rng(0)
+    displays = np.array([[3, 0, 5], [1, 1, 1], [0, 4, 0], [200, 300, 100], [2, 0, 9]])
+    shown = Shown.of(counts_of(displays, rng.binomial(displays, 0.4)))
+    prior = rng.dirichlet(np.full(COMPONENTS, 2.0), size=2)
+    at = Parameters(np.array([0.3, 0.1, 0.05]), np.array([0.9, 0.6, 0.5]), prior, np.full(3, 1e-9))
+    return Likelihood(shown, np.array([0, 1, 1, 0, 1]), 2, POOLED), at
+
+
+def moved(at: Parameters, step: np.ndarray) -> Parameters:
+    """Steps in all logarithms at once, one after the other."""
+    ends = 2 * len(at.low)
+    return at.moved(step[:ends], step[ends:].reshape(at.prior.shape))
+
+
+def flat_gradient(likelihood: Likelihood, at: Parameters, weights: np.ndarray) -> np.ndarray:
+    ends, components = likelihood.expect(at, weights).gradient(at)
+    return np.concatenate([ends, components.ravel()])
+
+
+def test_the_value_is_that_of_a_plain_sum() -> None:
+    likelihood, at = small()
+    shown, expected = likelihood.shown, []
+    for item in range(shown.n_items):
+        cells = slice(shown.starts[item], shown.starts[item + 1])
+        nodes = grid(NODES[1] if item == 3 else NODES[0])
+        chances = at.prior[likelihood.stratum[item]] @ nodes.hats
+        for k, n, c in zip(shown.rank[cells], shown.displays[cells], shown.clicks[cells], strict=True):
+            p = at.low[k] + nodes.relevance * (at.high[k] - at.low[k])
+            chances = chances * p**c * (1 - p) ** (n - c)
+        expected.append(np.log(chances.sum()))
+    weights = np.array([1.0, 0.0, 2.0, 1.0, 1.0])
+    sums = likelihood.expect(at, weights)
+    counted = weights > 0
+    np.testing.assert_allclose(sums.by_item[counted], np.array(expected)[counted], rtol=1e-12)
+    pseudo = ((POOLED_ITEMS * POOLED + ITEMS_A_COMPONENT) * np.log(at.prior)).sum()
+    assert sums.value == pytest.approx(weights @ np.array(expected) + pseudo, rel=1e-12)
+
+
+def test_the_gradient_is_that_of_differences() -> None:
+    likelihood, at = small()
+    weights = np.array([1.0, 2.0, 0.0, 1.0, 3.0])
+    gradient, size = flat_gradient(likelihood, at, weights), 1e-5
+    for i, expected in enumerate(gradient):
+        step = np.zeros(len(gradient))
+        step[i] = size
+        above, below = (likelihood.expect(moved(at, s * step), weights).value for s in (1, -1))
+        # Pseudo-items included, components add up to more than items; the prior always to 1.
+        assert (above - below) / (2 * size) == pytest.approx(expected, abs=1e-4), i
+
+
+def test_the_curvature_of_the_lines_is_that_of_differences_anywhere() -> None:
+    likelihood, at = small()
+    weights, size = np.array([1.0, 2.0, 1.0, 1.0, 3.0]), 1e-5
+    found = likelihood.curvature(at, likelihood.expect(at, weights), weights)
+    ends = 6
+    for i, step in enumerate(size * np.eye(ends + 2 * COMPONENTS)):
+        above, below = (flat_gradient(likelihood, moved(at, s * step), weights)[:ends] for s in (1, -1))
+        expected = found.ends[i] if i < ends else found.border.reshape(-1, ends)[i - ends]
+        np.testing.assert_allclose(-(above - below) / (2 * size), expected, atol=1e-4)
+
+
+def test_the_curvature_is_that_of_differences_where_the_gradient_is_0() -> None:
+    shown = Shown.of(simulated("paper@3", queries=60, impressions=20_000, seed=3))
+    likelihood = Likelihood(shown, np.arange(shown.n_items) % 2, 2, POOLED)
+    weights = np.ones(shown.n_items)
+    at = Parameters(
+        np.array([0.6, 0.2, 0.1]),
+        np.array([0.95, 0.8, 0.7]),
+        np.full((2, COMPONENTS), 1 / COMPONENTS),
+        np.full(3, 1e-9),
+    )
+    for _ in range(3000):
+        at = likelihood.maximised(at, likelihood.expect(at, weights))
+    sums = likelihood.expect(at, weights)
+    assert np.abs(flat_gradient(likelihood, at, weights)).max() < 0.1
+    found = likelihood.curvature(at, sums, weights)
+    ends, size = 6, 1e-4
+    slopes = []
+    for step in size * np.eye(ends + 2 * COMPONENTS):
+        above, below = (flat_gradient(likelihood, moved(at, s * step), weights) for s in (1, -1))
+        slopes.append(-(above - below) / (2 * size))
+    differences = np.array(slopes)
+    tolerance = 1e-3 * np.abs(found.ends).max()
+    np.testing.assert_allclose(found.ends, differences[:ends, :ends], atol=tolerance)
+    border = found.border.reshape(2 * COMPONENTS, ends)
+    np.testing.assert_allclose(border, differences[ends:, :ends], atol=tolerance)
+    total = sums.components.sum(axis=1)
+    for s in range(2):
+        here = slice(ends + s * COMPONENTS, ends + (s + 1) * COMPONENTS)
+        # Priors add up to 1, which the curvature knows nothing of.
+        within = found.within[s] - total[s] * np.outer(at.prior[s], at.prior[s])
+        np.testing.assert_allclose(within, differences[here, here], atol=tolerance)
+
+
+def test_expectation_maximisation_never_lowers_the_likelihood() -> None:
+    likelihood, at = small()
+    weights, last = np.ones(5), -np.inf
+    for _ in range(50):
+        sums = likelihood.expect(at, weights)
+        assert sums.value >= last - 1e-9
+        at, last = likelihood.maximised(at, sums), sums.value
+    np.testing.assert_allclose(at.prior.sum(axis=1), 1.0)
+
+
+def test_an_item_that_counts_twice_is_two_items() -> None:
+    displays, clicks = np.array([[3, 4], [5, 2]]), np.array([[1, 2], [0, 1]])
+    shown = Shown.of(counts_of(displays, clicks))
+    twice = Shown.of(counts_of(displays[[0, 0, 1]], clicks[[0, 0, 1]]))
+    at = Parameters(np.array([0.2, 0.1]), np.array([0.8, 0.6]), POOLED[None], np.full(2, 1e-9))
+    one = Likelihood(shown, np.zeros(2, np.int64), 1, POOLED)
+    other = Likelihood(twice, np.zeros(3, np.int64), 1, POOLED)
+    weights = np.array([2.0, 1.0])
+    a, b = one.expect(at, weights), other.expect(at, np.ones(3))
+    assert a.value == pytest.approx(b.value, rel=1e-13)
+    np.testing.assert_allclose(a.displays, b.displays)
+    left, right = one.curvature(at, a, weights), other.curvature(at, b, np.ones(3))
+    for name in ("ends", "border", "within"):
+        np.testing.assert_allclose(getattr(left, name), getattr(right, name), atol=1e-12)
+
+
+def test_threads_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = Shown.of(simulated("paper@3", queries=1500, impressions=30_000, seed=0))
+    assert shown.n_items > 5_000  # enough for several threads
+    values = []
+    for threads in ("1", "3"):
+        monkeypatch.setenv("RANKLOOP_THREADS", threads)
+        strata = Strata.of(shown)
+        likelihood = Likelihood(shown, strata.stratum(shown), strata.number, POOLED)
+        at = Parameters(
+            np.full(3, 0.1), np.full(3, 0.8), np.repeat(POOLED[None], strata.number, axis=0), np.full(3, 1e-9)
+        )
+        sums = likelihood.expect(at, np.ones(shown.n_items))
+        values.append(
+            (sums, likelihood.curvature(at, sums, np.ones(shown.n_items)), likelihood.mean_relevance(at))
+        )
+    (one, one_curve, one_mean), (other, other_curve, other_mean) = values
+    assert one.value == other.value
+    assert np.array_equal(one.clicks, other.clicks)
+    assert np.array_equal(one_curve.border, other_curve.border)
+    assert np.array_equal(one_mean, other_mean)
+
+
+def test_more_displays_need_more_nodes_and_get_the_same_integral() -> None:
+    """An item just within a level has there what the next level gives."""
+    displays = np.array([[200, 30], [2000, 1500]])
+    clicks = displays * 2 // 5
+    at = Parameters(np.array([0.1, 0.05]), np.array([0.9, 0.7]), POOLED[None], np.full(2, 1e-9))
+    shown = Shown.of(counts_of(displays, clicks))
+    assert levels(shown.by_item(shown.displays)).tolist() == [0, 1]
+    found = Likelihood(shown, np.zeros(2, np.int64), 1, POOLED).mean_relevance(at)
+    fine = grid(NODES[-1])
+    for item in range(2):
+        log = np.log(POOLED @ fine.hats)
+        for k in range(2):
+            p = at.low[k] + fine.relevance * (at.high[k] - at.low[k])
+            log = log + clicks[item, k] * np.log(p) + (displays[item, k] - clicks[item, k]) * np.log(1 - p)
+        chances = np.exp(log - log.max())
+        expected = (chances * fine.relevance).sum() / chances.sum()
+        assert found[item] == pytest.approx(expected, abs=2e-3)
+
+
+def test_mean_relevance_of_items_that_were_shown_often_is_their_own() -> None:
+    relevance = np.linspace(0.1, 0.9, 9)
+    displays = np.full((9, 2), 40_000)
+    chance = np.outer(relevance, [0.5, 0.4]) + np.array([0.3, 0.1])
+    shown = Shown.of(counts_of(displays, (displays * chance).round()))
+    at = Parameters(np.array([0.3, 0.1]), np.array([0.8, 0.5]), POOLED[None], np.full(2, 1e-9))
+    found = Likelihood(shown, np.zeros(9, np.int64), 1, POOLED).mean_relevance(at)
+    np.testing.assert_allclose(found, relevance, atol=2e-3)
+
+
+def test_fit_climbs_above_expectation_maximisation() -> None:
+    shown = Shown.of(simulated("paper@3", queries=100, impressions=20_000, seed=5))
+    fitted = fit(shown)
+    assert fitted.converged
+    at, weights = fitted.parameters, np.ones(shown.n_items)
+    for _ in range(200):
+        at = fitted.likelihood.maximised(at, fitted.likelihood.expect(at, weights))
+    assert fitted.likelihood.expect(at, weights).value - fitted.value < 0.05

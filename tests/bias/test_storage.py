@@ -1,0 +1,85 @@
+"""A bias in a file: what is written is read back, and nothing else is."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from rankloop.bias import estimate_bias, load_bias, save_bias
+from rankloop.errors import DataError, RankloopError
+from rankloop.types import Bias
+from tests.bias.counts_of import simulated
+
+BIAS = Bias([0.35, 0.1 + 0.2], beta=[0.65, 0.26], examination=[1.0, 0.8])
+
+
+def test_a_bias_comes_back_bit_by_bit(tmp_path: Path) -> None:
+    path = save_bias(BIAS, tmp_path / "new" / "bias.json")
+    again = load_bias(path)
+    for name in ("alpha", "beta", "examination"):
+        assert np.array_equal(getattr(again, name), getattr(BIAS, name))
+    assert [child.name for child in path.parent.iterdir()] == ["bias.json"]
+
+
+def test_an_estimate_comes_back_as_its_bias_and_keeps_the_rest(tmp_path: Path) -> None:
+    counts = simulated("paper@2", queries=60, impressions=20_000, seed=0)
+    estimate = estimate_bias(counts, rng=np.random.default_rng(0), resamples=20)
+    path = save_bias(estimate, tmp_path / "bias.json")
+    assert np.array_equal(load_bias(path).alpha, estimate.bias.alpha)
+    kept = json.loads(path.read_text())["estimate"]
+    assert kept["anchor"] == {"high": 1, "low": 2}
+    assert estimate.alpha is not None
+    assert kept["alpha_interval"] == np.stack(estimate.alpha, axis=1).tolist()
+    assert kept["movement"]["connected"] == [True, True]
+    assert kept["held_out"]["better"] == "affine"
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ('{"format": "rankloop-bias",\n "alpha": [0.1', "line 2: the bias is damaged"),
+        ("[1, 2]", 'does not say "format": "rankloop-bias"'),
+        ('{"format": "rankloop-model"}', 'does not say "format"'),
+        ('{"format": "rankloop-bias", "version": 2}', "version 2, and this program reads version 1"),
+        ('{"format": "rankloop-bias", "version": 1, "alpha": [0.1]}', "'beta' must be a list of numbers"),
+        (
+            '{"format": "rankloop-bias", "version": 1, "alpha": ["x"], "beta": [0], "examination": [1]}',
+            r"'alpha' must be a list of numbers, one a rank, got \['x'\]",
+        ),
+        (
+            '{"format": "rankloop-bias", "version": 1, "alpha": [0.9], "beta": [0.5], "examination": [1]}',
+            "chances of a click",
+        ),
+        (
+            '{"format": "rankloop-bias", "version": 1, "alpha": [NaN], "beta": [0.5], "examination": [1]}',
+            "finite",
+        ),
+        (
+            '{"format": "rankloop-bias", "version": 1, "alpha": [0, 0], "beta": [0.5], "examination": [1]}',
+            "the same ranks",
+        ),
+    ],
+)
+def test_other_files_are_refused_with_a_reason(tmp_path: Path, content: str, said: str) -> None:
+    path = tmp_path / "bias.json"
+    path.write_text(content)
+    with pytest.raises(DataError, match=said) as caught:
+        load_bias(path)
+    assert str(path) in str(caught.value)
+
+
+def test_files_that_are_no_text_or_not_there(tmp_path: Path) -> None:
+    (tmp_path / "model").write_bytes(b"\xff\xfe\x00\x80")
+    with pytest.raises(DataError, match="not text"):
+        load_bias(tmp_path / "model")
+    with pytest.raises(DataError, match="cannot read the bias: No such file"):
+        load_bias(tmp_path / "none.json")
+
+
+def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(RankloopError, match="cannot be written"):
+        save_bias(BIAS, tmp_path / "file" / "bias.json")

@@ -1,0 +1,59 @@
+"""The slow way: impressions one by one, in plain Python."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankloop.offline.impressions import ImpressionSums
+from rankloop.offline.showing import Shown
+from rankloop.types import Bias
+
+Impression = tuple[int, Sequence[int], Sequence[bool]]
+
+
+def terms(
+    impression: Impression, offsets: Any, factors: NDArray[Any], bias: Bias, guess: float
+) -> tuple[int, NDArray[Any], NDArray[Any]]:
+    """The query of an impression, and e and w of both policies, by their definitions."""
+    query, ranking, clicks = impression
+    e, w = np.zeros(2), np.zeros(2)
+    for k, (position, clicked) in enumerate(zip(ranking, clicks, strict=True)):
+        if position < 0 or k >= bias.ranks:
+            continue
+        g = factors[offsets[query] + position]
+        e += g * (float(clicked) - (bias.alpha[k] * guess + bias.beta[k]))
+        w += g * bias.alpha[k]
+    return query, e, w
+
+
+def sums_of(
+    impressions: Sequence[Impression], offsets: Any, factors: NDArray[Any], bias: Bias, guess: float
+) -> ImpressionSums:
+    """Sums over impressions, by query."""
+    n_queries = len(offsets) - 1
+    first, squares, importance, importance_squares = np.zeros((4, n_queries, 2))
+    product = np.zeros(n_queries)
+    for impression in impressions:
+        query, e, w = terms(impression, offsets, factors, bias, guess)
+        first[query] += e
+        squares[query] += e**2
+        product[query] += e[0] * e[1]
+        importance[query] += w
+        importance_squares[query] += w**2
+    return ImpressionSums(first, squares, product, importance, importance_squares)
+
+
+def shown(weights: Any, n_queries: int, *, elsewhere: Any = 0.0, always: Any = 0.0) -> Shown:
+    """A policy by what its ranks are worth."""
+    return Shown(
+        "policy",
+        "sorted",
+        np.asarray(weights, dtype=np.float64),
+        np.broadcast_to(np.asarray(elsewhere, dtype=np.float64), n_queries).copy(),
+        np.broadcast_to(np.asarray(always, dtype=np.float64), n_queries).copy(),
+        np.ones(n_queries, np.bool_),
+    )

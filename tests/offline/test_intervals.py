@@ -1,0 +1,186 @@
+"""Estimates over impressions: unbiased, with the variance that they have, in worlds small enough to list."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+from rankloop.offline.beliefs import Beliefs
+from rankloop.offline.impressions import ImpressionSums
+from rankloop.offline.intervals import AGAINST, DIFFERENCE, NEW, QUANTILE, Impressions
+from rankloop.ragged import segment_sum
+from tests.estimators.worlds import (
+    CHANGING,
+    EXACT,
+    TWO_QUERIES,
+    Period,
+    World,
+    every_log,
+    plackett_luce,
+    trust,
+)
+from tests.offline.brute import shown, sums_of
+
+# Right for no item of any world.
+GUESS = 0.4
+CONTRASTS = {"new": NEW, "against": AGAINST, "difference": DIFFERENCE}
+
+# Two queries of three items, of which two are shown; both policies of a comparison show each item otherwise.
+ONE_POLICY = World(
+    trust(2),
+    ((0.25, 1.0, 0.5), (0.0, 0.75, 1.0)),
+    (
+        Period(
+            (plackett_luce([0.5, 0.0, -1.0], 2), plackett_luce([0.0, 1.0, 0.3], 2)),
+            timesteps=2,
+            query_chances=(0.7, 0.3),
+        ),
+    ),
+)
+TWO_POLICIES = World(
+    ONE_POLICY.bias,
+    ONE_POLICY.relevance,
+    (
+        Period(ONE_POLICY.periods[0].policy, 1, (0.7, 0.3)),
+        Period(
+            (plackett_luce([-1.0, 0.5, 1.0], 2), plackett_luce([1.0, 0.0, -0.5], 2)),
+            timesteps=1,
+            query_chances=(0.7, 0.3),
+        ),
+    ),
+)
+LAMBDAS = (np.array([1.0, 0.0, 0.6, 0.0, 0.6, 1.0]), np.array([0.3, 0.7, 0.5, 0.9, 0.4, 0.2]))
+
+
+@pytest.mark.parametrize("worlds", [CHANGING, TWO_QUERIES], ids=["changing", "arrivals"])
+def test_the_estimate_is_unbiased_whatever_the_guess(worlds: dict[str, World]) -> None:
+    """Over every arrival, ranking and click: E[V̂] = Σ_q P(q) Σ_d λ_d R_d, policies changing on the way."""
+    world = worlds["trust"]
+    rng = np.random.default_rng(0)
+    n_queries = len(world.relevance)
+    policies = (
+        shown(rng.uniform(size=world.offsets[-1]), n_queries, always=0.25),
+        shown(rng.uniform(size=world.offsets[-1]), n_queries),
+    )
+    chances = np.array(world.periods[0].query_chances)
+    total = np.zeros(2)
+    for probability, statistics in every_log(world):
+        used = statistics.query_counts > 0
+        beliefs = Beliefs(GUESS, Beliefs.of(statistics, world.bias, used).alpha, 0.0,
+                          statistics.query_counts / statistics.timesteps, statistics.offsets)  # fmt: skip
+        unexplained = statistics.clicks - statistics.displays_by_rank @ (
+            world.bias.alpha * GUESS + world.bias.beta
+        )
+        first = segment_sum(beliefs.factors(policies) * unexplained[:, None], statistics.offsets)
+        nothing = np.zeros((n_queries, 2))
+        sums = ImpressionSums(first, nothing, nothing[:, 0], nothing, nothing)
+        impressions = Impressions(statistics.query_counts, beliefs.before(policies), sums)
+        total += probability * np.array([impressions.value(NEW), impressions.value(AGAINST)])
+    by_query = [
+        segment_sum(policy.weights * world.flat_relevance, world.offsets) + policy.always
+        for policy in policies
+    ]
+    np.testing.assert_allclose(total, [chances @ values for values in by_query], **EXACT)
+
+
+def every_estimate(world: World) -> list[tuple[float, Impressions]]:
+    """What every log of a world gives, with its chance; exposures are those of the whole world."""
+    chances = np.array(world.periods[0].query_chances)
+    alpha = sum(period.timesteps / world.timesteps * world.exposure(period).alpha for period in world.periods)
+    beliefs = Beliefs(GUESS, np.asarray(alpha), 0.0, chances, world.offsets)
+    policies = (shown(LAMBDAS[0], 2), shown(LAMBDAS[1], 2))
+    factors, before = beliefs.factors(policies), beliefs.before(policies)
+    steps = [list(world.impressions(period)) for period in world.periods for _ in range(period.timesteps)]
+    result = []
+    for logged in product(*steps):
+        probability = float(np.prod([p for p, _ in logged]))
+        happened = [impression for _, impression in logged]
+        sums = sums_of(happened, world.offsets, factors, world.bias, GUESS)
+        times = np.bincount([query for query, _, _ in happened], minlength=2)
+        result.append((probability, Impressions(times, before, sums)))
+    assert sum(p for p, _ in result) == pytest.approx(1.0)
+    return result
+
+
+def moments(world: World, contrast: tuple[float, float]) -> tuple[float, float, float]:
+    """The mean and the variance of the estimate over every log, and the mean of its squared error."""
+    logs = every_estimate(world)
+    p = np.array([chance for chance, _ in logs])
+    values = np.array([log.value(contrast) for _, log in logs])
+    squares = np.array([log.error(contrast) ** 2 for _, log in logs])
+    mean = float(p @ values)
+    return mean, float(p @ (values - mean) ** 2), float(p @ squares)
+
+
+@pytest.mark.parametrize("contrast", CONTRASTS.values(), ids=CONTRASTS)
+def test_the_squared_error_is_the_variance(contrast: tuple[float, float]) -> None:
+    """With one policy impressions are alike and independent: on average the squared error is exact."""
+    mean, variance, squared_error = moments(ONE_POLICY, contrast)
+    lambdas = np.stack(LAMBDAS, axis=1) @ np.array(contrast)
+    truth = np.array([0.7, 0.3]) @ segment_sum(lambdas * ONE_POLICY.flat_relevance, ONE_POLICY.offsets)
+    assert mean == pytest.approx(truth, abs=1e-10)
+    assert squared_error == pytest.approx(variance, rel=1e-10)
+    assert variance > 0.01
+
+
+@pytest.mark.parametrize("contrast", CONTRASTS.values(), ids=CONTRASTS)
+def test_with_several_policies_the_squared_error_is_not_below_the_variance(
+    contrast: tuple[float, float],
+) -> None:
+    """That policies differ in what they show counts as chance, which it is not: a little too large."""
+    _, variance, squared_error = moments(TWO_POLICIES, contrast)
+    assert variance < squared_error < 1.2 * variance
+
+
+def two_queries(times: tuple[int, int] = (3, 1)) -> Impressions:
+    sums = ImpressionSums(
+        first=np.array([[0.6, 0.3], [-0.2, 0.0]]),
+        squares=np.array([[0.5, 0.2], [0.04, 0.0]]),
+        product=np.array([0.1, 0.0]),
+        importance=np.array([[3.0, 3.0], [1.0, 0.5]]),
+        importance_squares=np.array([[4.0, 3.0], [1.0, 0.25]]),
+    )
+    return Impressions(np.array(times), np.array([[1.0, 0.5], [2.0, 0.5]]), sums)
+
+
+def test_an_interval_by_hand() -> None:
+    impressions = two_queries()
+    mean = (3 * 1.0 + 0.6 + 2.0 - 0.2) / 4
+    squares = (3 * (1.0 - mean) ** 2 + 2 * (1.0 - mean) * 0.6 + 0.5) + (
+        (2.0 - mean) ** 2 + 2 * (2.0 - mean) * -0.2 + 0.04
+    )
+    new, _, _ = impressions.intervals(np.random.default_rng(0))
+    assert new.value == pytest.approx(mean)
+    assert new.error == pytest.approx(np.sqrt(squares / 3 / 4))
+    assert (new.same_low, new.same_high) == pytest.approx(
+        (mean - QUANTILE * new.error, mean + QUANTILE * new.error)
+    )
+    assert pytest.approx(1.6449, abs=1e-4) == QUANTILE
+    # Of two queries the one or the other, or both, are drawn.
+    assert (new.low, new.high) == pytest.approx((3.6 / 3, 1.8))
+
+
+def test_effective_impressions_by_hand() -> None:
+    assert two_queries().effective() == pytest.approx(((3.0 + 1.0) ** 2 / 5.0, 3.5**2 / 3.25))
+
+
+def test_the_same_policy_twice_has_no_difference() -> None:
+    column = np.array([[0.3], [0.1]]).repeat(2, axis=1)
+    sums = ImpressionSums(column, column, column[:, 0], column, column)
+    impressions = Impressions(np.array([2, 2]), column, sums)
+    *_, difference = impressions.intervals(np.random.default_rng(0))
+    assert difference == (0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+
+
+def test_resampling_widens_with_what_queries_differ_in() -> None:
+    """1,000 queries that came 10 times each, worth 0 or 1 each without noise: an error of √(1/4 / 1000)."""
+    worth = np.arange(1_000) % 2.0
+    before, nothing = np.stack([worth, worth], axis=1), np.zeros((1_000, 2))
+    sums = ImpressionSums(nothing, nothing, nothing[:, 0], nothing, nothing)
+    impressions = Impressions(np.full(1_000, 10), before, sums)
+    new, *_ = impressions.intervals(np.random.default_rng(1))
+    # 1,000 resamples know a quantile to 5 %: a false alarm is four deviations away.
+    assert (new.high - new.low) / 2 == pytest.approx(QUANTILE * np.sqrt(0.25 / 1_000), rel=0.2)
+    assert new.error == pytest.approx(np.sqrt(0.25 / 10_000), rel=1e-3)

@@ -1,0 +1,147 @@
+"""Scores and rankings out: sorted or drawn, as a TREC run or as Parquet."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import rankloop
+from rankloop.errors import RankloopError
+from rankloop.offline import rank, write_ranked
+from tests.enumeration import marginals
+from tests.offline.worlds_of_logs import Simulated, simulated
+
+# Scores are the first feature.
+FIRST = rankloop.Linear(2, np.array([1.0, 0.0, 0.0]))
+TABLE = {
+    "query_id": ["b", "a", "b", "a", "b"],
+    "doc_id": ["x", "x", "y", "y", "z"],
+    "score": [1.0, 0.5, 3.0, 0.5, 2.0],
+    "other": [0.0, 1.0, 2.0, 3.0, 4.0],
+}
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    pq.write_table(pa.table(TABLE), tmp_path / "features.parquet")
+    return tmp_path / "features.parquet"
+
+
+def test_sorted_by_score_and_ties_by_document(table: Path) -> None:
+    assert rank(FIRST, table).trec() == (
+        "a Q0 x 1 0.5 rankloop\n"
+        "a Q0 y 2 0.5 rankloop\n"
+        "b Q0 y 1 3.0 rankloop\n"
+        "b Q0 z 2 2.0 rankloop\n"
+        "b Q0 x 3 1.0 rankloop\n"
+    )
+
+
+def test_the_first_of_each_query(table: Path) -> None:
+    ranked = rank(FIRST, table, top=1)
+    assert ranked.trec("mine") == "a Q0 x 1 0.5 mine\nb Q0 y 1 3.0 mine\n"
+    assert len(ranked) == 2
+
+
+def test_the_order_of_rows_and_files_does_not_matter(table: Path, tmp_path: Path) -> None:
+    rows = pq.read_table(table)
+    parts = tmp_path / "parts"
+    parts.mkdir()
+    pq.write_table(rows.slice(2), parts / "1.parquet")
+    pq.write_table(rows.slice(0, 2), parts / "2.parquet")
+    csv = tmp_path / "features.csv"
+    csv.write_text(
+        "\n".join(",".join(map(str, row)) for row in [list(TABLE), *zip(*TABLE.values(), strict=True)])
+    )
+    for draw in (False, True):
+        expected, *others = (
+            rank(FIRST, path, draw=draw, rng=np.random.default_rng(3)).trec() for path in (table, parts, csv)
+        )
+        assert others == [expected, expected]
+
+
+def test_drawn_rankings_are_plackett_luce(table: Path) -> None:
+    """3,000 draws: a share of p is known to √(p (1 − p) / 3000) < 0.01; 0.04 is more than four of these."""
+    rng, draws = np.random.default_rng(0), 3_000
+    seen: Counter[Any] = Counter()
+    for _ in range(draws):
+        ranked = rank(FIRST, table, draw=True, rng=rng)
+        order = ranked.scores[2:]
+        assert (np.diff(order) < 0).all()
+        seen.update((doc, k) for k, doc in enumerate(ranked.doc_ids.to_pylist()[2:]))
+    found = np.array([[seen[doc, k] / draws for k in range(3)] for doc in "xyz"])
+    np.testing.assert_allclose(found, marginals(np.array([1.0, 3.0, 2.0]), 3), atol=0.04)
+
+
+def test_a_logs_features_are_scored_in_batches(tmp_path: Path) -> None:
+    world: Simulated = simulated(tmp_path / "log")
+    model = rankloop.Linear(3, np.array([1.0, -0.5, 0.25, 0.0]))
+    told: list[int] = []
+    ranked = rank(model, world.log.folder, watch=told.append)
+    assert told[-1] == world.split.n_docs == len(ranked)
+    # Queries are in the order of their ids there.
+    expected = np.concatenate(
+        [
+            np.sort(part)[::-1]
+            for part in np.split(model.scores(world.split.features), world.split.offsets[1:-1])
+        ]
+    )
+    np.testing.assert_array_equal(ranked.scores, expected)
+    assert ranked.ranks.tolist() == [k + 1 for size in world.split.sizes for k in range(size)]
+
+
+@pytest.mark.parametrize("name", ["run.trec", "run.parquet"])
+def test_files(table: Path, tmp_path: Path, name: str) -> None:
+    ranked = rank(FIRST, table)
+    path = write_ranked(ranked, tmp_path / "out" / name)
+    if name == "run.trec":
+        assert path.read_text() == ranked.trec()
+        return
+    back = pq.read_table(path).to_pydict()
+    assert back == {
+        "query_id": ["a", "a", "b", "b", "b"],
+        "doc_id": ["x", "y", "y", "z", "x"],
+        "rank": [1, 2, 1, 2, 3],
+        "score": [0.5, 0.5, 3.0, 2.0, 1.0],
+    }
+
+
+def changed(table: Path, **columns: Any) -> Path:
+    pq.write_table(pa.table({**TABLE, **columns}), table)
+    return table
+
+
+def test_what_is_refused(table: Path, tmp_path: Path) -> None:
+    with pytest.raises(RankloopError, match="2 features, but the policy takes 3"):
+        rank(rankloop.Linear(3, np.zeros(4)), table)
+    with pytest.raises(RankloopError, match="top counts documents from 1"):
+        rank(FIRST, table, top=0)
+    with pytest.raises(RankloopError, match="drawn rankings need a generator"):
+        rank(FIRST, table, draw=True)
+    with pytest.raises(RankloopError, match="nowhere does not exist"):
+        rank(FIRST, tmp_path / "nowhere")
+    (tmp_path / "features.txt").write_text("")
+    with pytest.raises(RankloopError, match=r"its name must end in .parquet, .csv, .csv.gz"):
+        rank(FIRST, tmp_path / "features.txt")
+    with pytest.raises(RankloopError, match="query 'b', document 'z': feature 'other' is nan"):
+        rank(FIRST, changed(table, other=[0.0, 1.0, 2.0, 3.0, np.nan]))
+    with pytest.raises(RankloopError, match="query 'a', document 'x': more than one row"):
+        rank(FIRST, changed(table, doc_id=["x", "x", "y", "x", "z"]))
+    pq.write_table(pa.table(TABLE).slice(0, 0), table)
+    with pytest.raises(RankloopError, match="there are no documents in it"):
+        rank(FIRST, table)
+
+
+@pytest.mark.parametrize("name", ["red shoes", "", "tab\there"])
+def test_ids_that_a_run_cannot_hold(table: Path, tmp_path: Path, name: str) -> None:
+    ranked = rank(FIRST, changed(table, query_id=["b", name, "b", name, "b"]))
+    with pytest.raises(RankloopError, match="a TREC run cannot say so: write the rankings to a file"):
+        write_ranked(ranked, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+    assert len(pq.read_table(write_ranked(ranked, tmp_path / "run.parquet"))) == 5

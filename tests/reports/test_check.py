@@ -1,0 +1,67 @@
+"""The page on a log."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from rankloop.logs import LogCheck, check, open_log, write_simulated
+from rankloop.reports.check import MOST_DRAWN, check_page
+from tests.logs.logs_of import Row, simulated, write_rows
+
+SECOND = 10**6
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> LogCheck:
+    split, gathered = simulated()
+    return check(open_log(write_simulated(tmp_path_factory.mktemp("logs") / "my<log>", split, gathered)))
+
+
+def test_the_page_says_what_the_check_found(found: LogCheck) -> None:
+    page = check_page(found)
+    assert f"{found.impressions:,} impressions of {found.queries:,} queries; 2 policies" in page
+    assert "my&lt;log&gt;" in page
+    assert "<log>" not in page
+    # In the order of time, whatever their names.
+    assert re.findall(r'<th scope="row">([az])</th>', page) == ["z", "a"]
+    assert page.count("<figure>") == 3
+    rates = ", ".join(f"{rate:.3f}" for rate in found.policies[0].click_rate_by_rank if rate is not None)
+    assert f"z: {rates}; a: " in page
+    assert "Nothing that is looked for." in page
+    assert not re.search(r'(src|href)="(?!#)', page)
+
+
+def test_the_same_log_gives_the_same_page(found: LogCheck) -> None:
+    assert check_page(found) == check_page(found)
+
+
+def test_warnings_and_problems_are_on_the_page(tmp_path: Path) -> None:
+    rows = [Row(i, "q", "fixed", 1, "<x>", False, i * SECOND) for i in range(3)]
+    page = check_page(check(open_log(write_rows(tmp_path / "log", [*rows, rows[0]]))))
+    assert '<p class="warning">policy &#x27;fixed&#x27; never explores' in page
+    assert "1 rows that repeat the impression, position and document of another" in page
+    assert "doc &#x27;&lt;x&gt;&#x27;" in page
+    # Without candidates there is no support to draw.
+    assert page.count("<figure>") == 2
+
+
+def test_a_log_without_times_has_no_picture_of_them(tmp_path: Path) -> None:
+    page = check_page(check(open_log(write_rows(tmp_path / "log", [Row("i", "q", "a", 1, "x", True)]))))
+    assert page.count("<figure>") == 1
+    assert "The log has no timestamps" in page
+
+
+def test_of_many_policies_the_largest_are_drawn(tmp_path: Path) -> None:
+    rows = [
+        Row(f"{policy}-{i}", "q", f"p{policy}", 1, "x", False, (10 * policy + i) * SECOND)
+        for policy in range(9)
+        for i in range(1 + policy)
+    ]
+    page = check_page(check(open_log(write_rows(tmp_path / "log", rows))))
+    assert "Drawn are the 6 policies with most impressions." in page
+    drawn = re.findall(r"</svg>(p\d)</li>", page)
+    assert drawn == [f"p{policy}" for policy in range(9 - MOST_DRAWN, 9)]
+    assert len(re.findall(r'<th scope="row">p\d</th>', page)) == 9

@@ -1,0 +1,59 @@
+"""The page on a fit: what was learned from, how training went, and what every report must say."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from rankloop.learning import ROBUST
+from rankloop.offline import Fit, fit
+from rankloop.reports.fit import fit_page, importance
+from rankloop.training import Settings
+from tests.offline.worlds_of_logs import BIAS, simulated
+
+MODELS = ["linear", "mlp(hidden=4)", "lightgbm(min_docs=2, rounds=4)"]
+
+
+@pytest.fixture(scope="module")
+def fits(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Fit]:
+    folder: Path = tmp_path_factory.mktemp("reports")
+    log = simulated(folder / "log", queries=12, interactions=600).log
+    learning = replace(ROBUST, settings=Settings(epochs=2))
+    return {model: fit(log, BIAS, model=model, learning=learning) for model in MODELS}
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_the_page(fits: dict[str, Fit], model: str) -> None:
+    found = fits[model]
+    page = fit_page(replace(found, notes=("Beware <of> this.",)))
+    for words in (
+        model,
+        "fitted to 600 impressions",
+        "Beware &lt;of&gt; this.",
+        f"{found.held_out.sorted:.4f}",
+        f"{found.held_out.logged:.4f}",
+        "production",
+        found.model.fingerprint,
+        found.estimator,
+        f"{BIAS.alpha[1]:.4f}",
+    ):
+        assert words in page
+    assert len(re.findall(r'<svg role="img"', page)) == 1
+    assert not re.search(r'(src|href)="http', page)
+    assert ("<h2>Features</h2>" in page) == (not model.startswith("mlp"))
+    assert fit_page(found) == fit_page(found)
+
+
+def test_importance(fits: dict[str, Fit]) -> None:
+    linear, mlp, trees = (importance(fits[model]) for model in MODELS)
+    assert linear is not None
+    assert linear.tolist() == fits["linear"].model.parameters[:-1].tolist()  # type: ignore[attr-defined]
+    assert mlp is None
+    assert trees is not None
+    assert trees.sum() == pytest.approx(1.0)
+    # The first feature is the label with noise.
+    assert np.argmax(trees) == 0
