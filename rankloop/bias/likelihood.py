@@ -4,8 +4,8 @@
             + Σ_s Σ_b pseudo_b · log prior_sb
 
 ``low`` and ``high`` are the chances of a click at the two ends of the grid of relevance: β and α + β, on a
-scale of relevance that is free. The second line, about one item a stratum that is distributed as all
-items are, keeps components of the prior from vanishing; with three, α is off by half a standard error.
+scale of relevance that is free. The second line, three items a stratum that are distributed as all items
+are and half an item that is anywhere, keeps components of the prior from vanishing.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ from rankloop.bias.shown import Shown
 from rankloop.ragged import for_segments
 from rankloop.types import Float64, Int64
 
-# Pseudo-items a stratum, distributed as all items are, and in addition in every component.
-POOLED_ITEMS, ITEMS_A_COMPONENT = 1.0, 0.03
+# Pseudo-items a stratum, distributed as all items are, and in addition in every component. Of the latter 0.1
+# would be too many: α is then off by half a standard error in a log of 100,000 impressions.
+POOLED_ITEMS, ITEMS_A_COMPONENT = 3.0, 0.03
 # Logarithms of chances are of numbers no smaller.
 TINY = 1e-12
 # How many times as far from 0 or 1 as it may be an end still counts as lying on the edge.
