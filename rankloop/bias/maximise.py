@@ -22,18 +22,18 @@ CONVERGED = 1e-3
 MOST_STEPS = 60
 # What all items are like is needed roughly.
 ROUGHLY = 0.1
-# A resample starts from the fit and is near it. One step with the curvature of the fit and three with its own
-# come within a fifth of a standard error of where more would end.
-RESAMPLED_STEPS = 4
+# A resample starts from the fit and is near it. One step with the curvature of the fit and four with its own
+# come within a twentieth of a standard error, on average, of where more would end.
+RESAMPLED_STEPS = 5
 # Steps are shortened by these, one after the other, where they would lower the likelihood.
 SHORTER = (1.0, 0.3, 0.1)
 LONGEST_STEP = 3.0
 # Directions in which the likelihood is flatter than this share of its steepest curvature are those of the
 # affine freedom: no step is taken far along them.
 FLAT = 1e-5
-# Curvature of a prior's component that counts at least: as if one item more were there. It shortens steps of
-# components that have next to no items.
-LEAST_CURVATURE = 1.0
+# Curvature of a prior's component that counts at least, in items: it shortens steps of components that have
+# next to none. With 1 the last steps would be so short that sixty of them are not enough.
+LEAST_CURVATURE = 0.05
 # The ends start at this share of a rank's click rate, and so many times as high as the most clicked items.
 LOW_START, MOST_CLICKED, EXPECTED_CLICKS = 0.3, 0.999, 5.0
 # The ends stay so far from 0 and 1, as a share of the distance of the rank's click rate.
