@@ -34,7 +34,7 @@ test: $(READY) lint ## lint, types, import directions, tests and doctests; no he
 	@echo "Left out: the tests that need torch, ray or Spark. make test-extras installs them and runs these."
 
 test-extras: $(EXTRAS) ## the tests that need heavy extras (torch, ray, Spark), which it installs
-	$(BIN)/python -m pytest -m extras tests
+	$(BIN)/python -m pytest -m extras --numprocesses 2 --dist loadfile tests
 
 lint: $(READY) ## ruff, mypy and import-linter
 	$(BIN)/ruff check .

@@ -1,12 +1,14 @@
 """What a log of three policies teaches `rankloop fit`, and LightGBM's own ways: a table of docs/offline.md.
 
-    python -m examples.fit_table run FIRST LAST FILE   # seeds FIRST to LAST, one line of FILE each
-    python -m examples.fit_table show FILE             # means over seeds with 90 % intervals
+    python -m examples.fit_table run FIRST LAST FILE           # seeds FIRST to LAST, one line of FILE each
+    python -m examples.fit_table run FIRST LAST FILE SPREAD    # with policies that explore more, or less
+    python -m examples.fit_table show FILE                     # means over seeds with 90 % intervals
 
 Each seed has 2,000 Yahoo-shaped queries of 100 features and the paper's users. A production ranker (trained
 on 13 labelled queries) logs a third of 10⁶ impressions, a policy fitted to them the next third, and one
-fitted to both the last; each draws its rankings from scores that spread by 1.5 within a query. NDCG@5 is that
-of the true labels of the 467 test queries, sorted by score. `rankloop fit` is given the users' true bias, or
+fitted to both the last; each draws its rankings from scores whose standard deviation within a query is SPREAD
+(1.5 if not given; with 5 policies hardly explore). NDCG@5 is that of the true labels of the 467 test queries,
+sorted by score. `rankloop fit` is given the users' true bias, or
 one that was estimated from the same log. Lines that are in the file already are not run again.
 
 LightGBM's own objective, lambdarank, is given the clicks as people give them to it: one row a document with
@@ -80,21 +82,21 @@ def joined(data: Dataset) -> Split:
     )
 
 
-def soft(model: Model, split: Split) -> Float64:
-    """A model's scores, such that they spread by 1.5 within a query."""
+def soft(model: Model, split: Split, spread: float) -> Float64:
+    """A model's scores, such that they spread by so much within a query."""
     scores = model.scores(split.features)
-    result: Float64 = scores * (SPREAD / segment_std(scores, split.offsets).mean())
+    result: Float64 = scores * (spread / segment_std(scores, split.offsets).mean())
     return result
 
 
-def world_of(seed: int, folder: Path) -> World:
+def world_of(seed: int, folder: Path, spread: float) -> World:
     """Let three policies log, the later two fitted to what was logged before."""
     data = rankloop.synthetic(queries=2_000, features=100, seed=seed)
     split, rng = joined(data), np.random.default_rng([seed, 1])
     model: Model = production_ranker(data, seed=seed)
     parts: list[Gathered] = []
     for number in range(POLICIES):
-        scores = soft(model, split)
+        scores = soft(model, split, spread)
         interactions = gather_log(
             scores, split.offsets, split.labels / 4, USERS, IMPRESSIONS // POLICIES, rng
         )
@@ -228,20 +230,21 @@ METHODS: dict[str, Scores] = {
 }
 
 
-def run(first: int, last: int, path: Path) -> None:
+def run(first: int, last: int, path: Path, spread: float) -> None:
     """Run what is missing, and add it to the file."""
-    done = {(row["method"], row["seed"]) for row in read(path)}
+    done = {(row["method"], row["seed"], row["spread"]) for row in read(path)}
     for seed in range(first, last + 1):
-        missing = [method for method in METHODS if (method, seed) not in done]
+        missing = [method for method in METHODS if (method, seed, spread) not in done]
         if not missing:
             continue
         with tempfile.TemporaryDirectory() as folder:
-            world = world_of(seed, Path(folder) / "log")
+            world = world_of(seed, Path(folder) / "log", spread)
             for method in missing:
                 scores = METHODS[method](world, seed)
                 value = rankloop.ranking_metrics(scores, world.data.test, [METRIC])[METRIC]
+                row = {"method": method, "seed": seed, "spread": spread, METRIC: value}
                 with path.open("a") as file:
-                    file.write(json.dumps({"method": method, "seed": seed, METRIC: value}) + "\n")
+                    file.write(json.dumps(row) + "\n")
 
 
 def read(path: Path) -> Iterator[dict[str, Any]]:
@@ -250,9 +253,17 @@ def read(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def show(path: Path) -> None:
-    """Print means over seeds, as a table in Markdown; differences are taken seed by seed."""
+    """Print means over seeds, as tables in Markdown; differences are taken seed by seed."""
+    rows = list(read(path))
+    for spread in sorted({row["spread"] for row in rows}):
+        print(f"\nspread {spread:g}\n")
+        show_one([row for row in rows if row["spread"] == spread])
+
+
+def show_one(rows: list[dict[str, Any]]) -> None:
+    """Print the table of one spread."""
     values: dict[str, dict[int, float]] = {method: {} for method in METHODS}
-    for row in read(path):
+    for row in rows:
         values[row["method"]][row["seed"]] = row[METRIC]
     best = values["`rankloop fit`, LightGBM"]
     print(f"| | {METRIC} | `rankloop fit`, LightGBM − this | seeds |\n|---|---|---|---|")
@@ -266,6 +277,7 @@ def show(path: Path) -> None:
 
 if __name__ == "__main__":
     if sys.argv[1] == "run":
-        run(int(sys.argv[2]), int(sys.argv[3]), Path(sys.argv[4]))
+        first_seed, last_seed, file, *more = sys.argv[2:]
+        run(int(first_seed), int(last_seed), Path(file), float(more[0]) if more else SPREAD)
     else:
         show(Path(sys.argv[2]))

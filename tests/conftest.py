@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from rich.console import Console
+
+from rankloop import cli, console
+from tests.commands import Outcome, Run, plain
 
 ROOT = Path(__file__).parents[1]
 DATA = Path(os.environ.get("RANKLOOP_DATA", ROOT.parent / "shared" / "data"))
@@ -29,6 +34,24 @@ def golden() -> dict[str, Any]:
     if not path.is_file():
         pytest.skip(f"no golden values at {path}: set RANKLOOP_DATA to the data folder beside them")
     return json.loads(path.read_text())  # type: ignore[no-any-return]
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Run:
+    """Run the command line in an empty folder, as the installed script does, on 80 columns."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr(console, "out", Console(width=80))
+    monkeypatch.setattr(console, "err", Console(stderr=True))
+
+    def run(*arguments: str) -> Outcome:
+        monkeypatch.setattr(sys, "argv", ["rankloop", *arguments])
+        with pytest.raises(SystemExit) as left:
+            cli.main()
+        out, err = capsys.readouterr()
+        return Outcome(int(left.value.code or 0), plain(out), plain(err))
+
+    return run
 
 
 @pytest.fixture

@@ -7,55 +7,23 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pytest
 import typer.main
-from rich.console import Console
 from typer.testing import CliRunner
 
 import rankloop
 from rankloop import Linear, cli, console
+from tests.commands import Outcome, Run, plain
 from tests.conftest import ROOT
 
 TINY = "synthetic(queries=40, features=4)"
 DOCS = ROOT / "docs" / "cli.md"
 WRITE_DOCS = "RANKLOOP_WRITE_DOCS"
 COMMANDS = sorted(typer.main.get_command(cli.app).commands)  # type: ignore[attr-defined]
-
-
-class Outcome(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-
-Run = Callable[..., Outcome]
-
-
-@pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Run:
-    """Run the command line in an empty folder, as the installed script does, on 80 columns."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "80")
-    monkeypatch.setattr(console, "out", Console(width=80))
-
-    def run(*arguments: str) -> Outcome:
-        monkeypatch.setattr(sys, "argv", ["rankloop", *arguments])
-        with pytest.raises(SystemExit) as left:
-            cli.main()
-        out, err = capsys.readouterr()
-        return Outcome(int(left.value.code or 0), plain(out), plain(err))
-
-    return run
-
-
-def plain(text: str) -> str:
-    """Without colours, which some environments ask for even where there is no terminal."""
-    return re.sub(r"\x1b\[[0-9;]*m", "", text)
 
 
 def in_a_process(*arguments: str) -> Outcome:

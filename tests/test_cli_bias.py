@@ -3,46 +3,17 @@
 from __future__ import annotations
 
 import json
-import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import pytest
-from rich.console import Console
 
-from rankloop import cli, console
 from rankloop.bias import estimate_bias, load_bias
 from rankloop.clicks import gather_log, users
 from rankloop.logs import Gathered, count, open_log, write_simulated
 from rankloop.types import Split
+from tests.commands import Run
 from tests.logs.logs_of import Row, write_rows
-
-
-class Outcome(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-
-Run = Callable[..., Outcome]
-
-
-@pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Run:
-    """Run the command line in a folder of its own, as the installed script does, on 80 columns."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(console, "out", Console(width=80, color_system=None))
-    monkeypatch.setattr(console, "err", Console(stderr=True, color_system=None))
-
-    def run(*arguments: str) -> Outcome:
-        monkeypatch.setattr(sys, "argv", ["rankloop", *arguments])
-        with pytest.raises(SystemExit) as left:
-            cli.main()
-        return Outcome(int(left.value.code or 0), *capsys.readouterr())
-
-    return run
 
 
 @pytest.fixture(scope="module")

@@ -5,46 +5,18 @@ from __future__ import annotations
 import gzip
 import json
 import re
-import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from rich.console import Console
 
-from rankloop import cli, console
 from rankloop.logs import MetarankFields, check, import_metarank, import_ubi, open_log, write_simulated
+from tests.commands import Run
 from tests.logs.importers.reading import rows_of, shown, write_lines
 from tests.logs.logs_of import Row, simulated, write_rows
-
-
-class Outcome(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-
-Run = Callable[..., Outcome]
-
-
-@pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Run:
-    """Run the command line in a folder of its own, as the installed script does, on 80 columns."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(console, "out", Console(width=80, color_system=None))
-    monkeypatch.setattr(console, "err", Console(stderr=True, color_system=None))
-
-    def run(*arguments: str) -> Outcome:
-        monkeypatch.setattr(sys, "argv", ["rankloop", *arguments])
-        with pytest.raises(SystemExit) as left:
-            cli.main()
-        return Outcome(int(left.value.code or 0), *capsys.readouterr())
-
-    return run
 
 
 def query(number: int, **changes: Any) -> dict[str, Any]:

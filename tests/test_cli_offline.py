@@ -4,51 +4,23 @@ from __future__ import annotations
 
 import json
 import re
-import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from rich.console import Console
 
 import rankloop
-from rankloop import cli, console
 from rankloop.bias import load_bias, save_bias
 from rankloop.logs import open_log
 from rankloop.offline import evaluate, fit
+from tests.commands import Run
 from tests.logs.logs_of import Row, write_rows
 from tests.offline.worlds_of_logs import BIAS, Simulated, simulated
 
 TREES = "lightgbm(min_docs=2, rounds=5)"
-
-
-class Outcome(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-
-Run = Callable[..., Outcome]
-
-
-@pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Run:
-    """Run the command line in a folder of its own, as the installed script does, on 100 columns."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(console, "out", Console(width=100, color_system=None))
-    monkeypatch.setattr(console, "err", Console(stderr=True, color_system=None))
-
-    def run(*arguments: str) -> Outcome:
-        monkeypatch.setattr(sys, "argv", ["rankloop", *arguments])
-        with pytest.raises(SystemExit) as left:
-            cli.main()
-        return Outcome(int(left.value.code or 0), *capsys.readouterr())
-
-    return run
 
 
 @pytest.fixture(scope="module")

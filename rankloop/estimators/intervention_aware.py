@@ -106,7 +106,7 @@ class InterventionAware(ClippedEstimator):
             beta += share * policy.exposure.beta
         if self.control == "off":
             return self._divide(statistics.clicks - n_query * beta, alpha, statistics)
-        guess = _mean_relevance(statistics, bias) if self.control == "mean" else self.control
+        guess = mean_relevance(statistics, bias) if self.control == "mean" else self.control
         unexplained = statistics.clicks - statistics.displays_by_rank @ (guess * bias.alpha + bias.beta)
         return n_query * guess + self._divide(
             unexplained, alpha + self.prior / np.maximum(n_query, 1), statistics
@@ -124,7 +124,7 @@ def read_control(text: str) -> Control:
     return number(text)
 
 
-def _mean_relevance(statistics: Statistics, bias: Bias) -> float:
+def mean_relevance(statistics: Statistics, bias: Bias) -> float:
     """The relevance that explains all clicks if every item had the same."""
     shown = statistics.displays_by_rank.sum(axis=0)
     examined = float(shown @ bias.alpha)

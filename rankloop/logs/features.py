@@ -87,10 +87,10 @@ def copy_features(path: str | os.PathLike[str], writer: LogWriter) -> Iterator[p
     One vector or one column a feature, Parquet or CSV; columns become a vector, in their order.
     """
     rows, width = 0, None
-    for batch, columns in _batches(Path(path)):
+    for batch, columns in feature_batches(Path(path)):
         if not len(batch):
             continue
-        matrix = _matrix(batch, columns, path)
+        matrix = feature_matrix(batch, columns, path)
         width = _same_width(matrix, width, path)
         vectors = pa.FixedSizeListArray.from_arrays(pa.array(matrix.ravel()), width)
         ids = {name: batch.column(name).cast(pa.string()) for name in ITEM}
@@ -119,17 +119,17 @@ def _features(log: Log, named: Named) -> Float32:
 def _matrices(log: Log, named: Named) -> Iterator[tuple[Int64, Float32]]:
     """The features of the items, some rows at a time, each with the number of its item."""
     queries = np.repeat(named.query_ids, np.diff(named.offsets))
-    keys = _keys(pa.array(queries.tolist()), pa.array(named.doc_ids.tolist()))
+    keys = item_keys(pa.array(queries.tolist()), pa.array(named.doc_ids.tolist()))
     width = None
     for path in log.files(FEATURES):
-        for batch, columns in _batches(path):
+        for batch, columns in feature_batches(path):
             items = pc.index_in(
-                _keys(*(batch.column(name).cast(pa.string()) for name in ITEM)), value_set=keys
+                item_keys(*(batch.column(name).cast(pa.string()) for name in ITEM)), value_set=keys
             )
             wanted = items.is_valid()
             places = items.filter(wanted).to_numpy()
             if len(places):
-                matrix = _matrix(batch.filter(wanted), columns, path)
+                matrix = feature_matrix(batch.filter(wanted), columns, path)
                 width = _same_width(matrix, width, path)
                 yield places, matrix
 
@@ -158,13 +158,14 @@ def _refuse(bad: NDArray[np.bool_], named: Named, what: str) -> None:
         )
 
 
-def _keys(queries: pa.Array, documents: pa.Array) -> pa.Array:
+def item_keys(queries: pa.Array, documents: pa.Array) -> pa.Array:
     """One text a pair; the length in front tells where the query's id ends."""
     lengths = pc.binary_length(queries).cast(pa.string())
     return pc.binary_join_element_wise(lengths, queries, documents, ":")
 
 
-def _batches(path: Path) -> Iterator[tuple[pa.RecordBatch, list[str]]]:
+def feature_batches(path: Path) -> Iterator[tuple[pa.RecordBatch, list[str]]]:
+    """The rows of a feature table, batch by batch, and which of the columns hold features."""
     is_csv = path.name.removesuffix(".gz").endswith(".csv")
     try:
         if is_csv:
@@ -195,7 +196,7 @@ def _csv_reader(path: Path) -> Any:
     return pyarrow.csv.open_csv(path, convert_options=pyarrow.csv.ConvertOptions(column_types=types))
 
 
-def _matrix(batch: pa.RecordBatch, columns: list[str], path: object) -> Float32:
+def feature_matrix(batch: pa.RecordBatch, columns: list[str], path: object) -> Float32:
     """The features of a batch, rows × features; all must be finite."""
     vector = len(columns) == 1 and not pa.types.is_primitive(batch.schema.field(columns[0]).type)
     if vector:

@@ -8,6 +8,7 @@ from typing import NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from rankloop.estimators.intervention_aware import mean_relevance
 from rankloop.logs import Statistics
 from rankloop.offline.showing import Shown
 from rankloop.ragged import segment_sum
@@ -114,13 +115,6 @@ class Beliefs:
 
     def _per_item(self, by_query: Float64) -> Float64:
         return np.repeat(by_query, np.diff(self.offsets))
-
-
-def mean_relevance(statistics: Statistics, bias: Bias) -> float:
-    """The relevance that explains all clicks if every document had the same."""
-    shown = statistics.displays_by_rank.sum(axis=0)
-    examined = float(shown @ bias.alpha)
-    return float(statistics.clicks.sum() - shown @ bias.beta) / examined if examined > 0.0 else 0.0
 
 
 def _lambdas(shown: tuple[Shown, Shown]) -> Float64:

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from rankloop.errors import DataError, RankloopError
 from rankloop.files import write_whole
-from rankloop.offline.tables import feature_batches, feature_parts, first_repeated
+from rankloop.offline.tables import documents_of, feature_parts, first_repeated
 from rankloop.types import Float64, Int64, Model
 
 PARQUET = ".parquet"
@@ -103,7 +103,7 @@ def rank(
     queries, documents, scores = [], [], []
     done = 0
     for part in feature_parts(features):
-        for query_ids, doc_ids, matrix in feature_batches(part):
+        for query_ids, doc_ids, matrix in documents_of(part):
             if matrix.shape[1] != model.n_features:
                 raise DataError(
                     f"{part}: {matrix.shape[1]} features, but the policy takes {model.n_features}: give the "

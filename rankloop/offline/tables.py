@@ -14,7 +14,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from rankloop.errors import DataError
-from rankloop.logs.features import Named, _batches, _keys, _matrix
+from rankloop.logs.features import Named, feature_batches, feature_matrix, item_keys
 from rankloop.logs.schema import CANDIDATES, COLUMNS, FEATURES, ITEM, check_columns
 from rankloop.policies.plackett_luce import LARGEST_SCORE
 from rankloop.types import Float32, Float64, Int64
@@ -54,12 +54,12 @@ class Places:
 
     def __init__(self, named: Named) -> None:
         queries = np.repeat(named.query_ids, np.diff(named.offsets))
-        self._items = _keys(pa.array(queries.tolist()), pa.array(named.doc_ids.tolist()))
+        self._items = item_keys(pa.array(queries.tolist()), pa.array(named.doc_ids.tolist()))
         self._queries = pa.array(named.query_ids.tolist())
 
     def items(self, query_ids: pa.Array, doc_ids: pa.Array) -> Int64:
         """The number of each document's item; -1 for a document that the log does not know."""
-        return _numbers(pc.index_in(_keys(query_ids, doc_ids), value_set=self._items))
+        return _numbers(pc.index_in(item_keys(query_ids, doc_ids), value_set=self._items))
 
     def queries(self, query_ids: pa.Array) -> Int64:
         """The number of each query; -1 for one that is not in the log."""
@@ -91,12 +91,12 @@ def feature_parts(path: str | os.PathLike[str]) -> list[Path]:
     return parts
 
 
-def feature_batches(path: Path) -> Iterator[tuple[pa.Array, pa.Array, Float32]]:
+def documents_of(path: Path) -> Iterator[tuple[pa.Array, pa.Array, Float32]]:
     """The ids of queries and documents, and their features, of one file, batch by batch; all are finite."""
-    for batch, columns in _batches(path):
+    for batch, columns in feature_batches(path):
         if len(batch):
             ids = (batch.column(name).cast(pa.string()) for name in ITEM)
-            yield *ids, _matrix(batch, columns, path)
+            yield *ids, feature_matrix(batch, columns, path)
 
 
 def read_scores(path: str | os.PathLike[str]) -> Scored:
@@ -159,7 +159,7 @@ def _checked(scored: Scored, where: str) -> Scored:
 
 def first_repeated(query_ids: pa.Array, doc_ids: pa.Array) -> int | None:
     """The first row whose query and document are those of an earlier row; None if all differ."""
-    codes = _keys(query_ids, doc_ids).dictionary_encode().indices.to_numpy()
+    codes = item_keys(query_ids, doc_ids).dictionary_encode().indices.to_numpy()
     seen, first = np.unique(codes, return_index=True)
     if len(seen) == len(codes):
         return None

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from rankloop.estimators.intervention_aware import mean_relevance
 from rankloop.logs import Exposure, Statistics
-from rankloop.offline.beliefs import SUPPORT_SCALE, Beliefs, mean_relevance
+from rankloop.offline.beliefs import SUPPORT_SCALE, Beliefs
 from rankloop.types import Bias
 from tests.offline.brute import shown
 

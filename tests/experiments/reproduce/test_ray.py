@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -17,11 +20,25 @@ from tests.experiments.reproduce.small import CURVES, TINY, made
 PRESET = TINY.model_copy(update={"horizon": 600})
 
 
-@pytest.mark.extras
 # Ray's own processes and sockets outlive the test that began them by a little.
-@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::DeprecationWarning", "ignore::FutureWarning")
+QUIET = pytest.mark.filterwarnings(
+    "ignore::ResourceWarning", "ignore::DeprecationWarning", "ignore::FutureWarning"
+)
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[None]:
+    """Ray on this machine: it takes longer to start than the tests need it."""
+    running = pytest.importorskip("ray")
+    running.init(num_cpus=2, log_to_driver=False, logging_level=logging.ERROR, include_dashboard=False)
+    yield
+    running.shutdown()
+
+
+@pytest.mark.extras
+@pytest.mark.usefixtures("cluster")
+@QUIET
 def test_the_same_results_as_on_this_machine(tmp_path: Path) -> None:
-    pytest.importorskip("ray")
     made(tmp_path / "local", CURVES, preset=PRESET)
     made(tmp_path / "ray", CURVES, preset=PRESET, engine=ray)
     for name in ("results.csv", "claims.json", "figures/curves.svg"):
@@ -29,13 +46,24 @@ def test_the_same_results_as_on_this_machine(tmp_path: Path) -> None:
 
 
 @pytest.mark.extras
-@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::DeprecationWarning", "ignore::FutureWarning")
+@pytest.mark.usefixtures("cluster")
+@QUIET
 def test_what_goes_wrong_on_the_cluster_is_said_here(tmp_path: Path) -> None:
-    pytest.importorskip("ray")
     wanted = jobs([CURVES], PRESET)
     (tmp_path / "footing").touch()
     with pytest.raises(RankloopError, match="footing"):
         ray(wanted, Footing(PRESET, tmp_path / "elsewhere"), tmp_path, lambda _name, _share: None)
+
+
+@pytest.mark.parametrize("running", [False, True])
+def test_a_cluster_that_it_started_it_ends_and_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, running: bool
+) -> None:
+    fake = Mock(**{"is_initialized.return_value": running, "put.side_effect": ConnectionError})
+    monkeypatch.setitem(sys.modules, "ray", fake)
+    with pytest.raises(ConnectionError):
+        ray([], Footing(PRESET, tmp_path), tmp_path, lambda _name, _share: None)
+    assert (fake.init.called, fake.shutdown.called) == (not running, not running)
 
 
 def test_without_the_extra_the_engine_says_how_to_get_it(
