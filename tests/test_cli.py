@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -226,9 +227,10 @@ def test_usage_errors_have_the_same_exit_code(run: Run, arguments: list[str]) ->
     assert "Traceback" not in err
 
 
-def test_stopping_is_no_crash(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
+def test_stopping_is_no_crash(run: Run, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     def interrupted(*_: Any, **__: Any) -> None:
-        raise KeyboardInterrupt
+        signal.raise_signal(signal.Signals[name])
 
     monkeypatch.setattr(rankloop.data, "describe", interrupted)
     code, out, err = run("describe", TINY)

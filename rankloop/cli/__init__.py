@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from typing import Annotated
 
@@ -54,6 +55,8 @@ def _root(
 
 def main() -> None:
     """Run the command line; what a user got wrong is said in one line, with exit code 2."""
+    # Whoever ends the process, such as a scheduler, ends it as Ctrl-C does: nothing is left behind.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         app(prog_name="rankloop")
     except RankloopError as error:

@@ -248,7 +248,10 @@ def _problems(counting: Counting) -> tuple[Problem, ...]:
     look = Looking(counting.engine, found)
     ids = as_text("impression_id", "query_id", "policy_id", "doc_id")
     rows = counting.impressions.mutate(**ids, place=ibis.literal(0))
-    look.impressions(look.distinct_rows(rows))
+    timed = any(row["first"] for row in counting.policy_times)
+    suspicious = look.suspicious(rows, timed=timed)
+    if suspicious is not None:
+        look.impressions(look.distinct_rows(suspicious), timed=timed)
     return tuple(
         replace(problem, done=AS_IT_IS + REPAIRABLE * (problem.done != KEPT), left_out=0)
         for problem in found.problems()

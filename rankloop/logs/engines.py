@@ -93,6 +93,11 @@ def data_errors() -> Iterator[None]:
     """What DuckDB finds wrong with a file is wrong with the data."""
     try:
         yield
+    except RuntimeError as error:
+        # DuckDB makes an error of its own of Ctrl-C.
+        if isinstance(error.__cause__, KeyboardInterrupt):
+            raise error.__cause__ from None
+        raise
     except duckdb.OutOfMemoryException as error:
         raise RankloopError(
             f"DuckDB ran out of memory or disk: {one_line(error)} (TMPDIR says which disk it writes to; or "

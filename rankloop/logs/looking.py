@@ -14,6 +14,9 @@ from rankloop.logs.problems import EXAMPLES, Found
 IMPRESSION, ROW = ("impression_id",), ("impression_id", "position", "doc_id")
 # What examples are told by, where a table has it.
 NAMED = ("impression_id", "policy_id", "query_id", "doc_id")
+# A position is a bit of a whole number, which has 64, and 2³² rows must fit in; impressions that are deeper
+# than 31 are looked at more closely.
+DEEPEST_BIT = 30
 
 
 class Looking:
@@ -52,8 +55,55 @@ class Looking:
         self.add("duplicate_rows", again, count=self.total(again, _.times - 1))
         return rows
 
-    def impressions(self, rows: Expression) -> Expression:
-        """One row an impression, with what can be wrong with it; ``kept`` says that it can be used."""
+    def suspicious(self, shown: Expression, *, timed: bool) -> Expression | None:
+        """The rows of all impressions that may have a problem, and of a few others; None if there are none.
+
+        Problems are found by sorting rows out by ids, which takes a hundred bytes a row. Most impressions
+        have none, and codes of ids are enough to see that: where codes differ, so do the ids.
+
+        Args:
+            shown: rows, each of which has a position.
+            timed: whether an impression without a time is one.
+        """
+        coded = shown.mutate(code=shown.impression_id.hash())
+        place = coded.position.cast("int64") - 1
+        by_code = (
+            coded.select(
+                "code",
+                "timestamp",
+                place=place,
+                bit=ibis.literal(1, "int64") << ibis.least(ibis.greatest(place, 0), DEEPEST_BIT),
+                query=coded.query_id.hash(),
+                policy=coded.policy_id.hash(),
+            )
+            .group_by("code")
+            .agg(
+                rows=_.count(),
+                first=_.place.min(),
+                last=_.place.max(),
+                bits=_.bit.sum(),
+                mixed=(_.query.min() != _.query.max()) | (_.policy.min() != _.policy.max()),
+                untimed=_.timestamp.max().isnull(),
+            )
+        )
+        # n powers of two make 2ⁿ − 1 only if they are all different.
+        one_of_each = (ibis.literal(1, "int64") << ibis.least(by_code.rows, DEEPEST_BIT + 1)) - 1
+        complete = (_.first == 0) & (_.rows == _.last + 1) & (by_code.bits == one_of_each)
+        odd = by_code.filter(~complete | _.mixed | (ibis.literal(timed) & _.untimed)).select("code")
+        pairs = coded.select("code", pair=coded.code ^ coded.doc_id.hash())
+        repeated = self.engine.stored(pairs.group_by("pair").agg(times=_.count()).filter(_.times > 1))
+        if self.size(repeated):
+            odd = odd.union(pairs.semi_join(repeated, "pair").select("code"))
+        codes = self.engine.stored(odd.distinct())
+        return coded.semi_join(codes, "code").drop("code") if self.size(codes) else None
+
+    def impressions(self, rows: Expression, *, timed: bool | None = None) -> Expression:
+        """One row an impression, with what can be wrong with it; ``kept`` says that it can be used.
+
+        Args:
+            rows: what `distinct_rows` gives.
+            timed: whether an impression without a time is a problem; None: if others have one.
+        """
         mixed = (_.other_query.max() != _.query_id.min()) | (_.other_policy.max() != _.policy_id.min())
         by_impression = rows.group_by(*IMPRESSION).agg(
             rows=_.count(),
@@ -74,7 +124,7 @@ class Looking:
         again = kept.filter(_.documents < _.rows)
         self.add("repeated_documents", again, count=self.total(again, _.rows - _.documents))
         self.add("missing_positions", kept.filter(_.positions != _.deepest), left_out=0)
-        if self.size(kept.filter(_.timestamp.notnull())):
+        if self.size(kept.filter(_.timestamp.notnull())) if timed is None else timed:
             self.add("missing_times", kept.filter(_.timestamp.isnull()), left_out=0)
         return impressions
 

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import ibis
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -15,6 +16,9 @@ import pytest
 from rankloop.clicks import gather_log, users
 from rankloop.errors import DataError
 from rankloop.logs import Columns, Gathered, LogWriter, check, import_columns, open_log, write_simulated
+from rankloop.logs.engines import engine
+from rankloop.logs.looking import Looking
+from rankloop.logs.problems import Found
 from rankloop.types import Split
 from tests.logs.logs_of import Row, write_rows
 
@@ -204,6 +208,54 @@ def test_problems_of_a_log_that_was_not_imported(tmp_path: Path) -> None:
     assert found.problems[0].examples == ("impression 'i', policy 'a', query 'q', doc 'x'",)
     assert found.problems[0].done == "in the log as it is; `rankloop import columns` repairs it"
     assert found.problems[-1].done == "in the log as it is"
+
+
+def messy(seed: int, timed: float) -> list[Row]:
+    """Impressions of up to 40 documents, a row of some of which is wrong."""
+    rng = np.random.default_rng(seed)
+    rows = []
+    for number in range(60):
+        time = SECOND if rng.random() < timed else None
+        shown = [
+            Row(f"i{number}", "q", "a", rank + 1, f"d{rank}", False, time)
+            for rank in range(int(rng.choice([1, 2, 5, 31, 32, 40])))
+        ]
+        at = int(rng.integers(len(shown)))
+        for change in rng.choice(
+            ["nothing", "query", "policy", "doc", "position", "again", "gone"], number % 3
+        ):
+            if change == "again":
+                shown.append(shown[at])
+            elif change == "gone" and len(shown) > 1:
+                del shown[at]
+                at = 0
+            elif change == "position":
+                shown[at] = shown[at]._replace(position=int(rng.integers(1, 45)))
+            elif change in ("query", "policy", "doc"):
+                shown[at] = shown[at]._replace(**{f"{change}_id": f"d{rng.integers(3)}"})
+        rows += shown
+    return rows
+
+
+@pytest.mark.parametrize("timed", [0.0, 0.8])
+@pytest.mark.parametrize("seed", range(4))
+def test_impressions_that_are_not_looked_at_closely_have_no_problem(
+    tmp_path: Path, seed: int, timed: float
+) -> None:
+    log = open_log(write_rows(tmp_path / "log", messy(seed, timed)))
+    everything = Found()
+    with engine() as running:
+        look = Looking(running, everything)
+        rows = running.table(log.files("impressions")).mutate(place=ibis.literal(0))
+        look.impressions(look.distinct_rows(rows))
+        closely = look.suspicious(rows, timed=timed > 0)
+        assert closely is not None
+        assert look.size(closely) < look.size(rows)
+    problems = {problem.name: (problem.count, problem.examples) for problem in everything.problems()}
+    assert len(problems) >= 4
+    assert ("missing_times" in problems) == (timed > 0)
+    found = check(log).problems
+    assert {problem.name: (problem.count, problem.examples) for problem in found} == problems
 
 
 def test_what_the_import_did_is_remembered(tmp_path: Path) -> None:
