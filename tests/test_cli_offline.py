@@ -119,6 +119,19 @@ def test_evaluate_says_what_python_says(run: Run, log: str, world: Simulated) ->
     assert "note: Only 8 queries came" in err
 
 
+def test_a_policy_on_the_clicks_that_it_was_fitted_to_comes_with_a_note(run: Run, log: str) -> None:
+    assert run("fit", log, "--bias", "paper@3", "--model", "linear", "-o", "new").code == 0
+    options = ["--policy", "new", "--against", "production", "--bias", "paper@3"]
+    warning = "new looks better than it is if it was fitted to these very clicks"
+    plain = run("evaluate", log, *options)
+    assert plain.code == 0
+    assert warning in " ".join(plain.err.split())
+    assert warning in Path("evaluation.html").read_text()
+    assert warning not in " ".join(
+        run("evaluate", log, *options, "--queries", "new.held-out.txt").err.split()
+    )
+
+
 def test_evaluate_with_an_estimated_bias(run: Run, log: str) -> None:
     code, out, _ = run("evaluate", log, "--policy", "later", "--against", "production", "--json")
     assert code == 0

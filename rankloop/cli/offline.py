@@ -249,13 +249,25 @@ def evaluate(
             master=master,
             watch=lambda what: tasks.update("evaluating", what),
         )
-    found = replace(found, notes=(*assumed.notes, *found.notes))
+    flattered = () if queries is not None else _notes_on_own_clicks(policy, against)
+    found = replace(found, notes=(*assumed.notes, *flattered, *found.notes))
     write_whole(out, evaluation_page(found).encode())
     if as_json:
         typer.echo(json.dumps({**found.to_dict(), "page": str(out)}, indent=2))
         return
     _print_comparison(found)
     console.say(f"wrote {out}")
+
+
+def _notes_on_own_clicks(*policies: str) -> tuple[str, ...]:
+    """What must be said of policies that `rankloop fit` has written, where all queries are used."""
+    files = [(policy, Path(f"{policy}{HELD_OUT_FILE}")) for policy in policies]
+    return tuple(
+        f"{policy} looks better than it is if it was fitted to these very clicks: for the queries that it "
+        f"was not fitted to, add --queries {held_out}."
+        for policy, held_out in files
+        if held_out.is_file()
+    )
 
 
 class _Assumed:
