@@ -45,28 +45,45 @@ class Counting:
         log: what is counted.
         engine: where.
         ranks: how many ranks are counted; None: as many as there are.
+        known: what was counted before, where it was: items are not counted again.
     """
 
-    def __init__(self, log: Log, engine: Engine, ranks: int | None = None) -> None:
-        self.log, self.engine, self.ranks = log, engine, ranks
+    def __init__(
+        self, log: Log, engine: Engine, ranks: int | None = None, known: LogCounts | None = None
+    ) -> None:
+        self.log, self.engine, self.ranks, self.known = log, engine, ranks, known
         self.impressions = engine.table(log.files(IMPRESSIONS))
-        below_top = _.position.cast("int64") - 1
-        placed = self.impressions.mutate(block=below_top >> SHIFT, place=below_top & BESIDE[-1])
-        counted = {name: _.count(where=_.place == place) for place, name in enumerate(DISPLAYS)}
-        counted |= {name: _.count(where=_.clicked & (_.place == place)) for place, name in enumerate(CLICKS)}
-        self.blocks = engine.stored(
-            placed.group_by("policy_id", *ITEM, "block")
-            .agg(**counted, unknown=_.count(where=_.clicked.isnull()))
-            .mutate(**as_text("policy_id", *ITEM))
-        )
-        items = self.blocks.select(*ITEM)
         self.candidates: Expression | None = None
         if log.has(CANDIDATES):
             table = engine.table(log.files(CANDIDATES))
             self.candidates = table.select(**as_text("policy_id", *ITEM), score=_.score.cast("float64"))
+
+    @cached_property
+    def blocks(self) -> Expression:
+        """Impressions, grouped."""
+        below_top = _.position.cast("int64") - 1
+        placed = self.impressions.mutate(block=below_top >> SHIFT, place=below_top & BESIDE[-1])
+        counted = {name: _.count(where=_.place == place) for place, name in enumerate(DISPLAYS)}
+        counted |= {name: _.count(where=_.clicked & (_.place == place)) for place, name in enumerate(CLICKS)}
+        return self.engine.stored(
+            placed.group_by("policy_id", *ITEM, "block")
+            .agg(**counted, unknown=_.count(where=_.clicked.isnull()))
+            .mutate(**as_text("policy_id", *ITEM))
+        )
+
+    @cached_property
+    def items(self) -> Expression:
+        """Items with their numbers."""
+        if self.known is not None:
+            queries = np.repeat(self.known.query_ids, np.diff(self.known.offsets))
+            names = dict(zip(ITEM, (queries, self.known.doc_ids), strict=True))
+            columns = {name: pa.array(values.tolist(), pa.string()) for name, values in names.items()}
+            return self.engine.given(pa.table({**columns, "item": np.arange(len(queries), dtype=np.int32)}))
+        items = self.blocks.select(*ITEM)
+        if self.candidates is not None:
             items = items.union(self.candidates.select(*ITEM))
         numbered = ibis.row_number().over(order_by=list(ITEM)).cast("int32")
-        self.items = engine.stored(items.distinct().mutate(item=numbered))
+        return self.engine.stored(items.distinct().mutate(item=numbered))
 
     def counts(self) -> LogCounts:
         """Run the expressions."""

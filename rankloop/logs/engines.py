@@ -39,6 +39,10 @@ class Engine(Protocol):
         """The table in these Parquet files."""
         ...
 
+    def given(self, table: pa.Table) -> Expression:
+        """A table that is in the memory of this process."""
+        ...
+
     def stored(self, expression: Expression) -> Expression:
         """The rows of an expression as a table that is computed once and lasts as long as the engine."""
         ...
@@ -115,6 +119,11 @@ class _DuckDB:
 
     def table(self, files: Sequence[Path]) -> Expression:
         return self.connection.read_parquet([str(file) for file in files])
+
+    def given(self, table: pa.Table) -> Expression:
+        name = ibis.util.gen_name("rankloop")
+        self.connection.con.register(name, table)
+        return self.connection.table(name)
 
     def stored(self, expression: Expression) -> Expression:
         name = ibis.util.gen_name("rankloop")

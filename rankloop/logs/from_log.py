@@ -124,7 +124,7 @@ def statistics_of_log(
     if counts is not None and not exact:
         return _assembled(counts, bias, None)
     with open_engine(engine, master=master) as running:
-        counting = Counting(log, running, bias.ranks)
+        counting = Counting(log, running, bias.ranks, counts)
         known = counting.counts() if counts is None else counts
         return _assembled(known, bias, exposures_of_candidates(counting, known, bias) if exact else None)
 

@@ -96,6 +96,9 @@ class _Spark:
         paths = [f"file://{PATTERN_LETTERS.sub(_escaped, str(file.absolute()))}" for file in files]
         return self.connection.table(self._named(self.session.read.parquet(*paths)))
 
+    def given(self, table: pa.Table) -> Expression:
+        return self.connection.table(self._named(self.session.createDataFrame(table)))
+
     def stored(self, expression: Expression) -> Expression:
         name = self._named(self._frame(expression))
         self.session.catalog.cacheTable(name)

@@ -10,13 +10,10 @@ What impression t adds to an estimate is ``e_t = Σ_{d shown at k} g_d (c − p_
 
 from __future__ import annotations
 
-import tempfile
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from ibis import _
 
 from rankloop.logs import Log, LogCounts
@@ -64,10 +61,7 @@ def impression_sums(
         bias: α and β by rank; ``p_k = α_k · guess + β_k``. Rows below its last rank are left out.
         guess: the relevance that is taken off.
     """
-    with tempfile.TemporaryDirectory(prefix="rankloop-") as scratch:
-        path = Path(scratch) / "factors.parquet"
-        pq.write_table(_factors(counts, factors), path)
-        return _sums(engine, log, engine.table([path]), counts.n_queries, bias, guess)
+    return _sums(engine, log, engine.given(_factors(counts, factors)), counts.n_queries, bias, guess)
 
 
 def _factors(counts: LogCounts, factors: Float64) -> pa.Table:
