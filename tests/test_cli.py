@@ -227,10 +227,12 @@ def test_usage_errors_have_the_same_exit_code(run: Run, arguments: list[str]) ->
     assert "Traceback" not in err
 
 
-@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
-def test_stopping_is_no_crash(run: Run, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+@pytest.mark.parametrize("by", ["the keyboard", "a scheduler"])
+def test_stopping_is_no_crash(run: Run, monkeypatch: pytest.MonkeyPatch, by: str) -> None:
     def interrupted(*_: Any, **__: Any) -> None:
-        signal.raise_signal(signal.Signals[name])
+        if by == "the keyboard":
+            raise KeyboardInterrupt
+        signal.raise_signal(signal.SIGTERM)
 
     monkeypatch.setattr(rankloop.data, "describe", interrupted)
     code, out, err = run("describe", TINY)
