@@ -108,7 +108,7 @@ def by_the_rules(
     return log, +found
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(rows=ROWS, clicks=CLICKS)
 def test_a_log_is_what_the_rules_say(rows: list[dict[str, Any]], clicks: list[dict[str, Any]]) -> None:
     """With clicks in a table of their own, the rows' own do not count."""
