@@ -21,14 +21,17 @@ def write_whole(path: str | os.PathLike[str], data: bytes) -> Path:
     return target
 
 
-def check_writable(path: str | os.PathLike[str]) -> None:
-    """Refuse a place that no file can be written to, before the work of filling it is done."""
-    target = Path(path)
-    if target.is_dir():
-        raise RankloopError(f"{target} cannot be written: it is a folder; name a file in it")
-    above = next(folder for folder in target.absolute().parents if folder.exists())
-    if not above.is_dir() or not os.access(above, os.W_OK):
-        raise RankloopError(f"{target} cannot be written: {above} is not a folder that may be written to")
+def check_writable(*paths: str | os.PathLike[str] | None) -> None:
+    """Refuse places that no file can be written to, before the work of filling them is done."""
+    for path in paths:
+        if path is None:
+            continue
+        target = Path(path)
+        if target.is_dir():
+            raise RankloopError(f"{target} cannot be written: it is a folder; name a file in it")
+        above = next(folder for folder in target.absolute().parents if folder.exists())
+        if not above.is_dir() or not os.access(above, os.W_OK):
+            raise RankloopError(f"{target} cannot be written: {above} is not a folder that may be written to")
 
 
 def _write_aside(target: Path, data: bytes) -> None:

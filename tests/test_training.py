@@ -359,40 +359,6 @@ def test_a_model_of_another_width_is_refused(task: Task) -> None:
             optimise(model, task, held_out=held_out, rng=_rng())
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"features": np.zeros(30)}, "documents × features"),
-        ({"offsets": np.array([0, 10])}, "end at the number of documents"),
-        ({"doc_weights": np.zeros(3)}, "30 items need as many weights"),
-        ({"doc_weights": np.full(30, np.nan)}, "the weight of item 0 is nan"),
-        ({"rank_weights": np.zeros((2, 3))}, "one vector of rank weights"),
-        ({"rank_weights": np.zeros(0)}, "rank weights must be finite"),
-    ],
-)
-def test_a_task_that_does_not_fit_together_is_refused(
-    task: Task, change: dict[str, Any], message: str
-) -> None:
-    given = {name: getattr(task, name) for name in ("features", "offsets", "doc_weights", "rank_weights")}
-    with pytest.raises(DataError, match=message):
-        Task(**{**given, **change})
-
-
-def test_a_task_takes_any_array_of_numbers(task: Task) -> None:
-    """Kernels want float32 in C order; whoever gives something else gets the same result, not garbage."""
-    other = Task(
-        np.asfortranarray(task.features, dtype=np.float64),
-        task.offsets.astype(np.int32),
-        task.doc_weights.tolist(),
-        task.rank_weights.tolist(),
-    )
-    start = Linear.initialise(N_FEATURES, _rng())
-    results = [
-        optimise(start, t, held_out=None, settings=Settings(epochs=2), rng=_rng()) for t in (task, other)
-    ]
-    assert results[0].model.fingerprint == results[1].model.fingerprint
-
-
 def test_the_test_split_is_not_looked_at() -> None:
     data = synthetic(queries=40, features=N_FEATURES)
     # Labels that no metric with five grades takes: looking at them would be an error.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -164,9 +164,26 @@ def estimate_bias(
             affine, position, rng, lambda share: told("comparing on held-out queries", share)
         )
     looks = lines_at(Lines(*position.parameters.free), Anchor(1, shown.ranks)).alpha
-    fits = {"affine": affine, "position": position}
-    return _assembled(
-        model, lines, again, looks, harvest(shown), confidence, moved, comparison, fits.get(model)
+    placed = _placed(lines, again, confidence)
+    notes = [] if moved.refused is None else [f"No numbers below rank {shown.ranks}: {moved.refused}."]
+    notes += placed.notes
+    fitted = {"affine": affine, "position": position}.get(model)
+    if fitted is not None and not fitted.converged:
+        notes.append("The fit has not converged: the likelihood is nearly flat, and numbers are rough.")
+    if model != "affine" and comparison is not None and comparison.better == "affine":
+        notes.append("Held-out queries speak for the affine model: trust bias is missing from this estimate.")
+    return BiasEstimate(
+        model=model,
+        bias=as_bias(lines_at(lines, placed.anchor), looks),
+        anchor=placed.anchor,
+        alpha=placed.alpha,
+        beta=placed.beta,
+        confidence=confidence,
+        resamples=resamples,
+        movement=moved,
+        comparison=comparison,
+        harvested=harvest(shown),
+        notes=tuple(notes),
     )
 
 
@@ -186,19 +203,18 @@ def _estimator(
     return lines
 
 
-def _assembled(
-    model: str,
-    lines: Lines,
-    again: Lines | None,
-    looks: Float64,
-    harvested: Float64,
-    confidence: float,
-    moved: Movement,
-    comparison: Comparison | None,
-    fitted: Fit | None,
-) -> BiasEstimate:
+class _Placed(NamedTuple):
+    """On which scale relevance is read, the intervals there, and what is to be said of it."""
+
+    anchor: Anchor
+    alpha: Interval | None
+    beta: Interval | None
+    notes: list[str]
+
+
+def _placed(lines: Lines, again: Lines | None, confidence: float) -> _Placed:
     ranks = len(lines.alpha)
-    notes = [] if moved.refused is None else [f"No numbers below rank {ranks}: {moved.refused}."]
+    notes = []
     anchor = Anchor(1, ranks)
     if not _fits(lines, again, anchor, confidence):
         anchor = widest(lines)
@@ -206,30 +222,13 @@ def _assembled(
             f"Anchored at ranks {anchor.high} and {anchor.low}, not 1 and {ranks}: relevance that is always "
             f"clicked at rank 1 or never at rank {ranks} would need chances outside [0, 1] at other ranks."
         )
-    alpha = beta = None
-    if again is not None:
-        values = _clipped(lines_at(again, anchor))
-        alpha, beta = (interval(part, confidence) for part in values)
-        flat = np.flatnonzero(alpha.low <= 0.0) + 1
-        if len(flat):
-            notes.append(f"α cannot be told from 0 at rank {', '.join(map(str, flat))}: gather more.")
-    if fitted is not None and not fitted.converged:
-        notes.append("The fit has not converged: the likelihood is nearly flat, and numbers are rough.")
-    if model != "affine" and comparison is not None and comparison.better == "affine":
-        notes.append("Held-out queries speak for the affine model: trust bias is missing from this estimate.")
-    return BiasEstimate(
-        model,
-        as_bias(lines_at(lines, anchor), looks),
-        anchor,
-        alpha,
-        beta,
-        confidence,
-        0 if again is None else len(again.alpha),
-        moved,
-        comparison,
-        harvested,
-        tuple(notes),
-    )
+    if again is None:
+        return _Placed(anchor, None, None, notes)
+    alpha, beta = (interval(part, confidence) for part in _clipped(lines_at(again, anchor)))
+    flat = np.flatnonzero(alpha.low <= 0.0) + 1
+    if len(flat):
+        notes.append(f"α cannot be told from 0 at rank {', '.join(map(str, flat))}: gather more.")
+    return _Placed(anchor, alpha, beta, notes)
 
 
 def _clipped(lines: Lines) -> Lines:

@@ -8,8 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rankloop.cli.logs import EngineOption, MasterOption, PageOption
-from rankloop.cli.options import JsonOption, SeedOption
+from rankloop.cli.options import (
+    EngineOption,
+    JsonOption,
+    LogArgument,
+    MasterOption,
+    PageOption,
+    SeedOption,
+)
 
 if TYPE_CHECKING:
     from rankloop.bias import BiasEstimate, Interval
@@ -18,7 +24,7 @@ NONE = "–"
 
 
 def bias(
-    log: Annotated[Path, typer.Argument(metavar="LOG", help="The folder of a log.")],
+    log: LogArgument,
     out: Annotated[Path, typer.Option("--out", "-o", help="Where the bias is stored.")] = Path("bias.json"),
     model: Annotated[
         str, typer.Option(help="affine, position, or harvesting (position-based too, from pairs of ranks).")
@@ -47,9 +53,7 @@ def bias(
     from rankloop.files import check_writable, write_whole
     from rankloop.logs import count, open_log
 
-    for path in (out, page):
-        if path is not None:
-            check_writable(path)
+    check_writable(out, page)
     with console.saying_what_compiles(), console.progress() as tasks:
         opened = open_log(log)
         tasks.update("counting", "")

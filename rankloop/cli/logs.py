@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rankloop.cli.options import JsonOption
+from rankloop.cli.options import EngineOption, JsonOption, LogArgument, MasterOption, PageOption
 from rankloop.errors import RankloopError
 
 if TYPE_CHECKING:
@@ -31,11 +31,6 @@ FeaturesOption = Annotated[
 ]
 StrictOption = Annotated[bool, typer.Option("--strict", help="Refuse a log with any problem.")]
 OverwriteOption = Annotated[bool, typer.Option("--overwrite", help="Replace a log that is there.")]
-PageOption = Annotated[Path | None, typer.Option("--report", help="A page of HTML to write as well.")]
-EngineOption = Annotated[str, typer.Option(help="What counts: duckdb, or spark.")]
-MasterOption = Annotated[
-    str | None, typer.Option(help="Where Spark runs, such as 'local[4]' or spark://host:7077.")
-]
 
 
 @importing.command()
@@ -183,7 +178,7 @@ def columns(
 
 
 def check(
-    log: Annotated[Path, typer.Argument(metavar="LOG", help="The folder of a log.")],
+    log: LogArgument,
     page: PageOption = None,
     engine: EngineOption = "duckdb",
     master: MasterOption = None,
@@ -195,8 +190,7 @@ def check(
     from rankloop.logs import check as checked
     from rankloop.logs import open_log
 
-    if page is not None:
-        check_writable(page)
+    check_writable(page)
     with console.saying_what_compiles(), console.progress() as tasks:
         found = checked(
             open_log(log), engine=engine, master=master, progress=lambda what: tasks.update("check", what)
@@ -223,8 +217,7 @@ def _import(
     from rankloop.files import check_writable, write_whole
     from rankloop.logs import ImportOptions
 
-    if page is not None:
-        check_writable(page)
+    check_writable(page)
     with console.progress() as tasks:
 
         def tell(what: str, records: int) -> None:

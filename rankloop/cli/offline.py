@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rankloop.cli.options import JsonOption, SeedOption
+from rankloop.cli.options import EngineOption, JsonOption, LogArgument, MasterOption, SeedOption
 from rankloop.errors import RankloopError
 
 if TYPE_CHECKING:
@@ -25,9 +25,8 @@ ESTIMATE = "estimate"
 BIAS_FILE, HELD_OUT_FILE, PAGE_FILE = ".bias.json", ".held-out.txt", ".html"
 # What every report must say.
 ESTIMATED = "The bias was estimated from this very log; how sure it is, is not part of any interval here."
-ENGINE, RANKINGS = "Where the log is counted", "How policies rank"
+RANKINGS = "How policies rank"
 
-LogArgument = Annotated[Path, typer.Argument(metavar="LOG", help="The folder of a log.")]
 BiasOption = Annotated[
     str,
     typer.Option(
@@ -45,10 +44,6 @@ DisplaysOption = Annotated[
         "--displays",
         help="Estimate exposures from displays: for policies that do not draw rankings from their scores.",
     ),
-]
-EngineOption = Annotated[str, typer.Option(help="duckdb or spark.", rich_help_panel=ENGINE)]
-MasterOption = Annotated[
-    str | None, typer.Option(help="Where Spark runs, as in local[4].", rich_help_panel=ENGINE)
 ]
 
 
@@ -79,7 +74,7 @@ def fit(
 ) -> None:
     """Fit a ranker to a log’s clicks; its bias, its held-out queries and a page are written beside it."""
     from rankloop import console, offline
-    from rankloop.files import save, write_whole
+    from rankloop.files import check_writable, save, write_whole
     from rankloop.learning import LEARNING
     from rankloop.logs import open_log
     from rankloop.names import unknown
@@ -87,7 +82,7 @@ def fit(
     from rankloop.training import Epoch
 
     beside = {name: out.with_name(out.name + name) for name in (BIAS_FILE, HELD_OUT_FILE, PAGE_FILE)}
-    _check_all_writable(out, *beside.values())
+    check_writable(out, *beside.values())
     if learning not in LEARNING:
         raise unknown("learning", learning, LEARNING)
     opened = open_log(log)
@@ -158,9 +153,9 @@ def rank(
 
     import rankloop
     from rankloop import console, offline
+    from rankloop.files import check_writable
 
-    if out is not None:
-        _check_all_writable(out)
+    check_writable(out)
     model = rankloop.load(policy)
     with console.saying_what_compiles(), console.progress() as tasks:
         ranked = offline.rank(
@@ -224,11 +219,11 @@ def evaluate(
 ) -> None:
     """Estimate what a policy that nobody has seen yet is worth, with an interval and a verdict."""
     from rankloop import console, offline
-    from rankloop.files import write_whole
+    from rankloop.files import check_writable, write_whole
     from rankloop.logs import open_log
     from rankloop.reports.evaluation import evaluation_page
 
-    _check_all_writable(out)
+    check_writable(out)
     opened = open_log(log)
     chosen = None if queries is None else _read_queries(queries)
     with console.saying_what_compiles(), console.progress() as tasks:
@@ -337,13 +332,6 @@ def _another_bias_helps() -> Iterator[None]:
             f"the bias cannot be estimated from this log: {error}; give one with --bias (a file, or the name "
             f"of users such as paper@5)"
         ) from error
-
-
-def _check_all_writable(*paths: Path) -> None:
-    from rankloop.files import check_writable
-
-    for path in paths:
-        check_writable(path)
 
 
 def _read_queries(path: Path) -> list[str]:

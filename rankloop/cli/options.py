@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 # The data set that every command takes where it is given none.
 DATA = "synthetic(queries=2000, features=100)"
+
+ENGINE = "Where the log is counted"
 
 DataArgument = Annotated[
     str,
@@ -19,3 +22,10 @@ DataArgument = Annotated[
 FoldOption = Annotated[int, typer.Option(help="Which fold, where the folder has several.", min=1)]
 SeedOption = Annotated[int, typer.Option(help="Of everything random: same seed, same result.", min=0)]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON, for other programs.")]
+LogArgument = Annotated[Path, typer.Argument(metavar="LOG", help="The folder of a log.")]
+PageOption = Annotated[Path | None, typer.Option("--report", help="A page of HTML to write as well.")]
+EngineOption = Annotated[str, typer.Option(help="What counts: duckdb, or spark.", rich_help_panel=ENGINE)]
+MasterOption = Annotated[
+    str | None,
+    typer.Option(help="Where Spark runs, such as 'local[4]' or spark://host:7077.", rich_help_panel=ENGINE),
+]

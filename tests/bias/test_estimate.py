@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from rankloop.bias import BiasEstimate, anchored, estimate_bias
-from rankloop.bias.anchor import Lines
-from rankloop.bias.estimate import MODELS, _assembled
+from rankloop.bias.anchor import Lines, as_bias, lines_at
+from rankloop.bias.estimate import MODELS, _placed
 from rankloop.clicks import bias_of, users
 from rankloop.errors import DataError, RankloopError
 from rankloop.logs import LogCounts
@@ -134,24 +134,21 @@ def test_documents_that_change_places_with_the_rank() -> None:
 def test_an_anchor_that_cannot_be_is_replaced() -> None:
     """Slopes are steeper at rank 2 than the range of rank 1 allows."""
     lines = Lines(np.array([0.1, 0.5]), np.array([0.3, 0.1]))
-    found = estimate(paper(), resamples=0, held_out=False)
-    moved, ones = found.movement, np.ones(2)
-    replaced = _assembled("affine", lines, None, ones, ones, 0.9, moved, None, None)
+    replaced = _placed(lines, None, 0.9)
+    bias = as_bias(lines_at(lines, replaced.anchor), np.ones(2))
     assert replaced.anchor == (2, 2)
     assert replaced.notes[-1].startswith("Anchored at ranks 2 and 2, not 1 and 2")
-    assert replaced.bias.beta[1] == pytest.approx(0.0, abs=1e-12)
-    assert replaced.bias.alpha[1] == pytest.approx(1.0)
+    assert bias.beta[1] == pytest.approx(0.0, abs=1e-12)
+    assert bias.alpha[1] == pytest.approx(1.0)
     # With resamples it is replaced if all of them say so; within noise it stays, its ends moved to the edge.
     outside = Lines(np.tile([[0.4, 0.45]], (20, 1)), np.full((20, 2), 0.5))
-    sure = _assembled(
-        "affine", Lines(*(part[0] for part in outside)), outside, ones, ones, 0.9, moved, None, None
-    )
-    assert sure.anchor == (2, 2)
+    assert _placed(Lines(*(part[0] for part in outside)), outside, 0.9).anchor == (2, 2)
     again = Lines(np.array([[0.4, 0.35]] * 10 + [[0.4, 0.45]] * 10), np.full((20, 2), 0.5))
     near = Lines(np.array([0.4, 0.41]), np.full(2, 0.5))
-    kept = _assembled("affine", near, again, ones, ones, 0.9, moved, None, None)
+    kept = _placed(near, again, 0.9)
+    bias = as_bias(lines_at(near, kept.anchor), np.ones(2))
     assert kept.anchor == (1, 2)
-    assert kept.bias.alpha[1] + kept.bias.beta[1] == 1.0
+    assert bias.alpha[1] + bias.beta[1] == 1.0
     assert kept.alpha is not None
     assert kept.alpha.high.max() <= 1.0
 
