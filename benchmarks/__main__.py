@@ -11,7 +11,7 @@ from benchmarks import report
 from benchmarks.measure import FULL, QUICK, Result
 from benchmarks.one_thread import ensure_one_thread
 from benchmarks.registry import BENCHMARKS, TARGETS
-from rankloop.console import saying_what_compiles
+from rankloop.cli.console import announce_compilation
 
 OUT = Path("build/bench.json")
 
@@ -30,7 +30,7 @@ def main() -> None:
     ensure_one_thread()
     wanted = set(options.only or TARGETS)
     results: dict[str, Result] = {}
-    with saying_what_compiles():
+    with announce_compilation():
         for benchmark in BENCHMARKS:
             names = {target.name for target in benchmark.targets}
             if names & wanted:

@@ -17,7 +17,7 @@ from benchmarks.memory import resident
 from benchmarks.one_thread import any_threads
 from rankloop.clicks import gather_log, users
 from rankloop.clicks.base import bias_of
-from rankloop.logs import Gathered, open_log, statistics_of_log, write_simulated
+from rankloop.logs import PolicyTraffic, open_log, statistics_of_log, write_simulated
 from rankloop.types import Split
 
 # A hundred million rows in a minute.
@@ -71,13 +71,13 @@ def write(folder: Path, rows: int) -> Path:
     return write_simulated(folder, split, _gathered(split, rows, rng), features=False)
 
 
-def _gathered(split: Split, rows: int, rng: np.random.Generator) -> Iterator[Gathered]:
+def _gathered(split: Split, rows: int, rng: np.random.Generator) -> Iterator[PolicyTraffic]:
     interactions = rows // USERS.behaviour.ranks // POLICIES
     for policy in range(POLICIES):
         scores = rng.normal(size=split.n_docs)
         for start in range(0, interactions, AT_A_TIME):
             now = min(AT_A_TIME, interactions - start)
-            yield Gathered(
+            yield PolicyTraffic(
                 f"policy-{policy}",
                 scores,
                 gather_log(scores, split.offsets, split.labels / 4, USERS, now, rng),

@@ -10,7 +10,7 @@ from time import process_time
 
 from benchmarks.measure import FULL, Benchmark, Effort, Result, Target
 from rankloop import SimulatedUsers, synthetic
-from rankloop.experiments.ladder import production_ranker
+from rankloop.experiments.baselines import production_ranker
 from rankloop.loop import Gathered, Loop, Trained, exponential_times
 from rankloop.types import Dataset, Model
 

@@ -8,7 +8,7 @@ from benchmarks.measure import Benchmark, Effort, Result, Target, best_times
 from benchmarks.problems import DOCUMENTS, GRADES, RANKS
 from rankloop import rank_weights
 from rankloop.models import MLP
-from rankloop.training import Settings, Task, Training, optimise
+from rankloop.training import Settings, Task, Training, train_network
 from rankloop.types import Float32, Int64
 
 # The shape of the Yahoo! collection, and the network of the paper.
@@ -72,7 +72,7 @@ def measure(effort: Effort) -> dict[str, Result]:
     bare, by_query = BareProducts(DOCUMENTS, rng), task.features.reshape(-1, DOCUMENTS, FEATURES)
 
     def epoch() -> Training:
-        return optimise(start, task, held_out=None, settings=settings, rng=rng)
+        return train_network(start, task, held_out=None, settings=settings, rng=rng)
 
     def products() -> None:
         for q in rng.permutation(effort.steps):

@@ -11,7 +11,7 @@ from benchmarks.mlp import FEATURES, HIDDEN, BareProducts
 from benchmarks.problems import DOCUMENTS, GRADES, RANKS
 from rankloop.clicks import Impressions, users
 from rankloop.models import MLP
-from rankloop.online import Queries, State, Traffic, interact, interact_log, method
+from rankloop.online import MethodState, Queries, Traffic, interact, interact_log, method
 from rankloop.types import Float32
 
 PDGD_SPEED = Target("pdgd_per_second", "interactions/s", "≥", 5_000)
@@ -57,7 +57,7 @@ def measure(effort: Effort) -> dict[str, Result]:
     start = MLP.initialise(FEATURES, rng)
     bare, by_query = ShownProducts(DOCUMENTS, rng), features.reshape(-1, DOCUMENTS, FEATURES)
     pdgd, coltr = method("pdgd"), method("coltr")
-    states = {chosen.name: State.start(chosen, start, rng) for chosen in (pdgd, coltr)}
+    states = {chosen.name: MethodState.start(chosen, start, rng) for chosen in (pdgd, coltr)}
 
     def interactions(name: str) -> Callable[[], object]:
         return lambda: interact(method(name), states[name], traffic, effort.steps)

@@ -17,10 +17,10 @@ import numpy as np
 
 import rankloop
 from rankloop.estimators import Estimator, estimator
-from rankloop.exploration import AsLearned, Exploration, Spread
-from rankloop.logs import Exposure, Statistics
-from rankloop.loop import ROBUST, Gathered, Loop, State, exponential_times
-from rankloop.training import Task, optimise
+from rankloop.loop import ROBUST, Gathered, Loop, LoopState, exponential_times
+from rankloop.loop.exploration import AsLearned, Exploration, Spread
+from rankloop.statistics import Exposure, Statistics
+from rankloop.training import Task, train_network
 
 HORIZON, FIRST_INTERVENTION, INTERVENTIONS = 20_000, 100, 20
 ESTIMATOR = "intervention-aware(clip=off)"
@@ -40,7 +40,7 @@ def fresh_log(loop: Loop, phases: list[Gathered], rng: np.random.Generator) -> S
 
 
 def measured(
-    loop: Loop, log: Statistics, how: Estimator, last: State, seed: int
+    loop: Loop, log: Statistics, how: Estimator, last: LoopState, seed: int
 ) -> Iterator[tuple[str, float]]:
     """What one log says of relevance and of policies, less the truth; and what is learned from it."""
     data, users = loop.dataset, loop.source
@@ -58,7 +58,7 @@ def measured(
         for policy, model in (("starting", loop.start), ("learned", last.learned)):
             scores = model.scores(split.features)
             yield f"{name}: reward of the {policy} policy", tasks[name].value(scores) - truth.value(scores)
-    learned = optimise(
+    learned = train_network(
         loop.start,
         tasks["train"],
         held_out=tasks["held out"],

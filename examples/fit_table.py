@@ -34,9 +34,9 @@ import numpy as np
 import rankloop
 from rankloop.bias import estimate_bias
 from rankloop.clicks import Impressions, bias_of, gather_log, users
-from rankloop.experiments.ladder import production_ranker
+from rankloop.experiments.baselines import production_ranker
 from rankloop.experiments.summary import Mean
-from rankloop.logs import Gathered, count, open_log, write_simulated
+from rankloop.logs import PolicyTraffic, count, open_log, write_simulated
 from rankloop.models.lightgbm import DEFAULTS
 from rankloop.models.specs import LightGBMSpec
 from rankloop.offline import fit
@@ -68,7 +68,7 @@ class World:
 
     data: Dataset
     split: Split
-    parts: list[Gathered]
+    parts: list[PolicyTraffic]
     folder: Path
 
 
@@ -94,13 +94,13 @@ def world_of(seed: int, folder: Path, spread: float) -> World:
     data = rankloop.synthetic(queries=2_000, features=100, seed=seed)
     split, rng = joined(data), np.random.default_rng([seed, 1])
     model: Model = production_ranker(data, seed=seed)
-    parts: list[Gathered] = []
+    parts: list[PolicyTraffic] = []
     for number in range(POLICIES):
         scores = soft(model, split, spread)
         interactions = gather_log(
             scores, split.offsets, split.labels / 4, USERS, IMPRESSIONS // POLICIES, rng
         )
-        parts.append(Gathered(f"policy-{number}", scores, interactions))
+        parts.append(PolicyTraffic(f"policy-{number}", scores, interactions))
         write_simulated(folder, split, parts, overwrite=True)
         if number < POLICIES - 1:
             model = fit(open_log(folder), bias_of(USERS), model="mlp", seed=seed).model

@@ -20,15 +20,16 @@ import numpy as np
 
 import rankloop
 from rankloop.clicks import Impressions, bias_of, gather_log, users
-from rankloop.logs import Exposure, Gathered, Statistics, of_impressions, open_log, write_simulated
+from rankloop.logs import PolicyTraffic, open_log, write_simulated
 from rankloop.offline import Comparison, evaluate
 from rankloop.offline import intervals as summed
-from rankloop.offline.beliefs import Beliefs
-from rankloop.offline.evaluating import compared
-from rankloop.offline.impressions import ImpressionSums
-from rankloop.offline.showing import Shown, sorted_rank_weights
+from rankloop.offline._evaluate import compared
+from rankloop.offline.control_variate import Beliefs
+from rankloop.offline.impression_sums import ImpressionSums
+from rankloop.offline.policy_rankings import Shown, sorted_rank_weights
 from rankloop.policies import expected_rank_weights
 from rankloop.ragged import offsets_of, segment_std, segment_sum
+from rankloop.statistics import Exposure, Statistics, of_impressions
 from rankloop.types import Float64, Split
 
 USERS = users("paper@5")
@@ -117,11 +118,11 @@ class World:
         values = segment_sum(self.earned(policy, ranking) * self.split.labels / 4, self.split.offsets)
         return float(np.average(values, weights=self.frequencies))
 
-    def gathered(self, rng: np.random.Generator) -> list[Gathered]:
+    def gathered(self, rng: np.random.Generator) -> list[PolicyTraffic]:
         """What the policies log one after the other."""
         names = POLICIES[: self.setting.policies]
         return [
-            Gathered(
+            PolicyTraffic(
                 name,
                 self.scores[name],
                 gather_log(
@@ -144,7 +145,7 @@ class World:
         return Shown(policy, ranking, self.earned(policy, ranking), nothing, nothing, everywhere)
 
 
-def sums_of(logs: list[Gathered], offsets: Any, factors: Float64, guess: float) -> ImpressionSums:
+def sums_of(logs: list[PolicyTraffic], offsets: Any, factors: Float64, guess: float) -> ImpressionSums:
     """Sums over impressions, with NumPy."""
     sums = np.zeros((len(offsets) - 1, 9))
     for part in logs:
@@ -157,7 +158,7 @@ def sums_of(logs: list[Gathered], offsets: Any, factors: Float64, guess: float) 
     return ImpressionSums(sums[:, :2], sums[:, 2:4], sums[:, 4], sums[:, 5:7], sums[:, 7:])
 
 
-def in_memory(world: World, logs: list[Gathered]) -> Comparison:
+def in_memory(world: World, logs: list[PolicyTraffic]) -> Comparison:
     """What `evaluate` says, without files."""
     offsets = world.split.offsets
     statistics = Statistics.empty(offsets, BIAS.ranks)
@@ -174,7 +175,7 @@ def in_memory(world: World, logs: list[Gathered]) -> Comparison:
     return compared(shown, beliefs, impressions, measure="dcg@5")
 
 
-def on_disk(world: World, logs: list[Gathered]) -> Comparison:
+def on_disk(world: World, logs: list[PolicyTraffic]) -> Comparison:
     """What `evaluate` says."""
     with tempfile.TemporaryDirectory() as folder:
         # The new policy as one that could have logged, but never did.

@@ -20,7 +20,7 @@ import numpy as np
 
 import rankloop
 from rankloop import online
-from rankloop.experiments.ladder import full_information, production_ranker
+from rankloop.experiments.baselines import full_information, production_ranker
 from rankloop.experiments.spec import IN_SHORT
 from rankloop.experiments.summary import Mean
 from rankloop.loop import ROBUST, Evaluated, Loop, exponential_times

@@ -30,7 +30,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rankloop.clicks import bias_of, gather_log, users
-from rankloop.logs import Gathered
+from rankloop.logs import PolicyTraffic
 from rankloop.types import Float64, Split
 
 USERS = users("paper@5")
@@ -103,7 +103,7 @@ class Messy:
 
     folder: Path
     split: Split
-    gathered: tuple[Gathered, ...]
+    gathered: tuple[PolicyTraffic, ...]
     planted: Planted
 
 
@@ -131,7 +131,7 @@ def scores_of(split: Split, labelled: int) -> Float64:
     return np.round(SPREAD * scores / scores.std(), 4)
 
 
-def gathered_by(split: Split, impressions: int, rng: np.random.Generator) -> tuple[Gathered, ...]:
+def gathered_by(split: Split, impressions: int, rng: np.random.Generator) -> tuple[PolicyTraffic, ...]:
     """What users did under one policy after the other; some queries come more often than others."""
     frequencies = 1 / np.sqrt(1 + np.arange(split.n_queries))
     halves = (impressions // 2, impressions - impressions // 2)
@@ -140,14 +140,14 @@ def gathered_by(split: Split, impressions: int, rng: np.random.Generator) -> tup
         scores = scores_of(split, min(labelled, split.n_queries))
         relevance = split.labels / GRADES
         log = gather_log(scores, split.offsets, relevance, USERS, half, rng, frequencies=frequencies)
-        parts.append(Gathered(policy, scores, log))
+        parts.append(PolicyTraffic(policy, scores, log))
     return tuple(parts)
 
 
 class Log:
     """The two files while they are being made: searches and clicks, and lines that stand between them."""
 
-    def __init__(self, split: Split, parts: tuple[Gathered, ...], rng: np.random.Generator) -> None:
+    def __init__(self, split: Split, parts: tuple[PolicyTraffic, ...], rng: np.random.Generator) -> None:
         self.split, self.rng = split, rng
         self.queries: list[dict[str, Any]] = []
         self.clicks: list[dict[str, Any]] = []
@@ -160,7 +160,7 @@ class Log:
         rows = sum(len(query["query_response_hit_ids"]) for query in self.queries)
         self.planted = Planted(len(self.queries), rows, len(self.clicks))
 
-    def _write_down(self, part: Gathered) -> None:
+    def _write_down(self, part: PolicyTraffic) -> None:
         interactions, scores = part.interactions, np.asarray(part.scores)
         assert self.split.doc_ids is not None
         for query, ranking, clicked in zip(

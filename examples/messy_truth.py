@@ -16,8 +16,9 @@ import numpy as np
 import pyarrow.parquet as pq
 
 import rankloop
-from rankloop import console, offline
+from rankloop import offline
 from rankloop.bias import anchored, load_bias
+from rankloop.cli import console
 from rankloop.logs import Log, LogCounts, count, open_log, split_of_log
 from rankloop.policies import expected_rank_weights
 from rankloop.ragged import segment_index

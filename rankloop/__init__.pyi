@@ -1,3 +1,4 @@
+from . import bias as bias
 from . import clicks as clicks
 from . import data as data
 from . import estimators as estimators
@@ -9,6 +10,7 @@ from . import offline as offline
 from . import online as online
 from . import policies as policies
 from . import rank_weights as rank_weights
+from . import statistics as statistics
 from ._version import __version__ as __version__
 from .data import dataset as dataset
 from .data import synthetic as synthetic
@@ -19,11 +21,11 @@ from .estimators import estimator as estimator
 from .evaluation import metric as metric
 from .evaluation import policy_metrics as policy_metrics
 from .evaluation import ranking_metrics as ranking_metrics
-from .exploration import exploration as exploration
-from .files import load as load
-from .files import save as save
-from .logs import Statistics as Statistics
 from .loop import Loop as Loop
+from .loop import SimulatedUsers as SimulatedUsers
+from .loop import exploration as exploration
+from .model_files import load as load
+from .model_files import save as save
 from .models import MLP as MLP
 from .models import SGD as SGD
 from .models import Adam as Adam
@@ -34,11 +36,11 @@ from .policies import expected_rank_weights as expected_rank_weights
 from .policies import log_probability as log_probability
 from .policies import rank_marginals as rank_marginals
 from .policies import sample_rankings as sample_rankings
-from .ranker import Ranker as Ranker
-from .simulated import SimulatedUsers as SimulatedUsers
+from .statistics import Statistics as Statistics
 from .training import Settings as Settings
-from .training import optimise as optimise
 from .training import train as train
+from .training import train_network as train_network
+from .training.ranker import Ranker as Ranker
 from .types import Bias as Bias
 from .types import Dataset as Dataset
 from .types import Split as Split

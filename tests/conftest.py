@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from rankloop import cli, console
-from tests.commands import Outcome, Run, plain
+from rankloop import cli
+from rankloop.cli import console
+from tests.cli.commands import Outcome, Run, plain
 
 ROOT = Path(__file__).parents[1]
 DATA = Path(os.environ.get("RANKLOOP_DATA", ROOT.parent / "shared" / "data"))

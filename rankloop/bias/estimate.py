@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rankloop.bias.anchor import Anchor, Lines, as_bias, lines_at, widest, within_chances
-from rankloop.bias.comparison import Comparison, compare
+from rankloop.bias.bootstrap import RankIntervals, interval, resampled
 from rankloop.bias.harvesting import harvest
-from rankloop.bias.maximise import Fit, fit
+from rankloop.bias.model_comparison import ModelComparison, compare
 from rankloop.bias.movement import Movement, movement
-from rankloop.bias.resampling import Interval, interval, resampled
-from rankloop.bias.shown import Shown
+from rankloop.bias.newton import BiasFit, fit
+from rankloop.bias.rank_counts import RankCounts
 from rankloop.errors import DataError, RankloopError
 from rankloop.logs import LogCounts
 from rankloop.names import unknown
@@ -53,19 +53,19 @@ class BiasEstimate:
     model: str
     bias: Bias
     anchor: Anchor
-    alpha: Interval | None
-    beta: Interval | None
+    alpha: RankIntervals | None
+    beta: RankIntervals | None
     confidence: float
     resamples: int
     movement: Movement
-    comparison: Comparison | None
+    comparison: ModelComparison | None
     harvested: Float64
     notes: tuple[str, ...]
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
 
-        def ends(of: Interval | None) -> list[list[float]] | None:
+        def ends(of: RankIntervals | None) -> list[list[float]] | None:
             return None if of is None else np.stack(of, axis=1).tolist()
 
         return {
@@ -134,13 +134,13 @@ def estimate_bias(
     """
     _check(model, resamples, confidence)
     told = progress or (lambda _name, _share: None)
-    everything = Shown.of(counts)
+    everything = RankCounts.of(counts)
     moved = movement(everything)
-    shown = everything if moved.ranks == counts.ranks else Shown.of(counts, moved.ranks)
+    shown = everything if moved.ranks == counts.ranks else RankCounts.of(counts, moved.ranks)
     _refuse_alike(shown)
     told("fitting the position-based model", 0.0)
     position = fit(shown, position=True)
-    affine: Fit | None = None
+    affine: BiasFit | None = None
     if model == "affine" or held_out:
         told("fitting the affine model", 0.0)
         affine = fit(shown)
@@ -188,7 +188,7 @@ def estimate_bias(
 
 
 def _estimator(
-    model: str, shown: Shown, affine: Fit | None, position: Fit
+    model: str, shown: RankCounts, affine: BiasFit | None, position: BiasFit
 ) -> Callable[[Float64 | None], Lines]:
     """From weights of the items to lines, on a scale of relevance that is free."""
     if model == "harvesting":
@@ -207,8 +207,8 @@ class _Placed(NamedTuple):
     """On which scale relevance is read, the intervals there, and what is to be said of it."""
 
     anchor: Anchor
-    alpha: Interval | None
-    beta: Interval | None
+    alpha: RankIntervals | None
+    beta: RankIntervals | None
     notes: list[str]
 
 
@@ -247,7 +247,7 @@ def _fits(lines: Lines, again: Lines | None, anchor: Anchor, confidence: float) 
     return bool(((lowest.high >= 0.0) & (highest.low <= 1.0)).all())
 
 
-def _refuse_alike(shown: Shown) -> None:
+def _refuse_alike(shown: RankCounts) -> None:
     """Refuse clicks that depend on the rank alone: the scale of relevance cannot be known then."""
     rates = shown.by_rank(shown.clicks) / shown.by_rank(shown.displays)
     chance = rates[shown.rank]

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from rankloop.bias._kernels import compare_ranks
-from rankloop.bias.shown import Shown
+from rankloop.bias.rank_counts import RankCounts
+from rankloop.kernels.click_likelihood import compare_ranks
 from rankloop.types import Float64
 
 # Rounds are cheap, their number matters little; with ranks that hang together by a thread there are many.
 MOST_ROUNDS, CONVERGED = 10_000, 1e-10
 
 
-def harvest(shown: Shown, weights: Float64 | None = None) -> Float64:
+def harvest(shown: RankCounts, weights: Float64 | None = None) -> Float64:
     """The examination of every rank relative to rank 1, from items that were shown at two ranks.
 
         max_θ  Σ_{j ≠ k} C_jk · log(θ_j / (θ_j + θ_k))

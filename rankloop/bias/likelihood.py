@@ -15,9 +15,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.special import expit, logit
 
-from rankloop.bias._kernels import curve, expect, mean_relevance
-from rankloop.bias.relevance import COMPONENTS, NODES, Grid, grid, levels
-from rankloop.bias.shown import Shown
+from rankloop.bias.rank_counts import RankCounts
+from rankloop.bias.relevance_prior import COMPONENTS, NODES, Grid, grid, levels
+from rankloop.kernels.click_likelihood import curve, expect, mean_relevance
 from rankloop.ragged import for_segments
 from rankloop.types import Float64, Int64
 
@@ -129,7 +129,7 @@ class _Level:
     """Items that have one grid: their places among all items, and their counts."""
 
     where: Int64
-    shown: Shown
+    shown: RankCounts
     stratum: Int64
     grid: Grid
     blocks: Int64
@@ -145,7 +145,7 @@ class Likelihood:
         pooled: components; how relevance is distributed over all items.
     """
 
-    def __init__(self, shown: Shown, stratum: Int64, strata: int, pooled: Float64) -> None:
+    def __init__(self, shown: RankCounts, stratum: Int64, strata: int, pooled: Float64) -> None:
         self.shown, self.stratum, self.strata = shown, stratum, strata
         self.pseudo_items = POOLED_ITEMS * pooled + ITEMS_A_COMPONENT
         level_of = levels(shown.by_item(shown.displays))

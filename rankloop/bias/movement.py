@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from rankloop.bias._kernels import compare_ranks, compare_with
-from rankloop.bias.shown import Shown
+from rankloop.bias.rank_counts import RankCounts
 from rankloop.errors import DataError
+from rankloop.kernels.click_likelihood import compare_ranks, compare_with
 from rankloop.types import Float64, Int64
 
 # A rank is compared with the others if items that were also shown elsewhere have at least so many clicks
@@ -86,7 +86,7 @@ class Movement:
         }
 
 
-def movement(shown: Shown) -> Movement:
+def movement(shown: RankCounts) -> Movement:
     """How items moved between the ranks of what was shown.
 
     Ranks are joined to rank 1 one after the other, the best connected first.

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rankloop.bias.maximise import Fit, fit
 from rankloop.bias.movement import movement
-from rankloop.bias.relevance import NODES, grid
-from rankloop.bias.shown import Shown
+from rankloop.bias.newton import BiasFit, fit
+from rankloop.bias.rank_counts import RankCounts
+from rankloop.bias.relevance_prior import NODES, grid
 from rankloop.errors import DataError
 from rankloop.logs import LogCounts
 from rankloop.types import Float64, Int64
@@ -60,8 +60,8 @@ def perplexity(train: LogCounts, test: LogCounts) -> Perplexity:
         train: counts of the log that models are fitted to.
         test: counts of the log that is predicted.
     """
-    ranks = min(movement(Shown.of(train)).ranks, test.ranks)
-    known, asked = Shown.of(train, ranks), Shown.of(test, ranks)
+    ranks = min(movement(RankCounts.of(train)).ranks, test.ranks)
+    known, asked = RankCounts.of(train, ranks), RankCounts.of(test, ranks)
     place = _places(train, known, test, asked)
     cell_item = place[asked.item_of]
     predicted = {
@@ -84,7 +84,7 @@ def perplexity(train: LogCounts, test: LogCounts) -> Perplexity:
     )
 
 
-def _of_model(fitted: Fit, asked: Shown, place: Int64) -> Float64:
+def _of_model(fitted: BiasFit, asked: RankCounts, place: Int64) -> Float64:
     at, nodes = fitted.parameters, grid(NODES[0])
     # Items that were never seen: what items that are shown alike are expected to be.
     expected = (at.prior @ nodes.hats @ nodes.relevance)[fitted.strata.stratum(asked)]
@@ -93,13 +93,13 @@ def _of_model(fitted: Fit, asked: Shown, place: Int64) -> Float64:
     return chance
 
 
-def _surprise(asked: Shown, chance: Float64) -> Float64:
+def _surprise(asked: RankCounts, chance: Float64) -> Float64:
     kept = np.clip(chance, EDGE, 1.0 - EDGE)
     bits: Float64 = -(asked.clicks * np.log2(kept) + (asked.displays - asked.clicks) * np.log2(1.0 - kept))
     return bits
 
 
-def _places(train: LogCounts, known: Shown, test: LogCounts, asked: Shown) -> Int64:
+def _places(train: LogCounts, known: RankCounts, test: LogCounts, asked: RankCounts) -> Int64:
     """Where each item that is asked for stands among those that are known; -1 where it does not."""
     names, wanted = _names(train, known), _names(test, asked)
     order = np.argsort(names)
@@ -113,7 +113,7 @@ def _places(train: LogCounts, known: Shown, test: LogCounts, asked: Shown) -> In
     return np.where(same, places, -1)
 
 
-def _names(counts: LogCounts, shown: Shown) -> NDArray[np.str_]:
+def _names(counts: LogCounts, shown: RankCounts) -> NDArray[np.str_]:
     # Ids of queries do not hold line ends, so that two ids cannot be taken for two others.
     queries = np.char.add(counts.query_ids[shown.queries], "\n")
     return np.char.add(queries, counts.doc_ids[shown.items])

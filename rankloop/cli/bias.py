@@ -18,7 +18,7 @@ from rankloop.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from rankloop.bias import BiasEstimate, Interval
+    from rankloop.bias import BiasEstimate, RankIntervals
 
 NONE = "–"
 
@@ -48,13 +48,13 @@ def bias(
     """Estimate how users click, α and β by rank, from a log in which documents moved between ranks."""
     import numpy as np
 
-    from rankloop import console
     from rankloop.bias import estimate_bias, save_bias
-    from rankloop.files import check_writable, write_whole
+    from rankloop.cli import console
     from rankloop.logs import count, open_log
+    from rankloop.storage.files import check_writable, write_whole
 
     check_writable(out, page)
-    with console.saying_what_compiles(), console.progress() as tasks:
+    with console.announce_compilation(), console.progress() as tasks:
         opened = open_log(log)
         tasks.update("counting", "")
         counts = count(opened, ranks=ranks, engine=engine, master=master)
@@ -79,11 +79,11 @@ def bias(
     _print(estimate)
     for path in (out, page):
         if path is not None:
-            console.say(f"wrote {path}")
+            console.print_out(f"wrote {path}")
 
 
 def _print(estimate: BiasEstimate) -> None:
-    from rankloop import console
+    from rankloop.cli import console
 
     found, moved, share = estimate.bias, estimate.movement, f"{estimate.confidence:.0%} interval"
     rows = [
@@ -110,12 +110,12 @@ def _print(estimate: BiasEstimate) -> None:
     ]
     head = ["rank", "displays", "clicked", "documents", "displays that compare"]
     console.out.print(console.table("movement between ranks", head, rows))
-    console.say(f"anchor: {estimate.anchor}")
+    console.print_out(f"anchor: {estimate.anchor}")
     if estimate.comparison is not None:
-        console.say(estimate.comparison.verdict)
+        console.print_out(estimate.comparison.verdict)
     for note in estimate.notes:
-        console.say(f"warning: {note}")
+        console.print_out(f"warning: {note}")
 
 
-def _ends(of: Interval | None, k: int) -> str:
+def _ends(of: RankIntervals | None, k: int) -> str:
     return NONE if of is None else f"{of.low[k]:.3f} – {of.high[k]:.3f}"

@@ -185,13 +185,13 @@ def check(
     as_json: JsonOption = False,
 ) -> None:
     """Say what is in a log: policies over time, clicks by rank, support, and what is wrong."""
-    from rankloop import console
-    from rankloop.files import check_writable, write_whole
+    from rankloop.cli import console
     from rankloop.logs import check as checked
     from rankloop.logs import open_log
+    from rankloop.storage.files import check_writable, write_whole
 
     check_writable(page)
-    with console.saying_what_compiles(), console.progress() as tasks:
+    with console.announce_compilation(), console.progress() as tasks:
         found = checked(
             open_log(log), engine=engine, master=master, progress=lambda what: tasks.update("check", what)
         )
@@ -204,7 +204,7 @@ def check(
         return
     _print_check(found)
     if page is not None:
-        console.say(f"wrote {page}")
+        console.print_out(f"wrote {page}")
 
 
 def _import(
@@ -213,9 +213,9 @@ def _import(
     page: Path | None,
     as_json: bool,
 ) -> None:
-    from rankloop import console
-    from rankloop.files import check_writable, write_whole
+    from rankloop.cli import console
     from rankloop.logs import ImportOptions
+    from rankloop.storage.files import check_writable, write_whole
 
     check_writable(page)
     with console.progress() as tasks:
@@ -225,7 +225,7 @@ def _import(
 
         report = make(ImportOptions(**options, progress=tell))
     if page is not None:
-        from rankloop.reports.importing import import_page
+        from rankloop.reports.import_report import import_page
 
         write_whole(page, import_page(report).encode())
     if as_json:
@@ -234,7 +234,7 @@ def _import(
     _print_import(report)
     for path in (report.log, page):
         if path is not None:
-            console.say(f"wrote {path}")
+            console.print_out(f"wrote {path}")
 
 
 def _only(given: Iterable[str]) -> dict[str, str]:
@@ -248,7 +248,7 @@ def _only(given: Iterable[str]) -> dict[str, str]:
 
 
 def _print_import(report: ImportReport) -> None:
-    from rankloop import console
+    from rankloop.cli import console
 
     read = report.read
     rows = [
@@ -262,15 +262,15 @@ def _print_import(report: ImportReport) -> None:
     console.out.print(console.table("rows", ["", "read", "in the log"], rows))
     _print_problems("what was wrong", report.problems)
     for note in report.notes:
-        console.say(f"note: {note}")
+        console.print_out(f"note: {note}")
 
 
 def _print_problems(title: str, problems: Iterable[Problem]) -> None:
-    from rankloop import console
+    from rankloop.cli import console
 
     found = list(problems)
     if not found:
-        console.say(f"{title}: nothing that is looked for")
+        console.print_out(f"{title}: nothing that is looked for")
         return
     rows = [[p.name, f"{p.count:,}", f"{p.left_out:,}", f"{p.what}: {p.done}"] for p in found]
     head = ["problem", "count", "left out", "what it is: what was done"]
@@ -282,13 +282,13 @@ def _print_problems(title: str, problems: Iterable[Problem]) -> None:
     console.out.print(listed)
     for problem in found:
         if problem.examples:
-            console.say(f"{problem.name}: such as {problem.examples[0]}")
+            console.print_out(f"{problem.name}: such as {problem.examples[0]}")
 
 
 def _print_check(found: LogCheck) -> None:
-    from rankloop import console
+    from rankloop.cli import console
 
-    console.say(
+    console.print_out(
         f"{found.log}: {found.impressions:,} impressions of {found.queries:,} queries, {found.rows:,} rows, "
         f"{found.clicks:,} clicks; {found.documents:,} documents, {found.ranks:,} ranks; "
         f"tables: {', '.join(found.tables)}"
@@ -319,8 +319,8 @@ def _print_check(found: LogCheck) -> None:
         console.table("share clicked, by rank", ["policy", *(str(k + 1) for k in shown)], rates)
     )
     for warning in found.warnings:
-        console.say(f"warning: {warning}")
+        console.print_out(f"warning: {warning}")
     _print_problems("what is wrong with the log as it is", found.problems)
     if found.imported:
         counted = ", ".join(f"{problem['count']:,} {problem['name']}" for problem in found.imported)
-        console.say(f"found when it was imported: {counted}")
+        console.print_out(f"found when it was imported: {counted}")

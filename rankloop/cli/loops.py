@@ -14,9 +14,9 @@ from rankloop.cli.options import DATA, DataArgument, FoldOption, JsonOption, See
 from rankloop.errors import RankloopError
 
 if TYPE_CHECKING:
-    from rankloop.console import Tasks
-    from rankloop.experiments.grounds import Facts
+    from rankloop.cli.console import Tasks
     from rankloop.experiments.results import Run
+    from rankloop.experiments.setup import Facts
     from rankloop.experiments.spec import RunSpec
     from rankloop.loop import Event
     from rankloop.training import Epoch
@@ -53,21 +53,21 @@ def demo(
     seed: SeedOption = 0,
 ) -> None:
     """Learn from simulated clicks: the loop, beside a static and a naive learner. A table and a page."""
-    from rankloop import console
+    from rankloop.cli import console
     from rankloop.experiments.demo import begin, demonstrate, specs
 
     spec = _spec(data=data, horizon=horizon, interventions=interventions, fold=fold, seed=seed)
     by_name = specs(spec)
-    with _resumable(), console.saying_what_compiles(), console.progress() as tasks:
-        grounds = begin(spec, out, _preparing(tasks))
-        _mention_start(grounds.facts, spec.metric)
+    with _resumable(), console.announce_compilation(), console.progress() as tasks:
+        setup = begin(spec, out, _preparing(tasks))
+        _mention_start(setup.facts, spec.metric)
 
         def watch(name: str, event: Event) -> None:
             _show(tasks, name, by_name[name], event)
 
-        runs, page = demonstrate(spec, out, grounds, watch)
+        runs, page = demonstrate(spec, out, setup, watch)
     _print_demo(runs, spec.metric)
-    console.say(f"wrote {page}")
+    console.print_out(f"wrote {page}")
 
 
 def run(
@@ -177,7 +177,7 @@ def run(
     as_json: JsonOption = False,
 ) -> None:
     """Learn from the clicks of simulated users, deploying learned policies along the way."""
-    from rankloop import console
+    from rankloop.cli import console
     from rankloop.experiments import run as experiment
     from rankloop.experiments.report import REPORT, write_report
     from rankloop.experiments.results import read_run
@@ -203,14 +203,14 @@ def run(
         full_information=full_information,
         seed=seed,
     )
-    with _resumable(), console.saying_what_compiles(), console.progress() as tasks:
-        grounds = experiment.prepare(spec, out, watch=_preparing(tasks))
-        _mention_start(grounds.facts, spec.metric)
-        rows = experiment.run(spec, out, lambda event: _show(tasks, "run", spec, event), shared=grounds)
+    with _resumable(), console.announce_compilation(), console.progress() as tasks:
+        setup = experiment.prepare(spec, out, watch=_preparing(tasks))
+        _mention_start(setup.facts, spec.metric)
+        rows = experiment.run(spec, out, lambda event: _show(tasks, "run", spec, event), shared=setup)
     page = write_report([read_run(out)], out / REPORT)
     if rows[-1].kept_start and spec.caution:
-        console.mention(
-            f"the starting policy was kept: on {grounds.facts.queries['validation']} held-out queries no "
+        console.print_err(
+            f"the starting policy was kept: on {setup.facts.queries['validation']} held-out queries no "
             f"learned one gained more than {spec.caution:g} standard errors; more clicks or more held-out "
             "queries help, and --caution lowers the bar"
         )
@@ -223,7 +223,7 @@ def run(
     ]
     columns = ["interactions", "learned", "logging", "items below 0.01"]
     console.out.print(console.table(f"{spec.metric} on the test queries, {spec.learner}", columns, shown))
-    console.say(f"wrote {page}")
+    console.print_out(f"wrote {page}")
 
 
 def report(
@@ -240,11 +240,11 @@ def report(
     as_json: JsonOption = False,
 ) -> None:
     """Turn runs into one page of tables and curves; those that differ in their seed alone are averaged."""
-    from rankloop import console
+    from rankloop.cli import console
     from rankloop.experiments.report import REPORT, write_report
     from rankloop.experiments.results import find_runs
     from rankloop.experiments.summary import final_line, grouped
-    from rankloop.files import check_writable
+    from rankloop.storage.files import check_writable
 
     path = out or (folders[0] / REPORT if len(folders) == 1 else Path(REPORT))
     runs = find_runs(folders)
@@ -260,17 +260,17 @@ def report(
     ]
     columns = ["run", "learned", "learned − start", "shown on average"]
     console.out.print(console.table(f"{runs[0].spec.metric} on the test queries", columns, rows))
-    console.say(f"wrote {path}")
+    console.print_out(f"wrote {path}")
 
 
 @contextmanager
 def _resumable() -> Iterator[None]:
-    from rankloop import console
+    from rankloop.cli import console
 
     try:
         yield
     except KeyboardInterrupt:
-        console.mention("stopped; the same command goes on from here")
+        console.print_err("stopped; the same command goes on from here")
         raise
 
 
@@ -310,18 +310,18 @@ def _show(tasks: Tasks, name: str, spec: RunSpec, event: Event) -> None:
 
 
 def _mention_start(facts: Facts, metric: str) -> None:
-    from rankloop import console
-    from rankloop.experiments.starting import PEAKED_ADVICE
+    from rankloop.cli import console
+    from rankloop.experiments.starting_policy import PEAKED_ADVICE
 
-    console.mention(f"starting policy: {metric} {facts.start:.4f}; {facts.peakedness}")
+    console.print_err(f"starting policy: {metric} {facts.start:.4f}; {facts.peakedness}")
     if facts.peakedness.nearly_deterministic:
-        console.mention(f"the starting policy is {PEAKED_ADVICE}")
+        console.print_err(f"the starting policy is {PEAKED_ADVICE}")
     if facts.full_information is not None:
-        console.mention(f"full information: {metric} {facts.full_information:.4f}")
+        console.print_err(f"full information: {metric} {facts.full_information:.4f}")
 
 
 def _print_demo(runs: Mapping[str, Run], metric: str) -> None:
-    from rankloop import console
+    from rankloop.cli import console
     from rankloop.experiments.demo import LOOP, NAIVE, STATIC
 
     facts = runs[LOOP].facts

@@ -15,7 +15,7 @@ from rankloop.cli.options import EngineOption, JsonOption, LogArgument, MasterOp
 from rankloop.errors import RankloopError
 
 if TYPE_CHECKING:
-    from rankloop.console import Tasks
+    from rankloop.cli.console import Tasks
     from rankloop.logs import Log, LogCounts
     from rankloop.offline import Comparison, Fit
     from rankloop.types import Bias
@@ -73,12 +73,14 @@ def fit(
     as_json: JsonOption = False,
 ) -> None:
     """Fit a ranker to a log’s clicks; its bias, its held-out queries and a page are written beside it."""
-    from rankloop import console, offline
-    from rankloop.files import check_writable, save, write_whole
-    from rankloop.learning import LEARNING
+    from rankloop import offline
+    from rankloop.cli import console
     from rankloop.logs import open_log
+    from rankloop.loop.presets import LEARNING
+    from rankloop.model_files import save
     from rankloop.names import unknown
     from rankloop.reports.fit import fit_page
+    from rankloop.storage.files import check_writable, write_whole
     from rankloop.training import Epoch
 
     beside = {name: out.with_name(out.name + name) for name in (BIAS_FILE, HELD_OUT_FILE, PAGE_FILE)}
@@ -86,7 +88,7 @@ def fit(
     if learning not in LEARNING:
         raise unknown("learning", learning, LEARNING)
     opened = open_log(log)
-    with console.saying_what_compiles(), console.progress() as tasks:
+    with console.announce_compilation(), console.progress() as tasks:
         assumed = _Assumed.of(bias, opened, tasks, ranks=ranks, engine=engine, master=master, seed=seed)
 
         def watch(epoch: Epoch) -> None:
@@ -119,7 +121,7 @@ def fit(
         return
     _print_fit(found)
     for path in (out, *beside.values()):
-        console.say(f"wrote {path}")
+        console.print_out(f"wrote {path}")
 
 
 def rank(
@@ -152,12 +154,13 @@ def rank(
     import numpy as np
 
     import rankloop
-    from rankloop import console, offline
-    from rankloop.files import check_writable
+    from rankloop import offline
+    from rankloop.cli import console
+    from rankloop.storage.files import check_writable
 
     check_writable(out)
     model = rankloop.load(policy)
-    with console.saying_what_compiles(), console.progress() as tasks:
+    with console.announce_compilation(), console.progress() as tasks:
         ranked = offline.rank(
             model,
             features,
@@ -170,7 +173,7 @@ def rank(
         typer.echo(ranked.trec(tag), nl=False)
         return
     offline.write_ranked(ranked, out, tag=tag)
-    console.say(f"wrote {out}: {len(ranked):,} documents of {len(ranked.query_ids.unique()):,} queries")
+    console.print_out(f"wrote {out}: {len(ranked):,} documents of {len(ranked.query_ids.unique()):,} queries")
 
 
 def evaluate(
@@ -218,15 +221,16 @@ def evaluate(
     as_json: JsonOption = False,
 ) -> None:
     """Estimate what a policy that nobody has seen yet is worth, with an interval and a verdict."""
-    from rankloop import console, offline
-    from rankloop.files import check_writable, write_whole
+    from rankloop import offline
+    from rankloop.cli import console
     from rankloop.logs import open_log
     from rankloop.reports.evaluation import evaluation_page
+    from rankloop.storage.files import check_writable, write_whole
 
     check_writable(out)
     opened = open_log(log)
     chosen = None if queries is None else _read_queries(queries)
-    with console.saying_what_compiles(), console.progress() as tasks:
+    with console.announce_compilation(), console.progress() as tasks:
         assumed = _Assumed.of(bias, opened, tasks, ranks=ranks, engine=engine, master=master, seed=seed)
         found = offline.evaluate(
             opened,
@@ -251,7 +255,7 @@ def evaluate(
         typer.echo(json.dumps({**found.to_dict(), "page": str(out)}, indent=2))
         return
     _print_comparison(found)
-    console.say(f"wrote {out}")
+    console.print_out(f"wrote {out}")
 
 
 def _notes_on_own_clicks(*policies: str) -> tuple[str, ...]:
@@ -346,10 +350,10 @@ def _read_queries(path: Path) -> list[str]:
 
 
 def _print_fit(found: Fit) -> None:
-    from rankloop import console
+    from rankloop.cli import console
 
     for note in found.notes:
-        console.mention(f"note: {note}")
+        console.print_err(f"note: {note}")
     held = found.held_out
     rows = [
         ["sorted by the model's scores", f"{held.sorted:.4f}", f"{held.gain:+.4f} ± {held.gain_error:.4f}"],
@@ -362,10 +366,10 @@ def _print_fit(found: Fit) -> None:
 
 
 def _print_comparison(found: Comparison) -> None:
-    from rankloop import console
+    from rankloop.cli import console
 
     for note in found.notes:
-        console.mention(f"note: {note}")
+        console.print_err(f"note: {note}")
     rows = []
     for name, estimate, outside in (
         (found.new.name, found.new.estimate, f"{found.new.outside:.1%}"),
@@ -376,4 +380,4 @@ def _print_comparison(found: Comparison) -> None:
         rows.append([name, f"{estimate.value:.4f}", interval, outside])
     title = f"{found.measure} a query, by {found.impressions:,} impressions of {found.queries:,} queries"
     console.out.print(console.table(title, ["", "estimate", "90 % interval", "outside support"], rows))
-    console.say(found.verdict.text)
+    console.print_out(found.verdict.text)

@@ -12,7 +12,7 @@ from rankloop.cli.options import FoldOption
 from rankloop.errors import RankloopError
 
 if TYPE_CHECKING:
-    from rankloop.console import Tasks
+    from rankloop.cli.console import Tasks
     from rankloop.experiments.reproduce import Plan, Preset
     from rankloop.experiments.reproduce.reproduction import Watch
 
@@ -63,30 +63,30 @@ def reproduce(
     fold: FoldOption = 1,
 ) -> None:
     """Make the paper's experiments: every figure, and claim by claim whether it holds."""
-    from rankloop import console
+    from rankloop.cli import console
     from rankloop.experiments import reproduce as experiments
     from rankloop.experiments.reproduce.costs import in_words
-    from rankloop.experiments.reproduce.engines import engine as engine_called
+    from rankloop.experiments.reproduce.executors import engine as engine_called
     from rankloop.experiments.reproduce.figures import figure
-    from rankloop.experiments.reproduce.writing import SIGNS, counted
+    from rankloop.experiments.reproduce.report import SIGNS, counted
 
     changed = {"data": data, "runs": runs, "horizon": horizon}
     chosen = _preset(preset, relevance=relevance, learning=learning, fold=fold, **changed)
     wanted = [figure(name) for name in dict.fromkeys(only or experiments.FIGURES)]
     make = engine_called(engine)
     try:
-        with console.saying_what_compiles():
+        with console.announce_compilation():
             planned = experiments.plan(chosen, wanted, out)
-            console.mention(str(planned))
+            console.print_err(str(planned))
             with console.progress() as tasks:
                 done = experiments.reproduce(planned, make, _watch(tasks, planned))
     except KeyboardInterrupt:
-        console.mention("stopped; the same command goes on from here")
+        console.print_err("stopped; the same command goes on from here")
         raise
     rows = [[f"{SIGNS[one.verdict]} {one.name}", one.verdict, one.where] for one in done.judged]
     console.out.print(console.table("The paper's claims", ["claim", "verdict", "where"], rows))
-    console.say(f"{counted(done.judged)}; took {in_words(done.seconds)}")
-    console.say(f"wrote {done.folder / 'claims.md'} and {done.folder / 'report.html'}")
+    console.print_out(f"{counted(done.judged)}; took {in_words(done.seconds)}")
+    console.print_out(f"wrote {done.folder / 'claims.md'} and {done.folder / 'report.html'}")
 
 
 def _preset(name: str, **changed: Any) -> Preset:

@@ -46,10 +46,10 @@ def train(
 ) -> None:
     """Train a ranker on labelled data by exact gradients, store it, and measure it on the test queries."""
     import rankloop
-    from rankloop import console
-    from rankloop.files import check_writable
+    from rankloop.cli import console
     from rankloop.models.optimisers import optimiser as optimiser_named
     from rankloop.models.specs import LightGBMSpec, model_spec
+    from rankloop.storage.files import check_writable
     from rankloop.training import Epoch, Settings
 
     check_writable(out)
@@ -64,7 +64,7 @@ def train(
         )
     settings = Settings(**options)
     collection = rankloop.dataset(data, fold=fold)
-    with console.saying_what_compiles(), console.progress() as tasks:
+    with console.announce_compilation(), console.progress() as tasks:
 
         def watch(epoch: Epoch) -> None:
             tasks.update(f"training {model}", f"epoch {epoch.number:3d}  validation {epoch.held_out:.4f}")
@@ -121,7 +121,7 @@ def describe(
 ) -> None:
     """Say what is in a data set: queries, documents, features, labels."""
     import rankloop
-    from rankloop import console
+    from rankloop.cli import console
     from rankloop.data import describe as described
 
     rows = described(rankloop.dataset(data, fold=fold))
@@ -139,7 +139,7 @@ def describe(
 def _print_measures(
     facts: dict[str, Any], split: Any, scores: Any, metrics: list[str], as_json: bool
 ) -> None:
-    from rankloop import console
+    from rankloop.cli import console
     from rankloop.evaluation import policy_metrics, ranking_metrics
 
     ranking, policy = ranking_metrics(scores, split, metrics), policy_metrics(scores, split, metrics)
@@ -148,7 +148,7 @@ def _print_measures(
         return
     for name, value in facts.items():
         shown = f"{value:.4f}" if isinstance(value, float) else value
-        console.say(f"{name:12} {shown}")
+        console.print_out(f"{name:12} {shown}")
     rows = [[name, f"{ranking[name]:.4f}", f"{policy[name]:.4f}"] for name in ranking]
     console.out.print(
         console.table(

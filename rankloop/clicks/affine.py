@@ -10,7 +10,7 @@ from typing import ClassVar
 import numpy as np
 
 from rankloop import rank_weights
-from rankloop.clicks.base import AffineUsers, check_cutoff
+from rankloop.clicks.base import AffineModel, check_cutoff
 from rankloop.errors import DataError
 from rankloop.names import BadNameError
 from rankloop.types import Bias
@@ -24,7 +24,7 @@ PRINTED_DECIMALS = 2
 
 
 @dataclass(frozen=True)
-class Affine(AffineUsers):
+class AffineUsers(AffineModel):
     """Users with any α and β.
 
         P(C | d, k) = α_k · R_d + β_k
@@ -36,7 +36,7 @@ class Affine(AffineUsers):
             is looked at is clicked. Only estimators that know of no trust bias ask for it.
 
     Example:
-        >>> users = Affine(alpha=(0.35, 0.53), beta=(0.65, 0.26))
+        >>> users = AffineUsers(alpha=(0.35, 0.53), beta=(0.65, 0.26))
         >>> str(users)
         'affine(alpha=0.35:0.53, beta=0.65:0.26)'
         >>> users.bias.examination
@@ -67,7 +67,7 @@ class Affine(AffineUsers):
         _ = self.bias  # refuses what cannot be chances
 
     @classmethod
-    def from_trust(cls, examination: object, relevant: object, irrelevant: object) -> Affine:
+    def from_trust(cls, examination: object, relevant: object, irrelevant: object) -> AffineUsers:
         """Users who look at rank k with chance P(E | k), and trust what they see there.
 
             α_k = P(E | k) · (ε⁺_k − ε⁻_k),   β_k = P(E | k) · ε⁻_k
@@ -78,7 +78,7 @@ class Affine(AffineUsers):
             irrelevant: ε⁻, ranks: the same for an item that is not relevant.
 
         Example:
-            >>> str(Affine.from_trust([1.0, 0.5], relevant=[1.0, 1.0], irrelevant=[0.75, 0.5]))
+            >>> str(AffineUsers.from_trust([1.0, 0.5], relevant=[1.0, 1.0], irrelevant=[0.75, 0.5]))
             'affine(alpha=0.25:0.25, beta=0.75:0.25, examination=1:0.5)'
         """
         looks = np.asarray(examination, np.float64)
@@ -102,7 +102,7 @@ class Affine(AffineUsers):
 
 
 @dataclass(frozen=True)
-class Paper(AffineUsers):
+class PaperUsers(AffineModel):
     """The users of the paper's experiments, who see the first ranks only.
 
         P(E | k) = 0.35 / k + 0.65 / (1 + 0.05 (k − 1)),   ε⁺_k = 1 / (1 + 0.005 (k − 1)),   ε⁻_k = 0.65 / k
@@ -113,9 +113,9 @@ class Paper(AffineUsers):
             compute.
 
     Example:
-        >>> print(*Paper().bias.alpha.round(3), "|", *Paper().bias.beta.round(3))
+        >>> print(*PaperUsers().bias.alpha.round(3), "|", *PaperUsers().bias.beta.round(3))
         0.35 0.532 0.547 0.537 0.52 | 0.65 0.258 0.153 0.106 0.08
-        >>> Paper(5, rounded=True).bias.alpha
+        >>> PaperUsers(5, rounded=True).bias.alpha
         array([0.35, 0.53, 0.55, 0.54, 0.52])
 
     Reference:

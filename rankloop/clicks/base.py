@@ -102,7 +102,7 @@ class Users(Protocol):
         ...
 
 
-class Named:
+class NamedUsers:
     """What the users here share: frozen dataclasses, spelt so that the name reads back as the users."""
 
     name: ClassVar[str]
@@ -111,7 +111,7 @@ class Named:
         return names.name_of(self, self.name, spelling=_spell)
 
 
-class AffineUsers(Named, ABC):
+class AffineModel(NamedUsers, ABC):
     """Users who click with chance ``α_k · R + β_k``, whatever else is in the ranking."""
 
     @property
@@ -137,7 +137,7 @@ def bias_of(users: Users) -> Bias:
             ...
         rankloop.errors.DataError: 'cascade@3' users have no α and β by rank: whether they click at a rank ...
     """
-    if isinstance(users, AffineUsers):
+    if isinstance(users, AffineModel):
         return users.bias
     raise DataError(
         f"{str(users)!r} users have no α and β by rank: whether they click at a rank depends on what stands "
@@ -145,12 +145,12 @@ def bias_of(users: Users) -> Bias:
     )
 
 
-def check_chance(users: Named, option: str, *, highest: float = 1.0) -> float:
+def check_chance(users: NamedUsers, option: str, *, highest: float = 1.0) -> float:
     """An option of users that is a chance, as a float; refused with its name if it is not one."""
     return check_number(users, option, 0.0, highest)
 
 
-def check_number(users: Named, option: str, lowest: float, highest: float) -> float:
+def check_number(users: NamedUsers, option: str, lowest: float, highest: float) -> float:
     """An option of users that is a number in a range, as a float; refused with its name if it is not."""
     value = getattr(users, option)
     if not isinstance(value, int | float) or not lowest <= value <= highest:
@@ -161,7 +161,7 @@ def check_number(users: Named, option: str, lowest: float, highest: float) -> fl
     return float(value)
 
 
-def check_cutoff(users: Named) -> None:
+def check_cutoff(users: NamedUsers) -> None:
     """Refuse a cut-off that is not a whole number from 1."""
     cutoff = getattr(users, "cutoff", MISSING)
     if not isinstance(cutoff, int) or isinstance(cutoff, bool) or cutoff < 1:

@@ -7,11 +7,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from rankloop.clicks.base import Behaviour, Named, check_chance, check_cutoff
+from rankloop.clicks.base import Behaviour, NamedUsers, check_chance, check_cutoff
 
 
 @dataclass(frozen=True)
-class Cascade(Named):
+class CascadeUsers(NamedUsers):
     """Users who read from the top, and may leave when they have clicked.
 
         P(C | d, reading) = noise + (1 − 2 · noise) · R_d
@@ -27,9 +27,9 @@ class Cascade(Named):
         abandon: the chance that a user leaves after an item without a click on it.
 
     Example:
-        >>> Cascade(cutoff=5, stop=0.9)
-        Cascade(cutoff=5, stop=0.9, noise=0.05, abandon=0.0)
-        >>> str(Cascade(5, stop=0.9))
+        >>> CascadeUsers(cutoff=5, stop=0.9)
+        CascadeUsers(cutoff=5, stop=0.9, noise=0.05, abandon=0.0)
+        >>> str(CascadeUsers(5, stop=0.9))
         'cascade@5(stop=0.9)'
 
     Reference:

@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from rankloop import rank_weights
-from rankloop.clicks.base import AffineUsers, check_cutoff, check_number
+from rankloop.clicks.base import AffineModel, check_cutoff, check_number
 from rankloop.types import Bias
 
 # Steeper than this nobody looks past the first rank.
@@ -17,7 +17,7 @@ STEEPEST = 20.0
 
 
 @dataclass(frozen=True)
-class Position(AffineUsers):
+class PositionUsers(AffineModel):
     """The position-based model: a click is a look at something relevant, and nothing else.
 
         P(C | d, k) = P(E | k) · R_d,   P(E | k) = (1 / k)^η
@@ -29,9 +29,9 @@ class Position(AffineUsers):
         eta: η, how fast they lose interest; 0 for users who look at all that is shown.
 
     Example:
-        >>> Position(cutoff=3).bias.alpha.round(3)
+        >>> PositionUsers(cutoff=3).bias.alpha.round(3)
         array([1.   , 0.5  , 0.333])
-        >>> str(Position(10, eta=0.5))
+        >>> str(PositionUsers(10, eta=0.5))
         'position@10(eta=0.5)'
 
     Reference:

@@ -6,15 +6,17 @@ from collections.abc import Callable
 from dataclasses import MISSING, fields
 from typing import Any
 
-from rankloop.clicks.affine import Affine, Paper
+from rankloop.clicks.affine import AffineUsers, PaperUsers
 from rankloop.clicks.base import LIST_SEPARATOR
-from rankloop.clicks.cascade import Cascade
-from rankloop.clicks.position import Position
+from rankloop.clicks.cascade import CascadeUsers
+from rankloop.clicks.position import PositionUsers
 from rankloop.names import BadNameError, arguments, number, parse, switch
 
-AnyUsers = Affine | Cascade | Paper | Position
+AnyUsers = AffineUsers | CascadeUsers | PaperUsers | PositionUsers
 
-USERS: dict[str, type[AnyUsers]] = {kind.name: kind for kind in (Affine, Cascade, Paper, Position)}
+USERS: dict[str, type[AnyUsers]] = {
+    kind.name: kind for kind in (AffineUsers, CascadeUsers, PaperUsers, PositionUsers)
+}
 
 
 def _numbers(text: str) -> tuple[float, ...]:
@@ -38,7 +40,7 @@ def users(text: str) -> AnyUsers:
 
     Example:
         >>> users("paper@5")
-        Paper(cutoff=5, rounded=False)
+        PaperUsers(cutoff=5, rounded=False)
         >>> str(users("cascade@5(stop=1)"))
         'cascade@5(stop=1)'
         >>> users("position")

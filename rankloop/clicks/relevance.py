@@ -61,11 +61,11 @@ class _Graded(Relevance):
 
 
 @dataclass(frozen=True)
-class Linear(_Graded):
+class LinearRelevance(_Graded):
     """``R = label / max_label``, the paper's.
 
     Example:
-        >>> Linear().of([0, 1, 4])
+        >>> LinearRelevance().of([0, 1, 4])
         array([0.  , 0.25, 1.  ])
     """
 
@@ -76,11 +76,11 @@ class Linear(_Graded):
 
 
 @dataclass(frozen=True)
-class Exponential(_Graded):
+class ExponentialRelevance(_Graded):
     """``R = (2^label − 1) / (2^max_label − 1)``: the gain of NDCG's exponential kind, as a chance.
 
     Example:
-        >>> Exponential(max_label=2).of([0, 1, 2]).round(3)
+        >>> ExponentialRelevance(max_label=2).of([0, 1, 2]).round(3)
         array([0.   , 0.333, 1.   ])
     """
 
@@ -94,11 +94,11 @@ class Exponential(_Graded):
 
 
 @dataclass(frozen=True)
-class Binary(Relevance):
+class BinaryRelevance(Relevance):
     """``R = 1`` for labels from ``relevant_from`` on, else 0.
 
     Example:
-        >>> Binary(relevant_from=3).of([0, 2, 3, 4])
+        >>> BinaryRelevance(relevant_from=3).of([0, 2, 3, 4])
         array([0., 0., 1., 1.])
     """
 
@@ -119,9 +119,11 @@ def _checked(labels: object) -> Float64:
     return array
 
 
-AnyRelevance = Binary | Exponential | Linear
+AnyRelevance = BinaryRelevance | ExponentialRelevance | LinearRelevance
 
-RELEVANCES: dict[str, type[AnyRelevance]] = {kind.name: kind for kind in (Binary, Exponential, Linear)}
+RELEVANCES: dict[str, type[AnyRelevance]] = {
+    kind.name: kind for kind in (BinaryRelevance, ExponentialRelevance, LinearRelevance)
+}
 
 
 def relevance(text: str) -> AnyRelevance:
@@ -129,7 +131,7 @@ def relevance(text: str) -> AnyRelevance:
 
     Example:
         >>> relevance("linear")
-        Linear(max_label=4.0)
+        LinearRelevance(max_label=4.0)
         >>> str(relevance("binary(relevant_from=3)"))
         'binary(relevant_from=3)'
     """

@@ -17,9 +17,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from rankloop.clicks._simulation import count_impressions, log_impressions
 from rankloop.clicks.base import Users
 from rankloop.errors import DataError
+from rankloop.kernels.click_simulation import count_impressions, log_impressions
 from rankloop.policies.plackett_luce import check_scores
 from rankloop.ragged import for_segments, offsets_of
 from rankloop.types import Float64, Int64

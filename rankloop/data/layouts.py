@@ -20,7 +20,7 @@ SIZES_ENDING = ".query"
 
 
 @dataclass(frozen=True)
-class Files:
+class DatasetFiles:
     """The files of one data set; where there is but one, ``train`` holds everything."""
 
     name: str
@@ -29,13 +29,13 @@ class Files:
     test: Path | None = None
 
 
-def find_files(path: Path, fold: int) -> Files:
+def find_files(path: Path, fold: int) -> DatasetFiles:
     """The files of the data set at this path: a file, a folder in an official layout, or a common prefix.
 
     A prefix chooses one of several sets in a folder: ``ltrc_yahoo/set2`` for Yahoo's second.
     """
     if path.is_file():
-        return Files(path.name.split(".")[0] or path.name, path)
+        return DatasetFiles(path.name.split(".")[0] or path.name, path)
     if not path.is_dir():
         files = _with_prefix(path.parent, f"{path.name}.") if path.name else None
         if files is None:
@@ -50,7 +50,7 @@ def _folder_name(folder: Path) -> str:
     return f"{folder.parent.name}-{folder.name.lower()}" if is_fold else folder.name
 
 
-def _in_folder(folder: Path, fold: int, name: str) -> Files:
+def _in_folder(folder: Path, fold: int, name: str) -> DatasetFiles:
     for prefix in PREFIXES:
         files = _with_prefix(folder, prefix, name)
         if files is not None:
@@ -68,7 +68,7 @@ def _in_folder(folder: Path, fold: int, name: str) -> Files:
             return _in_folder(folder / waypoint, fold, name)
     data = [child for child in children if child.is_file() and _is_data(child)]
     if len(data) == 1 and not folders:
-        return Files(name, data[0])
+        return DatasetFiles(name, data[0])
     if len(folders) == 1 and not data:
         return _in_folder(folders[0], fold, name)
     raise DataError(
@@ -78,7 +78,7 @@ def _in_folder(folder: Path, fold: int, name: str) -> Files:
     )
 
 
-def _with_prefix(folder: Path, prefix: str, name: str | None = None) -> Files | None:
+def _with_prefix(folder: Path, prefix: str, name: str | None = None) -> DatasetFiles | None:
     train = _first_file(folder, prefix, TRAIN)
     if train is None:
         return None
@@ -89,7 +89,7 @@ def _with_prefix(folder: Path, prefix: str, name: str | None = None) -> Files | 
             f"{[f'{prefix}{part}.txt' for part in TEST]}; to have the one file split, load the file itself"
         )
     fallback = f"{folder.resolve().name}-{prefix.rstrip('.')}"
-    return Files(name or fallback, train, _first_file(folder, prefix, VALIDATION), test)
+    return DatasetFiles(name or fallback, train, _first_file(folder, prefix, VALIDATION), test)
 
 
 def _first_file(folder: Path, prefix: str, parts: tuple[str, ...]) -> Path | None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from rankloop.estimators.base import ClippedEstimator
-from rankloop.logs import Statistics
+from rankloop.statistics import Statistics
 from rankloop.types import Bias, Float64
 
 
@@ -22,7 +22,7 @@ class Affine(ClippedEstimator):
     Example:
         Shown ten times at a rank where 2 of 10 users click whatever there is, and relevance adds 0.5.
 
-        >>> from rankloop.logs import Exposure
+        >>> from rankloop.statistics import Exposure
         >>> bias = Bias(alpha=[0.5], beta=[0.2], examination=[1.0])
         >>> statistics = Statistics.of_policy(
         ...     "a", [0, 1], Exposure(alpha=[0.5], beta=[0.2], examination=[1.0]),

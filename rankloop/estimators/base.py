@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankloop.errors import DataError
-from rankloop.logs import Statistics
 from rankloop.names import BadNameError, name_of, number
+from rankloop.statistics import Statistics
 from rankloop.types import Bias, Float64
 
 Clip = float | Literal["paper", "off"]

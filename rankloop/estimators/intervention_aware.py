@@ -8,8 +8,8 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from rankloop.estimators.base import ClippedEstimator
-from rankloop.logs import Statistics
 from rankloop.names import BadNameError, number, one_of
+from rankloop.statistics import Statistics
 from rankloop.types import Bias, Float64
 
 AVERAGES = ("all", "query")
@@ -50,7 +50,7 @@ class InterventionAware(ClippedEstimator):
         one by 10, whenever it came, once T = 400.
 
         >>> from rankloop.estimators import InterventionOblivious
-        >>> from rankloop.logs import Exposure
+        >>> from rankloop.statistics import Exposure
         >>> bias = Bias(alpha=[1.0], beta=[0.0], examination=[1.0])
         >>> def logged(policy, alpha, timesteps, clicks):
         ...     return Statistics.of_policy(

@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from rankloop.estimators.base import ClippedEstimator
-from rankloop.logs import Statistics
+from rankloop.statistics import Statistics
 from rankloop.types import Bias, Float64
 
 
@@ -23,7 +23,7 @@ class InterventionOblivious(ClippedEstimator):
     much as ever, however often other policies have shown it.
 
     Example:
-        >>> from rankloop.logs import Exposure
+        >>> from rankloop.statistics import Exposure
         >>> bias = Bias(alpha=[0.5], beta=[0.2], examination=[1.0])
         >>> statistics = Statistics.of_policy(
         ...     "a", [0, 1], Exposure(alpha=[0.25], beta=[0.1], examination=[0.5]),

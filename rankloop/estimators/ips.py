@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from rankloop.estimators.base import ClippedEstimator
-from rankloop.logs import Statistics
+from rankloop.statistics import Statistics
 from rankloop.types import Bias, Float64
 
 
@@ -23,7 +23,7 @@ class IPS(ClippedEstimator):
         Half of all users look at rank 2, so a click there counts twice.
 
         >>> import numpy as np
-        >>> from rankloop.logs import Exposure
+        >>> from rankloop.statistics import Exposure
         >>> bias = Bias(alpha=[1.0, 0.5], beta=[0.0, 0.0], examination=[1.0, 0.5])
         >>> statistics = Statistics.of_policy(
         ...     "a", [0, 2], Exposure(*np.ones((3, 2))),

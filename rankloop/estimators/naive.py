@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from rankloop.estimators.base import Estimator
-from rankloop.logs import Statistics
+from rankloop.statistics import Statistics
 from rankloop.types import Bias, Float64
 
 

@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from rankloop.estimators.base import ClippedEstimator
-from rankloop.logs import Statistics
+from rankloop.statistics import Statistics
 from rankloop.types import Bias, Float64
 
 
@@ -24,7 +24,7 @@ class PolicyAware(ClippedEstimator):
     Example:
         An item that is examined every fourth time: a click on it counts four times.
 
-        >>> from rankloop.logs import Exposure
+        >>> from rankloop.statistics import Exposure
         >>> bias = Bias(alpha=[1.0], beta=[0.0], examination=[1.0])
         >>> statistics = Statistics.of_policy(
         ...     "a", [0, 1], Exposure(alpha=[0.25], beta=[0.0], examination=[0.25]),

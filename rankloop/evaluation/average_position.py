@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from rankloop import ragged
 from rankloop.evaluation.base import Gain, Metric, NoRelevant, gains
-from rankloop.jit import kernel
+from rankloop.kernels.jit import kernel
 from rankloop.types import Float64, Int64
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from rankloop.experiments import grounds, together
-from rankloop.experiments.grounds import Grounds
+from rankloop.experiments import parallel, setup
 from rankloop.experiments.report import REPORT, write_report
 from rankloop.experiments.results import Run, find_runs, read_run
 from rankloop.experiments.run import prepare
+from rankloop.experiments.setup import Setup
 from rankloop.experiments.spec import RunSpec
-from rankloop.files import check_writable
+from rankloop.storage.files import check_writable
 
 LOOP, STATIC, NAIVE = "loop", "static", "naive"
 
@@ -29,7 +29,7 @@ def specs(loop: RunSpec) -> dict[str, RunSpec]:
     }
 
 
-def begin(loop: RunSpec, folder: Path, watch: grounds.Watch | None = None) -> Grounds:
+def begin(loop: RunSpec, folder: Path, watch: setup.Watch | None = None) -> Setup:
     """Lay, or read again, what all runs stand on.
 
     Args:
@@ -42,7 +42,7 @@ def begin(loop: RunSpec, folder: Path, watch: grounds.Watch | None = None) -> Gr
 
 
 def demonstrate(
-    loop: RunSpec, folder: Path, shared: Grounds, watch: together.Watch | None = None
+    loop: RunSpec, folder: Path, shared: Setup, watch: parallel.Watch | None = None
 ) -> tuple[dict[str, Run], Path]:
     """Run everything, going on where an earlier call was cut, and write the report.
 
@@ -55,6 +55,6 @@ def demonstrate(
     Returns:
         The runs by name, and where the report is.
     """
-    together.run_together(specs(loop), folder, shared, watch)
+    parallel.run_together(specs(loop), folder, shared, watch)
     runs = {name: read_run(folder / name) for name in specs(loop)}
     return runs, write_report(find_runs([folder]), folder / REPORT)

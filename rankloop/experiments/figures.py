@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from rankloop.experiments.summary import Curve
-from rankloop.pages.look import BAND_OPACITY, MARKER_SIZES, PLACE, STYLE, colour, marker, short_count, svg
+from rankloop.reports.style import BAND_OPACITY, MARKER_SIZES, PLACE, STYLE, colour, marker, short_count, svg
 
 # How far a logarithmic axis goes on beyond the first and the last point, as a factor.
 ROOM = 1.4

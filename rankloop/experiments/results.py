@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from rankloop.errors import RankloopError
-from rankloop.experiments.grounds import Facts
+from rankloop.experiments.setup import Facts
 from rankloop.experiments.spec import ALL, RunSpec
 
 SPEC, FACTS, RESULTS, TIMING = "spec.json", "facts.json", "results.jsonl", "timing.json"

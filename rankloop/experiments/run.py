@@ -11,7 +11,6 @@ import numpy as np
 
 from rankloop._version import __version__
 from rankloop.errors import RankloopError
-from rankloop.experiments.grounds import Grounds, Watch, lay, world
 from rankloop.experiments.results import (
     CHECKPOINT,
     FACTS,
@@ -25,9 +24,11 @@ from rankloop.experiments.results import (
     read_json,
     read_rows,
 )
+from rankloop.experiments.setup import Setup, Watch, build_setup, world
 from rankloop.experiments.spec import RunSpec
-from rankloop.files import check_writable, load, save, write_whole
-from rankloop.loop import Evaluated, Event, Loop, Stage, State
+from rankloop.loop import Evaluated, Event, Loop, LoopState, Stage
+from rankloop.model_files import load, save
+from rankloop.storage.files import check_writable, write_whole
 from rankloop.training import Task
 
 # The stages of one phase, in their order.
@@ -39,9 +40,7 @@ PREPARED = "prepared"
 WORK_PER_WRITING = 9.0
 
 
-def prepare(
-    spec: RunSpec, folder: Path, *, shared: Grounds | None = None, watch: Watch | None = None
-) -> Grounds:
+def prepare(spec: RunSpec, folder: Path, *, shared: Setup | None = None, watch: Watch | None = None) -> Setup:
     """What the run in a folder stands on: read where an earlier call has written it, else laid and written.
 
     Args:
@@ -59,15 +58,15 @@ def prepare(
         _check_same(folder, asked)
         collection, users = (shared.collection, shared.users) if shared is not None else world(spec)
         # The model as it was stored: the path in a spec may lead to another one by now.
-        return Grounds(collection, users, load(folder / START), read_facts(folder))
+        return Setup(collection, users, load(folder / START), read_facts(folder))
     begun = time.perf_counter()
-    grounds = lay(spec, watch) if shared is None else shared
-    save(grounds.start, folder / START)
-    write_whole(folder / FACTS, grounds.facts.model_dump_json(indent=2).encode())
+    setup = build_setup(spec, watch) if shared is None else shared
+    save(setup.start, folder / START)
+    write_whole(folder / FACTS, setup.facts.model_dump_json(indent=2).encode())
     _write_json(folder / TIMING, {PREPARED: time.perf_counter() - begun})
     # Last: where there is a spec, there is all that the run stands on.
     _write_json(folder / SPEC, asked)
-    return grounds
+    return setup
 
 
 def run(
@@ -75,7 +74,7 @@ def run(
     folder: Path,
     watch: Callable[[Event], None] | None = None,
     *,
-    shared: Grounds | None = None,
+    shared: Setup | None = None,
 ) -> list[Row]:
     """Run to the end, going on where an earlier call was cut; the measurements, one row an evaluation.
 
@@ -85,8 +84,8 @@ def run(
         watch: told of every event, after its results were written down.
         shared: as in `prepare`.
     """
-    grounds = prepare(spec, folder, shared=shared)
-    loop = grounds.loop(spec)
+    setup = prepare(spec, folder, shared=shared)
+    loop = setup.loop(spec)
     state, rows = _behind(folder)
     timing: dict[str, float] = read_json(folder / TIMING)
     checkpoint = _Checkpoint(folder / CHECKPOINT)
@@ -94,7 +93,7 @@ def run(
     for event in loop.run(state):
         state = event.state
         if isinstance(event, Evaluated):
-            rows.append(_row(event, loop, grounds))
+            rows.append(_row(event, loop, setup))
             # Before the checkpoint: a row too many is cut off on the way back, one too few would be missing.
             lines = "".join(row.model_dump_json() + "\n" for row in rows)
             write_whole(folder / RESULTS, lines.encode())
@@ -127,12 +126,12 @@ class _Checkpoint:
         self._path, self._written = path, ""
         self._ended, self._took = time.perf_counter(), 0.0
 
-    def write_if_due(self, state: State) -> None:
+    def write_if_due(self, state: LoopState) -> None:
         """Write it, unless writing would take too much of the time."""
         if time.perf_counter() - self._ended >= WORK_PER_WRITING * self._took:
             self.write(state)
 
-    def write(self, state: State) -> None:
+    def write(self, state: LoopState) -> None:
         """Write it, unless it is there already."""
         name = f"{state.phase} {state.stage}"
         if name == self._written:
@@ -143,19 +142,19 @@ class _Checkpoint:
         self._took = self._ended - begun
 
 
-def _behind(folder: Path) -> tuple[State | None, list[Row]]:
+def _behind(folder: Path) -> tuple[LoopState | None, list[Row]]:
     """Where the run in a folder was cut, and the rows of the evaluations that this state has behind it."""
     checkpoint = folder / CHECKPOINT
     if not checkpoint.exists():
         return None, []
-    state = State.from_bytes(checkpoint.read_bytes())
+    state = LoopState.from_bytes(checkpoint.read_bytes())
     return state, read_rows(folder)[: state.phase + (state.stage == "evaluated")]
 
 
-def _row(event: Evaluated, loop: Loop, grounds: Grounds) -> Row:
+def _row(event: Evaluated, loop: Loop, setup: Setup) -> Row:
     held_out = loop.dataset.validation
-    relevance = grounds.users.relevance[loop.dataset.train.n_docs :]
-    theta = loop.learning.rank_weights(grounds.users.bias)
+    relevance = setup.users.relevance[loop.dataset.train.n_docs :]
+    theta = loop.learning.rank_weights(setup.users.bias)
     reward = Task(held_out.features, held_out.offsets, relevance, theta)
     learned = event.state.learned
     return Row(

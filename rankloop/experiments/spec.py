@@ -22,10 +22,10 @@ from pydantic import (
 from rankloop import clicks, evaluation, names, online
 from rankloop.errors import RankloopError
 from rankloop.estimators import estimator as read_estimator
-from rankloop.experiments.starting import PRODUCTION
-from rankloop.exploration import AsLearned
-from rankloop.exploration import exploration as read_exploration
+from rankloop.experiments.starting_policy import PRODUCTION
 from rankloop.loop import LEARNING, ROBUST, Loop, exponential_times
+from rankloop.loop.exploration import AsLearned
+from rankloop.loop.exploration import exploration as read_exploration
 
 # The first policy is deployed when there is a little to learn from: after this many interactions, or after
 # this share of a short run.

@@ -110,7 +110,7 @@ class Group:
 
 
 @dataclass(frozen=True)
-class Line:
+class SummaryRow:
     """A line of the final table: everything is the true metric on the test queries.
 
     Attributes:
@@ -146,11 +146,11 @@ class Line:
         }
 
 
-def final_line(group: Group) -> Line:
+def final_line(group: Group) -> SummaryRow:
     """The line of the final table that a group comes to."""
     last = len(group.times) - 1
     deployed = group.runs[0].spec.intervention_times
-    return Line(
+    return SummaryRow(
         group,
         timesteps=int(group.times[last]),
         interventions=deployed if deployed == "all" else len(deployed),

@@ -15,15 +15,15 @@ from ibis import _
 
 from rankloop.logs.counting import Counting, as_text
 from rankloop.logs.counts import LogCounts
+from rankloop.logs.defects import DefectFinder
 from rankloop.logs.engines import engine as open_engine
-from rankloop.logs.exposing import Candidates, exposures_of_candidates
 from rankloop.logs.features import why_unusable
 from rankloop.logs.folder import Log
-from rankloop.logs.looking import Looking
 from rankloop.logs.periods import Periods, periods_of
+from rankloop.logs.policy_exposures import Candidates, exposures_of_candidates
 from rankloop.logs.problems import KEPT, Found, Problem
 from rankloop.logs.schema import CANDIDATES, FEATURES, ITEM, REPORT_FILE
-from rankloop.logs.support import Misfit, Support, explores, misfit, support_of
+from rankloop.logs.support import LogSupport, Misfit, explores, misfit, support_of
 from rankloop.types import Bias
 
 # Ranks that are looked at, where a log has more: few users come as far.
@@ -59,7 +59,7 @@ class PolicyCheck:
     displays_by_rank: tuple[int, ...]
     click_rate_by_rank: tuple[float | None, ...]
     explores: float | None
-    support: Support | None
+    support: LogSupport | None
     misfit: Misfit | None
 
     def warnings(self) -> Iterator[str]:
@@ -245,7 +245,7 @@ def _policy(
 
 def _problems(counting: Counting) -> tuple[Problem, ...]:
     found = Found()
-    look = Looking(counting.engine, found)
+    look = DefectFinder(counting.engine, found)
     ids = as_text("impression_id", "query_id", "policy_id", "doc_id")
     rows = counting.impressions.mutate(**ids, place=ibis.literal(0))
     timed = any(row["first"] for row in counting.policy_times)

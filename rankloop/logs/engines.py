@@ -16,7 +16,7 @@ import ibis
 import pyarrow as pa
 
 from rankloop.errors import DataError, RankloopError
-from rankloop.logs._values import one_line
+from rankloop.frozen import one_line
 from rankloop.ragged import threads
 
 ENGINES = ("duckdb", "spark")

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from rankloop.errors import DataError
-from rankloop.logs._values import one_line
+from rankloop.frozen import one_line
 from rankloop.logs.folder import Log
 from rankloop.logs.schema import FEATURES, ITEM, feature_columns
 from rankloop.logs.writer import LogWriter
@@ -27,7 +27,7 @@ ROWS_PER_BATCH = 100_000
 VECTOR = "features"
 
 
-class Named(Protocol):
+class ItemNames(Protocol):
     """What has the queries and items of a log: `LogStatistics` and `LogCounts`."""
 
     @property
@@ -46,7 +46,7 @@ class Named(Protocol):
         ...
 
 
-def split_of_log(log: Log, named: Named) -> Split:
+def split_of_log(log: Log, named: ItemNames) -> Split:
     """The log's items with their features, row for row as in its statistics; labels are 0: there are none.
 
     Args:
@@ -69,7 +69,7 @@ def split_of_log(log: Log, named: Named) -> Split:
     )
 
 
-def why_unusable(log: Log, named: Named) -> str | None:
+def why_unusable(log: Log, named: ItemNames) -> str | None:
     """Why the features of a log's items cannot be used, those that are missing aside; None if they can."""
     rows_of = np.zeros(len(named.doc_ids), np.int64)
     try:
@@ -102,7 +102,7 @@ def copy_features(path: str | os.PathLike[str], writer: LogWriter) -> Iterator[p
         raise DataError(f"{path}: there are no features in it")
 
 
-def _features(log: Log, named: Named) -> Float32:
+def _features(log: Log, named: ItemNames) -> Float32:
     result: Float32 | None = None
     rows_of = np.zeros(len(named.doc_ids), np.int64)
     for places, matrix in _matrices(log, named):
@@ -116,7 +116,7 @@ def _features(log: Log, named: Named) -> Float32:
     return result
 
 
-def _matrices(log: Log, named: Named) -> Iterator[tuple[Int64, Float32]]:
+def _matrices(log: Log, named: ItemNames) -> Iterator[tuple[Int64, Float32]]:
     """The features of the items, some rows at a time, each with the number of its item."""
     queries = np.repeat(named.query_ids, np.diff(named.offsets))
     keys = item_keys(pa.array(queries.tolist()), pa.array(named.doc_ids.tolist()))
@@ -147,7 +147,7 @@ def _refuse_nameless(ids: dict[str, pa.Array], before: int, path: object) -> Non
             raise DataError(f"{path}, row {before + int(empty[0]) + 1}: no {name}; every row needs one")
 
 
-def _refuse(bad: NDArray[np.bool_], named: Named, what: str) -> None:
+def _refuse(bad: NDArray[np.bool_], named: ItemNames, what: str) -> None:
     items = np.flatnonzero(bad)
     if len(items):
         query = int(np.searchsorted(named.offsets, items[0], side="right")) - 1

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rankloop.errors import DataError
-from rankloop.logs._values import one_line
+from rankloop.frozen import one_line
 from rankloop.logs.schema import FEATURES, IMPRESSIONS, TABLES, VERSION, check_columns, feature_columns
 
 # Keys of a file's own metadata, which this program writes after it has looked. The second says of how many

@@ -18,7 +18,7 @@ import ibis
 import pyarrow as pa
 
 from rankloop.errors import RankloopError
-from rankloop.logs._values import one_line
+from rankloop.frozen import one_line
 from rankloop.logs.engines import Batches, Engine, Expression, Mapped
 
 PYTHON_VARIABLE = "PYSPARK_PYTHON"

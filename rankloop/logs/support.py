@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import chdtri
 
 from rankloop.logs.counts import LogCounts
-from rankloop.logs.exposing import Candidates
+from rankloop.logs.policy_exposures import Candidates
 
 # Chances of being shown, below which a log says ever less: with 10⁶ impressions of its query, a document at
 # the last of them is seen once.
@@ -22,7 +22,7 @@ FALSE_ALARMS = 1e-6
 
 
 @dataclass(frozen=True)
-class Support:
+class LogSupport:
     """How much of what a policy could have shown it did show.
 
     Attributes:
@@ -67,7 +67,7 @@ def explores(counts: LogCounts, policy: int) -> float | None:
     return float((most[again] > 1).mean()) if again.any() else None
 
 
-def support_of(counts: LogCounts, policy: int, exact: Candidates) -> Support | None:
+def support_of(counts: LogCounts, policy: int, exact: Candidates) -> LogSupport | None:
     """What the policy could have shown, by the chance to be shown at all; None if nothing is known of it."""
     if not exact.known.any():
         return None
@@ -77,7 +77,7 @@ def support_of(counts: LogCounts, policy: int, exact: Candidates) -> Support | N
     shown = counts.displays_of(policy).sum(axis=1) > 0
     known = exact.known & np.repeat(came, sizes)
     chance = exact.values[0][known]
-    return Support(
+    return LogSupport(
         candidates=int(known.sum()),
         never_shown=float((~shown[known]).mean()) if known.any() else 0.0,
         below=tuple(float((chance < bound).mean()) if known.any() else 0.0 for bound in EXPOSURES),

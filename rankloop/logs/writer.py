@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rankloop.errors import DataError
-from rankloop.logs._values import one_line
+from rankloop.frozen import one_line
 from rankloop.logs.folder import STARTS_KEY, VERSION_KEY
 from rankloop.logs.schema import FEATURES, IMPRESSIONS, REPORT_FILE, TABLES, VERSION, arrow_schema
 

@@ -119,7 +119,7 @@ class LightGBMModel:
 
 
 @dataclass(frozen=True, eq=False)
-class HeldOut:
+class EarlyStopping:
     """What early stopping looks at.
 
     Attributes:
@@ -138,7 +138,7 @@ def boost(
     derivatives: Derivatives,
     *,
     rounds: int = 300,
-    held_out: HeldOut | None = None,
+    held_out: EarlyStopping | None = None,
     parameters: Mapping[str, Any] | None = None,
     seed: int = 0,
     watch: Callable[[float], object] | None = None,

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from rankloop.errors import DataError, ModelFileError, RankloopError
-from rankloop.jit import kernel
-from rankloop.models._dense import ACTIVATIONS, backward, forward
+from rankloop.kernels.dense import ACTIVATIONS, backward, forward
+from rankloop.kernels.jit import kernel
 from rankloop.models.optimisers import Optimiser, OptimiserState, Parameters
 from rankloop.models.storage import fingerprint, pack, payload_of, unpack
 from rankloop.names import unknown

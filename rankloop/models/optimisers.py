@@ -9,21 +9,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rankloop.errors import ModelFileError, RankloopError
-from rankloop.jit import kernel
+from rankloop.kernels.optimiser_steps import ADAM_METHOD, METHODS, ascend
 from rankloop.models.storage import pack, unpack
 from rankloop.names import arguments, name_of, number, parse_without_cutoff
 from rankloop.types import Float64
 
 Parameters = NDArray[np.float32] | NDArray[np.float64]
-
-METHODS = ("sgd", "adam")
-SGD_METHOD, ADAM_METHOD = range(len(METHODS))
 
 STATE_KIND = "optimiser-state"
 
@@ -147,59 +144,6 @@ class Adam(_Optimiser):
 
 
 Optimiser = SGD | Adam
-
-
-@kernel
-def sgd_step(parameters: Any, gradient: Any, rate: Any) -> None:
-    """``p ← p + rate · g`` in place."""
-    scale = parameters.dtype.type(rate)
-    for k in range(len(parameters)):
-        parameters[k] += scale * gradient[k]
-
-
-@kernel
-def adam_step(
-    parameters: Any,
-    gradient: Any,
-    first_moment: Any,
-    second_moment: Any,
-    step: Any,
-    rate: Any,
-    beta1: Any,
-    beta2: Any,
-    epsilon: Any,
-) -> None:
-    """Adam's step number ``step`` (from 1), in place on parameters and moments."""
-    number = parameters.dtype.type
-    # The corrections 1 − βᵗ are scalars: taken out of the loop, they leave it one root and one division.
-    root = math.sqrt(1 - beta2**step)
-    scale, floor = number(rate * root / (1 - beta1**step)), number(epsilon * root)
-    keep1, new1, keep2, new2 = number(beta1), number(1 - beta1), number(beta2), number(1 - beta2)
-    for k in range(len(parameters)):
-        g = gradient[k]
-        m = keep1 * first_moment[k] + new1 * g
-        v = keep2 * second_moment[k] + new2 * g * g
-        first_moment[k] = m
-        second_moment[k] = v
-        parameters[k] += scale * m / (np.sqrt(v) + floor)
-
-
-@kernel
-def ascend(
-    method: Any,
-    constants: Any,
-    parameters: Any,
-    gradient: Any,
-    first_moment: Any,
-    second_moment: Any,
-    step: Any,
-) -> None:
-    """The step of an optimiser whose ``code`` is ``method`` and whose ``constants`` these are, in place."""
-    if method == SGD_METHOD:
-        sgd_step(parameters, gradient, constants[0])
-    else:
-        rate, beta1, beta2, epsilon = constants[0], constants[1], constants[2], constants[3]
-        adam_step(parameters, gradient, first_moment, second_moment, step, rate, beta1, beta2, epsilon)
 
 
 _READERS: dict[str, type[SGD] | type[Adam]] = {"sgd": SGD, "adam": Adam}

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rankloop.errors import DataError
-from rankloop.policies._expectations import rewards_of_queries
+from rankloop.kernels.expectations import rewards_of_queries
 from rankloop.policies.plackett_luce import check_rank_weights, check_scores
 from rankloop.ragged import for_segments
 from rankloop.types import Float64, Int64

@@ -11,7 +11,7 @@ from collections.abc import Callable
 import numpy as np
 
 from rankloop.errors import DataError
-from rankloop.objectives._sampled import pl_rank_of_queries, reinforce_of_queries
+from rankloop.kernels.sampled_gradients import pl_rank_of_queries, reinforce_of_queries
 from rankloop.objectives.expected_reward import check_doc_weights
 from rankloop.policies.plackett_luce import check_rank_weights, check_rankings, check_scores
 from rankloop.ragged import for_segments

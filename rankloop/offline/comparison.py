@@ -6,7 +6,7 @@ import math
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from rankloop.offline.intervals import Interval
+from rankloop.offline.intervals import ValueInterval
 
 # More than so many times the log, and nobody will wait for it.
 MOST_LOGS = 100.0
@@ -30,7 +30,7 @@ class Contestant:
 
     name: str
     ranking: str
-    estimate: Interval
+    estimate: ValueInterval
     effective: float
     outside: float
     if_nothing: float
@@ -47,7 +47,7 @@ class Difference:
         highest: its upper end, if they were as good for it as can be.
     """
 
-    estimate: Interval
+    estimate: ValueInterval
     lowest: float
     highest: float
 

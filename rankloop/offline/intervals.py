@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.stats import norm
 
-from rankloop.offline.impressions import DIGITS, ImpressionSums
+from rankloop.offline.impression_sums import DIGITS, ImpressionSums
 from rankloop.types import Float64, Int64
 
 CONFIDENCE = 0.9
@@ -24,7 +24,7 @@ Contrast = tuple[float, float]
 NEW, AGAINST, DIFFERENCE = (1.0, 0.0), (0.0, 1.0), (1.0, -1.0)
 
 
-class Interval(NamedTuple):
+class ValueInterval(NamedTuple):
     """An estimate with its 90 % intervals.
 
     Attributes:
@@ -45,7 +45,7 @@ class Interval(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Impressions:
+class ImpressionSample:
     """All that intervals are computed from: two policies, query by query.
 
     Attributes:
@@ -99,7 +99,7 @@ class Impressions:
             row[:] = drawn[:-1] / drawn[-1]
         return result
 
-    def intervals(self, rng: np.random.Generator) -> tuple[Interval, ...]:
+    def intervals(self, rng: np.random.Generator) -> tuple[ValueInterval, ...]:
         """Of the new policy, of the one it is held against, and of their difference."""
         contrasts = NEW, AGAINST, DIFFERENCE
         tails = 0.5 - 0.5 * CONFIDENCE, 0.5 + 0.5 * CONFIDENCE
@@ -110,7 +110,7 @@ class Impressions:
             half = QUANTILE * error
             # Policies that rank alike differ by rounding alone.
             low, high = map(float, drawn[:, number]) if error else (value, value)
-            result.append(Interval(value, low, high, error, value - half, value + half))
+            result.append(ValueInterval(value, low, high, error, value - half, value + half))
         return tuple(result)
 
     def effective(self) -> tuple[float, float]:

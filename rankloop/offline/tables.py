@@ -14,9 +14,9 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from rankloop.errors import DataError
-from rankloop.logs.features import Named, feature_batches, feature_matrix, item_keys
+from rankloop.kernels.expectations import LARGEST_SCORE
+from rankloop.logs.features import ItemNames, feature_batches, feature_matrix, item_keys
 from rankloop.logs.schema import CANDIDATES, COLUMNS, FEATURES, ITEM, check_columns
-from rankloop.policies.plackett_luce import LARGEST_SCORE
 from rankloop.types import Float32, Float64, Int64
 
 POLICY, SCORE = "policy_id", "score"
@@ -42,17 +42,17 @@ class Places:
     """Where the documents of a log are among its items.
 
     Example:
-        >>> class Named:
+        >>> class ItemNames:
         ...     query_ids, doc_ids = np.array(["cat", "dog"]), np.array(["x", "y", "x"])
         ...     offsets = np.array([0, 2, 3])
-        >>> places = Places(Named())
+        >>> places = Places(ItemNames())
         >>> places.items(pa.array(["dog", "cat", "cat"]), pa.array(["x", "y", "z"]))
         array([ 2,  1, -1])
         >>> places.queries(pa.array(["dog", "bird"]))
         array([ 1, -1])
     """
 
-    def __init__(self, named: Named) -> None:
+    def __init__(self, named: ItemNames) -> None:
         queries = np.repeat(named.query_ids, np.diff(named.offsets))
         self._items = item_keys(pa.array(queries.tolist()), pa.array(named.doc_ids.tolist()))
         self._queries = pa.array(named.query_ids.tolist())

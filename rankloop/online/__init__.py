@@ -1,7 +1,7 @@
 """Learning from every interaction as it happens; one file a method, and names that parse."""
 
 from rankloop.online.base import Method as Method
-from rankloop.online.base import State as State
+from rankloop.online.base import MethodState as MethodState
 from rankloop.online.coltr import COLTR as COLTR
 from rankloop.online.coltr import snips_risk as snips_risk
 from rankloop.online.interact import interact as interact

@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankloop.errors import ModelFileError, RankloopError
+from rankloop.kernels.ranking_samples import seed_stream
 from rankloop.models import model_from_bytes, model_to_bytes
 from rankloop.models.mlp import Network
 from rankloop.models.storage import pack, unpack
 from rankloop.names import name_of
-from rankloop.policies._sampling import seed_stream
 from rankloop.types import Float64, Model
 
 STATE_KIND = "online-state"
@@ -25,10 +25,10 @@ class Method(ABC):
     """A way to learn from every interaction as it happens.
 
     Methods are frozen dataclasses whose fields are the options of their name: ``str(method)`` is the
-    canonical name, and `rankloop.online.method` reads it back. What changes is in a `State`.
+    canonical name, and `rankloop.online.method` reads it back. What changes is in a `MethodState`.
 
     A method is one file: the options, and one compiled function, its `run`, that takes interactions from
-    `rankloop.online._interaction`, simulated or logged, and moves the parameters after each.
+    `rankloop.kernels.interaction`, simulated or logged, and moves the parameters after each.
 
     Attributes:
         name: the word the method's name starts with.
@@ -69,7 +69,7 @@ class Method(ABC):
 
 
 @dataclass(frozen=True, eq=False)
-class State:
+class MethodState:
     """Where an online method stands: all that decides what comes next.
 
     Attributes:
@@ -85,14 +85,14 @@ class State:
     stream: NDArray[np.uint64]
 
     @classmethod
-    def start(cls, method: Method, model: Model, rng: np.random.Generator) -> State:
+    def start(cls, method: Method, model: Model, rng: np.random.Generator) -> MethodState:
         """Before the first interaction; all chance of the run comes from one number of the generator.
 
         Example:
             >>> from rankloop import Linear, online
             >>> model = Linear.initialise(3, np.random.default_rng(0))
-            >>> state = State.start(online.method("pdgd"), model, np.random.default_rng(1))
-            >>> again = State.from_bytes(state.to_bytes())
+            >>> state = MethodState.start(online.method("pdgd"), model, np.random.default_rng(1))
+            >>> again = MethodState.from_bytes(state.to_bytes())
             >>> again.interactions, again.learned.fingerprint == model.fingerprint
             (0, True)
         """
@@ -114,7 +114,7 @@ class State:
         return pack(STATE_KIND, {"interactions": self.interactions}, tensors)
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> State:
+    def from_bytes(cls, data: bytes) -> MethodState:
         """The state that `to_bytes` wrote; anything else is refused with `ModelFileError`."""
         content = unpack(data)
         if content.kind != STATE_KIND:

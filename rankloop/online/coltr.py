@@ -10,9 +10,9 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
+from rankloop.kernels.coltr import run_coltr
+from rankloop.kernels.snips_risk import log_chances, mark_losses, risk
 from rankloop.online._checks import check_interaction, check_query_scores
-from rankloop.online._coltr import run_coltr
-from rankloop.online._risk import log_chances, mark_losses, risk
 from rankloop.online.base import Method
 from rankloop.types import Float64
 

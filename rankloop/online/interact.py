@@ -9,10 +9,10 @@ from numpy.typing import ArrayLike
 
 from rankloop.clicks import Counts, Impressions
 from rankloop.errors import DataError, RankloopError
+from rankloop.kernels.expectations import LARGEST_SCORE
 from rankloop.online._checks import check_log, check_logging
-from rankloop.online.base import Method, State
+from rankloop.online.base import Method, MethodState
 from rankloop.online.traffic import Queries, Traffic
-from rankloop.policies.plackett_luce import LARGEST_SCORE
 from rankloop.types import Float64
 
 # Interactions are written down in blocks of this many, so that memory does not grow with their number.
@@ -20,8 +20,13 @@ BLOCK = 2**16
 
 
 def interact(
-    method: Method, state: State, traffic: Traffic, interactions: int, *, logging: ArrayLike | None = None
-) -> tuple[State, Counts]:
+    method: Method,
+    state: MethodState,
+    traffic: Traffic,
+    interactions: int,
+    *,
+    logging: ArrayLike | None = None,
+) -> tuple[MethodState, Counts]:
     """Let users come one after the other, and learn from each before the next.
 
         q ~ uniform,   y ~ π(· | q),   c ~ users(y, R),   parameters ← method(q, y, c, parameters)
@@ -44,7 +49,7 @@ def interact(
         >>> from rankloop import Linear, online, synthetic
         >>> traffic = online.Traffic.of(synthetic(queries=60, features=10), "paper@5")
         >>> pdgd, start = online.method("pdgd"), Linear.initialise(10, np.random.default_rng(0))
-        >>> state = online.State.start(pdgd, start, np.random.default_rng(1))
+        >>> state = online.MethodState.start(pdgd, start, np.random.default_rng(1))
         >>> whole, counts = online.interact(pdgd, state, traffic, 1000)
         >>> counts.interactions, whole.interactions
         (1000, 1000)
@@ -64,15 +69,20 @@ def interact(
 
 
 def interact_log(
-    method: Method, state: State, traffic: Traffic, interactions: int, *, logging: ArrayLike | None = None
-) -> tuple[State, Impressions]:
+    method: Method,
+    state: MethodState,
+    traffic: Traffic,
+    interactions: int,
+    *,
+    logging: ArrayLike | None = None,
+) -> tuple[MethodState, Impressions]:
     """The same interactions as those of `interact`, written down instead of counted.
 
     Example:
         >>> from rankloop import Linear, online, synthetic
         >>> traffic = online.Traffic.of(synthetic(queries=60, features=10), "paper@5")
         >>> pdgd, start = online.method("pdgd"), Linear.initialise(10, np.random.default_rng(0))
-        >>> state = online.State.start(pdgd, start, np.random.default_rng(1))
+        >>> state = online.MethodState.start(pdgd, start, np.random.default_rng(1))
         >>> after, log = online.interact_log(pdgd, state, traffic, 1000)
         >>> again = online.replay(pdgd, state, traffic.queries, log)
         >>> log.clicks.shape, again.learned.fingerprint == after.learned.fingerprint
@@ -88,8 +98,13 @@ def interact_log(
 
 
 def replay(
-    method: Method, state: State, queries: Queries, log: Impressions, *, logging: ArrayLike | None = None
-) -> State:
+    method: Method,
+    state: MethodState,
+    queries: Queries,
+    log: Impressions,
+    *,
+    logging: ArrayLike | None = None,
+) -> MethodState:
     """Learn from interactions that have happened, in their order, each once.
 
     With the log of a policy that stayed the same, this is the counterfactual way; with one interaction after
@@ -111,7 +126,7 @@ def replay(
         >>> scores = queries.scores(start)
         >>> log = clicks.gather_log(scores, queries.offsets, traffic.relevance, traffic.users,
         ...                         1000, np.random.default_rng(1))
-        >>> state = online.State.start(pdgd, start, np.random.default_rng(2))
+        >>> state = online.MethodState.start(pdgd, start, np.random.default_rng(2))
         >>> replay(pdgd, state, queries, log, logging=scores).interactions
         1000
     """
@@ -121,12 +136,12 @@ def replay(
 
 def _run(
     method: Method,
-    state: State,
+    state: MethodState,
     queries: Queries,
     log: Impressions,
     logging: Float64,
     traffic: Traffic | None,
-) -> State:
+) -> MethodState:
     model = state.learned
     if model.n_features != queries.n_features:
         raise DataError(
@@ -155,7 +170,7 @@ def _run(
             f"{method} diverged after {state.interactions + done} interactions: scores grew beyond "
             f"{LARGEST_SCORE:g}; lower its rate, or scale the features"
         )
-    return State(model.with_parameters(parameters), state.interactions + done, memory, stream)
+    return MethodState(model.with_parameters(parameters), state.interactions + done, memory, stream)
 
 
 def _check_number(interactions: int) -> None:

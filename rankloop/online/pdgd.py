@@ -10,9 +10,15 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
+from rankloop.kernels.pdgd import run_pdgd
+from rankloop.kernels.preference_pairs import (
+    logistic,
+    prefer,
+    ranks_considered,
+    swap_log_odds,
+    weigh_remaining,
+)
 from rankloop.online._checks import check_interaction, check_query_scores
-from rankloop.online._pairs import logistic, prefer, ranks_considered, swap_log_odds, weigh_remaining
-from rankloop.online._pdgd import run_pdgd
 from rankloop.online.base import Method
 from rankloop.types import Float64
 

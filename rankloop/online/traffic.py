@@ -99,7 +99,7 @@ class Traffic:
             >>> from rankloop.data import synthetic
             >>> traffic = Traffic.of(synthetic(queries=30, features=5), "cascade@3")
             >>> traffic.users
-            Cascade(cutoff=3, stop=0.7, noise=0.05, abandon=0.0)
+            CascadeUsers(cutoff=3, stop=0.7, noise=0.05, abandon=0.0)
         """
         parts = (dataset.train, dataset.validation)
         chances = np.concatenate([clicks.relevance(relevance).of(part.labels) for part in parts])

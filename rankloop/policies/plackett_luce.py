@@ -15,13 +15,10 @@ from __future__ import annotations
 import numpy as np
 
 from rankloop.errors import DataError
-from rankloop.policies._expectations import expected_weights_of_queries
-from rankloop.policies._sampling import draw_rankings, log_probabilities
+from rankloop.kernels.expectations import LARGEST_SCORE, expected_weights_of_queries
+from rankloop.kernels.ranking_samples import draw_rankings, log_probabilities
 from rankloop.ragged import descending, for_segments, segment_index
 from rankloop.types import Float64, Int64, check_offsets
-
-# Differences of scores are all that counts, and beyond this a float64 no longer tells them to 1e-8.
-LARGEST_SCORE = 1e8
 
 
 def check_scores(scores: object, offsets: Int64) -> Float64:

@@ -10,10 +10,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from rankloop.bias import BiasEstimate, Interval
-from rankloop.pages.html import Html, element, joined, listing, table
-from rankloop.pages.look import MARKER_SIZES, PLACE, STYLE, colour, marker, svg
-from rankloop.pages.parts import figure, figures, legend, page
+from rankloop.bias import BiasEstimate, RankIntervals
+from rankloop.reports.components import figure, figures, legend, page
+from rankloop.reports.html import Html, element, joined, listing, table
+from rankloop.reports.style import MARKER_SIZES, PLACE, STYLE, colour, marker, svg
 from rankloop.types import Float64
 
 NONE = "–"
@@ -193,7 +193,7 @@ def _method(estimate: BiasEstimate) -> Html:
     )
 
 
-def _points(axes: Axes, look: int, aside: float, values: Float64, ends: Interval | None) -> None:
+def _points(axes: Axes, look: int, aside: float, values: Float64, ends: RankIntervals | None) -> None:
     ranks = np.arange(1, len(values) + 1) + aside
     axes.plot(ranks, values, marker=marker(look), markersize=MARKER_SIZES[1], color=colour(look))
     if ends is not None:
@@ -208,11 +208,11 @@ def _axis_of_ranks(axes: Axes, ranks: int) -> None:
     axes.set_xlabel("rank")
 
 
-def _spelt(values: Float64, ends: Interval | None, k: int) -> str:
+def _spelt(values: Float64, ends: RankIntervals | None, k: int) -> str:
     return f"{values[k]:.3f}" if ends is None else f"{values[k]:.3f} ({_ends(ends, k)})"
 
 
-def _ends(of: Interval | None, k: int) -> str:
+def _ends(of: RankIntervals | None, k: int) -> str:
     return NONE if of is None else f"{of.low[k]:.4f} – {of.high[k]:.4f}"
 
 

@@ -16,10 +16,10 @@ from rankloop.logs.checks import LogCheck, PolicyCheck
 from rankloop.logs.periods import DAY, HOUR, MINUTE
 from rankloop.logs.problems import Problem
 from rankloop.logs.support import EXPOSURES
-from rankloop.pages.html import Html, element, joined, listing, table
-from rankloop.pages.look import BAND_OPACITY, MARKER_SIZES, PLACE, STYLE, colour, marker, short_count, svg
-from rankloop.pages.parts import figure, figures, legend, page
-from rankloop.reports.importing import problem_parts
+from rankloop.reports.components import figure, figures, legend, page
+from rankloop.reports.html import Html, element, joined, listing, table
+from rankloop.reports.import_report import problem_parts
+from rankloop.reports.style import BAND_OPACITY, MARKER_SIZES, PLACE, STYLE, colour, marker, short_count, svg
 
 NONE = "–"
 # As many as there are colours; the table has all.
@@ -184,7 +184,7 @@ def _support(drawn: Sequence[PolicyCheck]) -> Iterator[Html]:
     )
     yield figure(
         _svg("support", draw),
-        "Support: candidates whose chance to be shown at all is below so much, and that were never shown. "
+        "LogSupport: candidates whose chance to be shown at all is below so much, and that were never shown. "
         "Of what is hardly ever shown, next to nothing is learned.",
         f"Shares of candidates with a chance to be shown {', '.join(names[:-1])}: {words}.",
     )

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import matplotlib
 from matplotlib.figure import Figure
 
-from rankloop.offline import Comparison, Contestant, Interval
+from rankloop.offline import Comparison, Contestant, ValueInterval
 from rankloop.offline.intervals import CONFIDENCE
-from rankloop.pages.html import Html, element, joined, listing, table
-from rankloop.pages.look import PLACE, STYLE, colour, marker, svg
-from rankloop.pages.parts import figure, figures, legend, page
+from rankloop.reports.components import figure, figures, legend, page
+from rankloop.reports.html import Html, element, joined, listing, table
+from rankloop.reports.style import PLACE, STYLE, colour, marker, svg
 
 # A low figure: one line an interval.
 INCHES = (5.0, 1.7)
@@ -78,7 +78,7 @@ def _furthest(policy: Contestant) -> tuple[float, float]:
 
 
 def _drawn(
-    name: str, rows: Sequence[tuple[Interval, float, float, int]], label: str, *, zero: bool = False
+    name: str, rows: Sequence[tuple[ValueInterval, float, float, int]], label: str, *, zero: bool = False
 ) -> str:
     """Intervals, one a line: the estimate, its ends, and dotted how far what is not known could move them."""
     with matplotlib.rc_context({**STYLE, "svg.hashsalt": name, "figure.figsize": INCHES}):
@@ -176,7 +176,7 @@ def _how(found: Comparison) -> Html:
     )
 
 
-def _cells(interval: Interval) -> list[str]:
+def _cells(interval: ValueInterval) -> list[str]:
     return [
         f"{interval.value:.4f}",
         f"{interval.low:.4f} to {interval.high:.4f}",
@@ -185,5 +185,5 @@ def _cells(interval: Interval) -> list[str]:
     ]
 
 
-def _spelt(interval: Interval) -> str:
+def _spelt(interval: ValueInterval) -> str:
     return f"{interval.value:.4f}, from {interval.low:.4f} to {interval.high:.4f}"

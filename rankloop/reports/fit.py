@@ -10,9 +10,9 @@ from matplotlib.ticker import MaxNLocator
 from rankloop.models import Linear
 from rankloop.models.lightgbm import LightGBMModel
 from rankloop.offline import Fit
-from rankloop.pages.html import Html, element, joined, listing, table
-from rankloop.pages.look import PLACE, STYLE, colour, svg
-from rankloop.pages.parts import figure, legend, page
+from rankloop.reports.components import figure, legend, page
+from rankloop.reports.html import Html, element, joined, listing, table
+from rankloop.reports.style import PLACE, STYLE, colour, svg
 from rankloop.types import Float64
 
 # Features that are told apart by what they do; the others are too many to read.

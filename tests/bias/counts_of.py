@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rankloop.bias import Shown, simulated_counts
+from rankloop.bias import RankCounts, simulated_counts
 from rankloop.clicks import Counts, gather, users
 from rankloop.logs import LogCounts
 from rankloop.ragged import offsets_of
@@ -19,7 +19,7 @@ def counts_of(displays: object, clicks: object, sizes: object | None = None) -> 
     return simulated_counts(offsets, {"a": Counts(came, shown, clicked)})
 
 
-def expected(displays: Float64, relevance: Float64, alpha: Float64, beta: Float64) -> Shown:
+def expected(displays: Float64, relevance: Float64, alpha: Float64, beta: Float64) -> RankCounts:
     """What would be clicked on average: counts without noise, each item a query of its own."""
     items, ranks = displays.shape
     cells = np.repeat(np.arange(items), ranks)
@@ -29,7 +29,7 @@ def expected(displays: Float64, relevance: Float64, alpha: Float64, beta: Float6
     numbers = np.arange(items)
     came = displays.max(axis=1).astype(np.float64)
     starts = np.arange(0, items * ranks + 1, ranks)
-    return Shown(numbers, numbers, came, starts, rank, shown, shown * chance, ranks, items)
+    return RankCounts(numbers, numbers, came, starts, rank, shown, shown * chance, ranks, items)
 
 
 def simulated(

@@ -10,7 +10,7 @@ from rankloop.bias.anchor import Anchor, Lines, as_bias, lines_at, widest
 from rankloop.clicks import bias_of, users
 from rankloop.errors import DataError, RankloopError
 from rankloop.estimators import estimator
-from rankloop.logs import Exposure, Statistics
+from rankloop.statistics import Exposure, Statistics
 from rankloop.types import Bias
 
 PAPER = bias_of(users("paper@5"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rankloop.bias import Shown, harvest
+from rankloop.bias import RankCounts, harvest
 from tests.bias.counts_of import counts_of, expected
 
 THETA = np.array([1.0, 0.6, 0.7, 0.3])
@@ -17,7 +17,7 @@ def test_two_ranks_by_hand() -> None:
     # Effective displays: 100 · 300 / 400 and 400 · 100 / 500; the third item was at one rank only.
     first = 75 * 60 / 100 + 80 * 100 / 400
     second = 75 * 90 / 300 + 80 * 20 / 100
-    found = harvest(Shown.of(counts_of(displays, clicks)))
+    found = harvest(RankCounts.of(counts_of(displays, clicks)))
     np.testing.assert_allclose(found, [1.0, second / first], rtol=1e-4)
 
 
@@ -34,15 +34,15 @@ def test_items_that_count_twice_are_two_items() -> None:
     rng = np.random.default_rng(1)
     displays = rng.integers(50, 200, size=(5, 3))
     clicks = rng.binomial(displays, 0.3)
-    twice = harvest(Shown.of(counts_of(displays[[0, 1, 2, 2, 4]], clicks[[0, 1, 2, 2, 4]])))
-    weighted = harvest(Shown.of(counts_of(displays, clicks)), np.array([1.0, 1.0, 2.0, 0.0, 1.0]))
+    twice = harvest(RankCounts.of(counts_of(displays[[0, 1, 2, 2, 4]], clicks[[0, 1, 2, 2, 4]])))
+    weighted = harvest(RankCounts.of(counts_of(displays, clicks)), np.array([1.0, 1.0, 2.0, 0.0, 1.0]))
     np.testing.assert_allclose(weighted, twice, rtol=1e-5)
 
 
 def test_ranks_are_compared_through_others() -> None:
     relevance = np.array([0.5, 0.8])
     displays = np.array([[500, 500, 0], [0, 500, 500]])
-    shown = Shown.of(counts_of(displays, (displays * np.outer(relevance, [0.9, 0.6, 0.2])).round()))
+    shown = RankCounts.of(counts_of(displays, (displays * np.outer(relevance, [0.9, 0.6, 0.2])).round()))
     np.testing.assert_allclose(harvest(shown), [1.0, 2 / 3, 2 / 9], rtol=2e-3)
 
 

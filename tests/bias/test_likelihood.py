@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rankloop.bias import Shown
+from rankloop.bias import RankCounts
 from rankloop.bias.likelihood import ITEMS_A_COMPONENT, POOLED_ITEMS, Likelihood, Parameters
-from rankloop.bias.maximise import fit
-from rankloop.bias.relevance import COMPONENTS, NODES, Strata, grid, levels
+from rankloop.bias.newton import fit
+from rankloop.bias.relevance_prior import COMPONENTS, NODES, Strata, grid, levels
 from tests.bias.counts_of import counts_of, simulated
 
 POOLED = np.linspace(1.0, 2.0, COMPONENTS) / np.linspace(1.0, 2.0, COMPONENTS).sum()
@@ -18,7 +18,7 @@ def small() -> tuple[Likelihood, Parameters]:
     """Five items in two strata, one of them shown so often that it needs more nodes."""
     rng = np.random.default_rng(0)
     displays = np.array([[3, 0, 5], [1, 1, 1], [0, 4, 0], [200, 300, 100], [2, 0, 9]])
-    shown = Shown.of(counts_of(displays, rng.binomial(displays, 0.4)))
+    shown = RankCounts.of(counts_of(displays, rng.binomial(displays, 0.4)))
     prior = rng.dirichlet(np.full(COMPONENTS, 2.0), size=2)
     at = Parameters(np.array([0.3, 0.1, 0.05]), np.array([0.9, 0.6, 0.5]), prior, np.full(3, 1e-9))
     return Likelihood(shown, np.array([0, 1, 1, 0, 1]), 2, POOLED), at
@@ -78,7 +78,7 @@ def test_the_curvature_of_the_lines_is_that_of_differences_anywhere() -> None:
 
 
 def test_the_curvature_is_that_of_differences_where_the_gradient_is_0() -> None:
-    shown = Shown.of(simulated("paper@3", queries=60, impressions=20_000, seed=3))
+    shown = RankCounts.of(simulated("paper@3", queries=60, impressions=20_000, seed=3))
     likelihood = Likelihood(shown, np.arange(shown.n_items) % 2, 2, POOLED)
     weights = np.ones(shown.n_items)
     at = Parameters(
@@ -122,8 +122,8 @@ def test_expectation_maximisation_never_lowers_the_likelihood() -> None:
 
 def test_an_item_that_counts_twice_is_two_items() -> None:
     displays, clicks = np.array([[3, 4], [5, 2]]), np.array([[1, 2], [0, 1]])
-    shown = Shown.of(counts_of(displays, clicks))
-    twice = Shown.of(counts_of(displays[[0, 0, 1]], clicks[[0, 0, 1]]))
+    shown = RankCounts.of(counts_of(displays, clicks))
+    twice = RankCounts.of(counts_of(displays[[0, 0, 1]], clicks[[0, 0, 1]]))
     at = Parameters(np.array([0.2, 0.1]), np.array([0.8, 0.6]), POOLED[None], np.full(2, 1e-9))
     one = Likelihood(shown, np.zeros(2, np.int64), 1, POOLED)
     other = Likelihood(twice, np.zeros(3, np.int64), 1, POOLED)
@@ -137,7 +137,7 @@ def test_an_item_that_counts_twice_is_two_items() -> None:
 
 
 def test_threads_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    shown = Shown.of(simulated("paper@3", queries=1500, impressions=30_000, seed=0))
+    shown = RankCounts.of(simulated("paper@3", queries=1500, impressions=30_000, seed=0))
     assert shown.n_items > 5_000  # enough for several threads
     values = []
     for threads in ("1", "3"):
@@ -163,7 +163,7 @@ def test_more_displays_need_more_nodes_and_get_the_same_integral() -> None:
     displays = np.array([[200, 30], [2000, 1500]])
     clicks = displays * 2 // 5
     at = Parameters(np.array([0.1, 0.05]), np.array([0.9, 0.7]), POOLED[None], np.full(2, 1e-9))
-    shown = Shown.of(counts_of(displays, clicks))
+    shown = RankCounts.of(counts_of(displays, clicks))
     assert levels(shown.by_item(shown.displays)).tolist() == [0, 1]
     found = Likelihood(shown, np.zeros(2, np.int64), 1, POOLED).mean_relevance(at)
     fine = grid(NODES[-1])
@@ -181,14 +181,14 @@ def test_mean_relevance_of_items_that_were_shown_often_is_their_own() -> None:
     relevance = np.linspace(0.1, 0.9, 9)
     displays = np.full((9, 2), 40_000)
     chance = np.outer(relevance, [0.5, 0.4]) + np.array([0.3, 0.1])
-    shown = Shown.of(counts_of(displays, (displays * chance).round()))
+    shown = RankCounts.of(counts_of(displays, (displays * chance).round()))
     at = Parameters(np.array([0.3, 0.1]), np.array([0.8, 0.5]), POOLED[None], np.full(2, 1e-9))
     found = Likelihood(shown, np.zeros(9, np.int64), 1, POOLED).mean_relevance(at)
     np.testing.assert_allclose(found, relevance, atol=2e-3)
 
 
 def test_fit_climbs_above_expectation_maximisation() -> None:
-    shown = Shown.of(simulated("paper@3", queries=100, impressions=20_000, seed=5))
+    shown = RankCounts.of(simulated("paper@3", queries=100, impressions=20_000, seed=5))
     fitted = fit(shown)
     assert fitted.converged
     at, weights = fitted.parameters, np.ones(shown.n_items)

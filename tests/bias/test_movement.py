@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rankloop.bias import Shown, movement
+from rankloop.bias import RankCounts, movement
 from rankloop.errors import DataError
 from tests.bias.counts_of import counts_of
 
@@ -13,7 +13,7 @@ from tests.bias.counts_of import counts_of
 def test_by_hand() -> None:
     displays = [[600, 400, 0], [300, 0, 900], [0, 0, 50]]
     clicks = [[300, 200, 0], [150, 0, 450], [0, 0, 25]]
-    found = movement(Shown.of(counts_of(displays, clicks)))
+    found = movement(RankCounts.of(counts_of(displays, clicks)))
     assert found.displays.tolist() == [900, 400, 950]
     assert found.clicks.tolist() == [450, 200, 475]
     assert found.items.tolist() == [[2, 1, 1], [1, 1, 0], [1, 0, 2]]
@@ -26,20 +26,20 @@ def test_by_hand() -> None:
 
 
 def test_clicks_decide_how_much_displays_compare() -> None:
-    found = movement(Shown.of(counts_of([[600, 600, 400]], [[300, 300, 100]])))
+    found = movement(RankCounts.of(counts_of([[600, 600, 400]], [[300, 300, 100]])))
     # A quarter of 400 · 1200 / 1600 = 300 effective displays is clicked at rank 3.
     assert found.connected.tolist() == [True, True, False]
     assert found.refused == (
         "too little movement at rank 3: documents that were also shown at other ranks have about 75 clicks "
         "there that compare the ranks, and 100 are needed"
     )
-    found = movement(Shown.of(counts_of([[600, 600, 400]], [[300, 300, 140]])))
+    found = movement(RankCounts.of(counts_of([[600, 600, 400]], [[300, 300, 140]])))
     assert found.refused is None
 
 
 def test_an_item_is_compared_with_all_connected_ranks_as_one() -> None:
     displays, clicks = [[400, 400, 800]], [[200, 200, 400]]
-    found = movement(Shown.of(counts_of(displays, clicks)))
+    found = movement(RankCounts.of(counts_of(displays, clicks)))
     np.testing.assert_allclose(found.moved, [400 * 1200 / 1600, 400 * 1200 / 1600, 800 * 800 / 1600])
     assert found.ranks == 3
     assert found.refused is None
@@ -50,7 +50,7 @@ def test_ranks_that_hardly_moved_get_no_number() -> None:
     displays[0, :6] = 2000
     displays[np.arange(6, 10), np.arange(6, 10)] = 5000  # always at the same rank
     displays[10, [0, 8]] = 50
-    found = movement(Shown.of(counts_of(displays, displays // 2)))
+    found = movement(RankCounts.of(counts_of(displays, displays // 2)))
     assert found.ranks == 6
     assert found.refused is not None
     assert found.refused.startswith("too little movement at ranks 7 to 10: documents that were also shown")
@@ -59,7 +59,7 @@ def test_ranks_that_hardly_moved_get_no_number() -> None:
 
 def test_ranks_below_one_that_hardly_moved_get_none_either() -> None:
     displays = [[900, 900, 0, 900], [0, 0, 900, 0]]
-    found = movement(Shown.of(counts_of(displays, np.array(displays) // 2)))
+    found = movement(RankCounts.of(counts_of(displays, np.array(displays) // 2)))
     assert found.connected.tolist() == [True, True, False, True]
     assert found.ranks == 2
     assert found.refused is not None
@@ -70,7 +70,7 @@ def test_ranks_below_one_that_hardly_moved_get_none_either() -> None:
 def test_a_rank_may_be_connected_through_another() -> None:
     # Nothing was shown at both ranks 1 and 3.
     displays = [[900, 900, 0], [0, 900, 900]]
-    found = movement(Shown.of(counts_of(displays, np.array(displays) // 3)))
+    found = movement(RankCounts.of(counts_of(displays, np.array(displays) // 3)))
     assert found.ranks == 3
     assert found.items[0, 2] == 0
 
@@ -86,10 +86,10 @@ def test_a_rank_may_be_connected_through_another() -> None:
 )
 def test_hopeless_logs(displays: list[list[int]], clicks: list[list[int]], said: str) -> None:
     with pytest.raises(DataError, match=said):
-        movement(Shown.of(counts_of(displays, clicks)))
+        movement(RankCounts.of(counts_of(displays, clicks)))
 
 
 def test_ranks_where_all_is_clicked_say_little() -> None:
     # 1000 effective displays, but of 2000 at each rank only 20 were not clicked.
     with pytest.raises(DataError, match="too little movement"):
-        movement(Shown.of(counts_of([[2000, 2000]], [[1980, 1980]])))
+        movement(RankCounts.of(counts_of([[2000, 2000]], [[1980, 1980]])))

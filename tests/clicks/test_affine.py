@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rankloop.clicks import Affine, Paper
+from rankloop.clicks import AffineUsers, PaperUsers
 from rankloop.errors import RankloopError
 
 PRINTED_ALPHA = [0.35, 0.53, 0.55, 0.54, 0.52]
@@ -13,7 +13,7 @@ PRINTED_BETA = [0.65, 0.26, 0.15, 0.11, 0.08]
 
 
 def test_the_closed_form_by_hand() -> None:
-    bias = Paper(3).bias
+    bias = PaperUsers(3).bias
     looks = [1.0, 0.35 / 2 + 0.65 / 1.05, 0.35 / 3 + 0.65 / 1.1]
     plus = [1.0, 1 / 1.005, 1 / 1.01]
     minus = [0.65, 0.65 / 2, 0.65 / 3]
@@ -23,48 +23,51 @@ def test_the_closed_form_by_hand() -> None:
 
 
 def test_the_printed_values() -> None:
-    bias = Paper(5, rounded=True).bias
+    bias = PaperUsers(5, rounded=True).bias
     assert bias.alpha.tolist() == PRINTED_ALPHA
     assert bias.beta.tolist() == PRINTED_BETA
-    np.testing.assert_allclose(Paper(5).bias.alpha, PRINTED_ALPHA, atol=0.005)
-    np.testing.assert_allclose(Paper(5).bias.beta, PRINTED_BETA, atol=0.005)
+    np.testing.assert_allclose(PaperUsers(5).bias.alpha, PRINTED_ALPHA, atol=0.005)
+    np.testing.assert_allclose(PaperUsers(5).bias.beta, PRINTED_BETA, atol=0.005)
 
 
 def test_ranks_do_not_depend_on_the_cutoff() -> None:
-    np.testing.assert_array_equal(Paper(5).bias.alpha, Paper(50).bias.alpha[:5])
+    np.testing.assert_array_equal(PaperUsers(5).bias.alpha, PaperUsers(50).bias.alpha[:5])
 
 
 def test_trust_gives_alpha_and_beta() -> None:
     k = np.arange(1, 6)
-    users = Affine.from_trust(Paper(5).bias.examination, 1 / (1 + 0.005 * (k - 1)), 0.65 / k)
-    np.testing.assert_allclose(users.bias.alpha, Paper(5).bias.alpha, rtol=1e-14)
-    np.testing.assert_allclose(users.bias.beta, Paper(5).bias.beta, rtol=1e-14)
-    assert users.bias.examination.tolist() == Paper(5).bias.examination.tolist()
+    users = AffineUsers.from_trust(PaperUsers(5).bias.examination, 1 / (1 + 0.005 * (k - 1)), 0.65 / k)
+    np.testing.assert_allclose(users.bias.alpha, PaperUsers(5).bias.alpha, rtol=1e-14)
+    np.testing.assert_allclose(users.bias.beta, PaperUsers(5).bias.beta, rtol=1e-14)
+    assert users.bias.examination.tolist() == PaperUsers(5).bias.examination.tolist()
 
 
 def test_examination_is_that_of_users_who_click_all_that_is_relevant_unless_given() -> None:
-    assert Affine((0.25, 0.5), (0.5, 0.125)).bias.examination.tolist() == [0.75, 0.625]
-    assert Affine((0.25, 0.5), (0.5, 0.125), (1.0, 0.875)).bias.examination.tolist() == [1.0, 0.875]
+    assert AffineUsers((0.25, 0.5), (0.5, 0.125)).bias.examination.tolist() == [0.75, 0.625]
+    assert AffineUsers((0.25, 0.5), (0.5, 0.125), (1.0, 0.875)).bias.examination.tolist() == [1.0, 0.875]
 
 
 def test_users_who_click_alike_are_equal() -> None:
-    assert Affine([1, 0], np.zeros(2)) == Affine((1.0, 0.0), (0.0, 0.0))
-    assert hash(Affine([1, 0], np.zeros(2))) == hash(Affine((1.0, 0.0), (0.0, 0.0)))
-    assert Affine([1, 0], [0, 0]) != Affine([1, 0], [0, 0.5])
+    assert AffineUsers([1, 0], np.zeros(2)) == AffineUsers((1.0, 0.0), (0.0, 0.0))
+    assert hash(AffineUsers([1, 0], np.zeros(2))) == hash(AffineUsers((1.0, 0.0), (0.0, 0.0)))
+    assert AffineUsers([1, 0], [0, 0]) != AffineUsers([1, 0], [0, 0.5])
 
 
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: Affine((0.5,), (0.1, 0.2)), "as many ranks, got 1 and 2"),
-        (lambda: Affine((0.5, 0.5), (0.1, 0.6)), r"must lie in \[0, 1\]"),
-        (lambda: Affine((0.5,), (-0.1,)), r"must lie in \[0, 1\]"),
-        (lambda: Affine((float("nan"),), (0.0,)), "alpha must be finite"),
-        (lambda: Affine((), ()), "alpha must be finite numbers, one a rank"),
-        (lambda: Affine(0.5, 0.1), "'alpha' of the users 'affine': expected numbers, one a rank, got 0.5"),  # type: ignore[arg-type]
-        (lambda: Affine.from_trust([1.0], [1.0, 1.0], [0.0]), "one number for each of the same ranks"),
-        (lambda: Paper(0), "a cut-off counts ranks from 1, got 0 for users 'paper'"),
-        (lambda: Paper(2.5), "got 2.5"),  # type: ignore[arg-type]
+        (lambda: AffineUsers((0.5,), (0.1, 0.2)), "as many ranks, got 1 and 2"),
+        (lambda: AffineUsers((0.5, 0.5), (0.1, 0.6)), r"must lie in \[0, 1\]"),
+        (lambda: AffineUsers((0.5,), (-0.1,)), r"must lie in \[0, 1\]"),
+        (lambda: AffineUsers((float("nan"),), (0.0,)), "alpha must be finite"),
+        (lambda: AffineUsers((), ()), "alpha must be finite numbers, one a rank"),
+        (
+            lambda: AffineUsers(0.5, 0.1),
+            "'alpha' of the users 'affine': expected numbers, one a rank, got 0.5",
+        ),  # type: ignore[arg-type]
+        (lambda: AffineUsers.from_trust([1.0], [1.0, 1.0], [0.0]), "one number for each of the same ranks"),
+        (lambda: PaperUsers(0), "a cut-off counts ranks from 1, got 0 for users 'paper'"),
+        (lambda: PaperUsers(2.5), "got 2.5"),  # type: ignore[arg-type]
     ],
 )
 def test_what_cannot_be_users_is_refused(make: object, message: str) -> None:

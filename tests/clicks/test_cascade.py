@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from rankloop.clicks import Cascade
+from rankloop.clicks import CascadeUsers
 
 
 def test_every_rank_is_the_same_to_those_who_get_there() -> None:
-    behaviour = Cascade(3, stop=0.6, noise=0.1, abandon=0.2).behaviour
+    behaviour = CascadeUsers(3, stop=0.6, noise=0.1, abandon=0.2).behaviour
     np.testing.assert_allclose(behaviour.beta, [0.1] * 3)
     np.testing.assert_allclose(behaviour.alpha + behaviour.beta, [0.9] * 3)
     np.testing.assert_allclose(behaviour.stop_clicked, [0.6] * 3)
@@ -17,5 +17,5 @@ def test_every_rank_is_the_same_to_those_who_get_there() -> None:
 
 
 def test_users_who_never_leave_are_affine() -> None:
-    assert not Cascade(3, stop=0).behaviour.stops
-    assert Cascade(3, stop=0, abandon=0.1).behaviour.stops
+    assert not CascadeUsers(3, stop=0).behaviour.stops
+    assert CascadeUsers(3, stop=0, abandon=0.1).behaviour.stops

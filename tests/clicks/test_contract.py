@@ -7,7 +7,7 @@ from dataclasses import FrozenInstanceError
 import numpy as np
 import pytest
 
-from rankloop.clicks import USERS, AffineUsers, Users, bias_of, gather, users
+from rankloop.clicks import USERS, AffineModel, Users, bias_of, gather, users
 from rankloop.errors import RankloopError
 from rankloop.names import parse
 
@@ -49,8 +49,8 @@ class TestUsers:
 
     def test_affine_users_have_a_bias_and_never_stop(self, name: str) -> None:
         some = users(name)
-        assert isinstance(some, AffineUsers) != some.behaviour.stops
-        if isinstance(some, AffineUsers):
+        assert isinstance(some, AffineModel) != some.behaviour.stops
+        if isinstance(some, AffineModel):
             assert bias_of(some).alpha.tolist() == some.behaviour.alpha.tolist()
             assert bias_of(some).beta.tolist() == some.behaviour.beta.tolist()
         else:

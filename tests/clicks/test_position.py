@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rankloop.clicks import Position
+from rankloop.clicks import PositionUsers
 
 
 @pytest.mark.parametrize(
     ("eta", "expected"), [(0.0, [1, 1, 1]), (1.0, [1, 1 / 2, 1 / 3]), (2.0, [1, 1 / 4, 1 / 9])]
 )
 def test_a_click_is_a_look_at_something_relevant(eta: float, expected: list[float]) -> None:
-    bias = Position(3, eta=eta).bias
+    bias = PositionUsers(3, eta=eta).bias
     np.testing.assert_allclose(bias.alpha, expected, rtol=1e-15)
     assert bias.examination.tolist() == bias.alpha.tolist()
     assert bias.beta.tolist() == [0, 0, 0]

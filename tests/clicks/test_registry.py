@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import pytest
 
-from rankloop.clicks import Affine, Cascade, Paper, Position, users
+from rankloop.clicks import AffineUsers, CascadeUsers, PaperUsers, PositionUsers, users
 from rankloop.errors import RankloopError
 
 
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("paper", Paper(5)),
-        ("paper@10", Paper(10)),
-        ("paper@5(rounded=on)", Paper(5, rounded=True)),
-        ("position@10(eta=1.0)", Position(10)),
-        ("cascade@5(stop=0.7)", Cascade(5)),
-        ("cascade@5(noise=0)", Cascade(5, noise=0)),
-        ("affine(beta=0.5:0, alpha=0.5:1)", Affine((0.5, 1.0), (0.5, 0.0))),
-        ("affine(alpha=1e-3, beta=0)", Affine((0.001,), (0.0,))),
+        ("paper", PaperUsers(5)),
+        ("paper@10", PaperUsers(10)),
+        ("paper@5(rounded=on)", PaperUsers(5, rounded=True)),
+        ("position@10(eta=1.0)", PositionUsers(10)),
+        ("cascade@5(stop=0.7)", CascadeUsers(5)),
+        ("cascade@5(noise=0)", CascadeUsers(5, noise=0)),
+        ("affine(beta=0.5:0, alpha=0.5:1)", AffineUsers((0.5, 1.0), (0.5, 0.0))),
+        ("affine(alpha=1e-3, beta=0)", AffineUsers((0.001,), (0.0,))),
     ],
 )
 def test_names_become_users(text: str, expected: object) -> None:

@@ -14,7 +14,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rankloop.clicks import Affine, Behaviour, Cascade, Counts, Paper, Position, Users, gather, gather_log
+from rankloop.clicks import (
+    AffineUsers,
+    Behaviour,
+    CascadeUsers,
+    Counts,
+    PaperUsers,
+    PositionUsers,
+    Users,
+    gather,
+    gather_log,
+)
 from rankloop.errors import RankloopError
 from rankloop.policies import expected_rank_weights, rank_marginals
 from rankloop.ragged import THREADS_VARIABLE, offsets_of
@@ -68,7 +78,9 @@ def several_queries(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, n
 @pytest.mark.parametrize("shape", SHAPES)
 def test_rankings_come_as_often_as_enumeration_says(shape: str, ranks: int) -> None:
     scores, n = np.array(SHAPES[shape]), 20_000
-    log = gather_log(scores, np.array([0, 5]), np.zeros(5), Position(ranks), n, np.random.default_rng(ranks))
+    log = gather_log(
+        scores, np.array([0, 5]), np.zeros(5), PositionUsers(ranks), n, np.random.default_rng(ranks)
+    )
     finite = np.flatnonzero(scores > NEVER)
     expected: dict[tuple[int, ...], float] = {}
     for order, log_probability in zip(*all_rankings(scores[finite]), strict=True):
@@ -84,7 +96,7 @@ def test_rankings_come_as_often_as_enumeration_says(shape: str, ranks: int) -> N
 
 def test_displays_come_as_often_as_the_exact_marginals_say(rng: np.random.Generator) -> None:
     scores, offsets, relevance = several_queries(rng)
-    counts = gather(scores, offsets, relevance, Paper(5), 400_000, rng)
+    counts = gather(scores, offsets, relevance, PaperUsers(5), 400_000, rng)
     trials = np.repeat(counts.query_counts, np.diff(offsets))[:, None]
     assert_binomial(counts.displays_by_rank, trials, rank_marginals(scores, offsets, 5))
 
@@ -99,14 +111,16 @@ def test_displays_come_as_often_as_the_exact_marginals_say(rng: np.random.Genera
 def test_any_scores_any_ranks(scores: list[float], ranks: int) -> None:
     offsets, n = np.array([0, len(scores)]), 2_000
     relevance = np.full(len(scores), 0.5)
-    counts = gather(scores, offsets, relevance, Position(ranks), n, np.random.default_rng(len(scores)))
+    counts = gather(scores, offsets, relevance, PositionUsers(ranks), n, np.random.default_rng(len(scores)))
     assert_binomial(counts.displays_by_rank, n, rank_marginals(scores, offsets, ranks))
     shown = min(ranks, len(scores))
     assert counts.displays_by_rank.sum(axis=0).tolist() == [n] * shown + [0] * (ranks - shown)
 
 
-@pytest.mark.parametrize("users", [Paper(5), Position(3, eta=0.5), Affine((-0.2, 0.4), (0.9, 0.1))], ids=str)
-def test_clicks_follow_the_affine_model(users: Paper, rng: np.random.Generator) -> None:
+@pytest.mark.parametrize(
+    "users", [PaperUsers(5), PositionUsers(3, eta=0.5), AffineUsers((-0.2, 0.4), (0.9, 0.1))], ids=str
+)
+def test_clicks_follow_the_affine_model(users: PaperUsers, rng: np.random.Generator) -> None:
     scores, offsets, relevance = several_queries(rng)
     counts, bias = gather(scores, offsets, relevance, users, 400_000, rng), users.bias
     chances = bias.alpha * relevance[:, None] + bias.beta
@@ -129,7 +143,7 @@ def patterns_seen(users: Users, relevance: list[float], n: int) -> dict[tuple[bo
 
 def test_cascade_users_leave_after_a_click() -> None:
     n, (a, b) = 50_000, (0.1 + 0.8 * 0.5, 0.1)  # the chances of a click while reading
-    seen = patterns_seen(Cascade(2, stop=0.7, noise=0.1, abandon=0.2), [0.5, 0.0], n)
+    seen = patterns_seen(CascadeUsers(2, stop=0.7, noise=0.1, abandon=0.2), [0.5, 0.0], n)
     expected = {
         (True, True): a * 0.3 * b,
         (True, False): a * (1 - 0.3 * b),
@@ -140,7 +154,7 @@ def test_cascade_users_leave_after_a_click() -> None:
 
 
 def test_the_cascade_proper_has_one_click_at_most() -> None:
-    seen = patterns_seen(Cascade(4, stop=1.0, noise=0.2), [0.5, 1.0, 0.0, 1.0], 5_000)
+    seen = patterns_seen(CascadeUsers(4, stop=1.0, noise=0.2), [0.5, 1.0, 0.0, 1.0], 5_000)
     assert max(sum(pattern) for pattern in seen) == 1
     assert len(seen) == 5
 
@@ -166,17 +180,17 @@ def test_stopping_may_depend_on_relevance_and_rank() -> None:
     assert_binomial([seen.get(key, 0) for key in expected], n, list(expected.values()))
 
 
-@pytest.mark.parametrize("users", [Paper(5), Cascade(5)], ids=str)
+@pytest.mark.parametrize("users", [PaperUsers(5), CascadeUsers(5)], ids=str)
 def test_certain_clicks_are_certain(users: Users) -> None:
-    always = Affine((1.0, 1.0), (0.0, 0.0))
+    always = AffineUsers((1.0, 1.0), (0.0, 0.0))
     counts = gather(np.zeros(2), np.array([0, 2]), [1.0, 0.0], always, 1_000, np.random.default_rng(0))
     assert np.array_equal(counts.clicks_by_rank[0], counts.displays_by_rank[0])
     assert counts.clicks[1] == 0
     first = gather([0.0], np.array([0, 1]), [1.0], users, 1_000, np.random.default_rng(0)).clicks[0]
-    assert (first == 1_000) == isinstance(users, Paper)  # α + β = 1 at the paper's first rank
+    assert (first == 1_000) == isinstance(users, PaperUsers)  # α + β = 1 at the paper's first rank
 
 
-@pytest.mark.parametrize("users", [Paper(5), Cascade(7, abandon=0.1)], ids=str)
+@pytest.mark.parametrize("users", [PaperUsers(5), CascadeUsers(7, abandon=0.1)], ids=str)
 def test_a_log_and_counts_are_the_same_interactions(users: Users, rng: np.random.Generator) -> None:
     scores, offsets, relevance = several_queries(rng)
     setting = (scores, offsets, relevance, users, 20_000)
@@ -187,7 +201,7 @@ def test_a_log_and_counts_are_the_same_interactions(users: Users, rng: np.random
 
 def test_a_log_is_in_no_order() -> None:
     n = 2_000
-    log = gather_log(np.zeros(2), np.array([0, 1, 2]), np.zeros(2), Paper(), n, np.random.default_rng(0))
+    log = gather_log(np.zeros(2), np.array([0, 1, 2]), np.zeros(2), PaperUsers(), n, np.random.default_rng(0))
     # Neighbours are of the same query half of the time; the chance that they are not is tested exactly.
     assert_binomial(np.sum(log.queries[::2] == log.queries[1::2]), n // 2, 0.5)
 
@@ -200,7 +214,7 @@ def test_threads_make_no_difference(
     runs = []
     for threads in ("1", "2", "5"):
         monkeypatch.setenv(THREADS_VARIABLE, threads)
-        run = simulate(scores, offsets, relevance, Cascade(6), 50_000, np.random.default_rng(4))
+        run = simulate(scores, offsets, relevance, CascadeUsers(6), 50_000, np.random.default_rng(4))
         runs.append(run.__dict__)
     for other in runs[1:]:
         for name, values in runs[0].items():
@@ -208,7 +222,7 @@ def test_threads_make_no_difference(
 
 
 def test_seeds_make_all_the_difference(rng: np.random.Generator) -> None:
-    setting = (*several_queries(rng), Paper(5), 5_000)
+    setting = (*several_queries(rng), PaperUsers(5), 5_000)
     once = gather(*setting, np.random.default_rng(1))
     assert equal(once, gather(*setting, np.random.default_rng(1)))
     assert not equal(once, gather(*setting, np.random.default_rng(2)))
@@ -219,14 +233,16 @@ def test_seeds_make_all_the_difference(rng: np.random.Generator) -> None:
 
 def test_queries_that_are_alike_get_different_clicks() -> None:
     offsets = np.arange(0, 201, 10)
-    counts = gather(np.zeros(200), offsets, np.full(200, 0.5), Paper(5), 20_000, np.random.default_rng(0))
+    counts = gather(
+        np.zeros(200), offsets, np.full(200, 0.5), PaperUsers(5), 20_000, np.random.default_rng(0)
+    )
     tables = counts.displays_by_rank.reshape(20, -1)
     assert len(np.unique(tables, axis=0)) == 20
 
 
 def test_queries_come_by_frequency() -> None:
     frequencies, offsets = np.array([0.0, 3.0, 1.0, 0.0, 6.0, 0.0]), np.arange(7)
-    setting = (np.zeros(6), offsets, np.ones(6), Position(1), 100_000, np.random.default_rng(5))
+    setting = (np.zeros(6), offsets, np.ones(6), PositionUsers(1), 100_000, np.random.default_rng(5))
     counts = gather(*setting, frequencies=frequencies)
     assert_binomial(counts.query_counts, 100_000, frequencies / 10)
     assert counts.query_counts[[0, 3, 5]].tolist() == [0, 0, 0]
@@ -234,20 +250,22 @@ def test_queries_come_by_frequency() -> None:
 
 
 def test_frequencies_are_up_to_a_factor() -> None:
-    setting = (np.zeros(3), np.arange(4), np.ones(3), Position(1), 1_000)
+    setting = (np.zeros(3), np.arange(4), np.ones(3), PositionUsers(1), 1_000)
     small = gather(*setting, np.random.default_rng(5), frequencies=[1, 2, 3])
     huge = gather(*setting, np.random.default_rng(5), frequencies=[5e307, 1e308, 1.5e308])
     assert equal(small, huge)
 
 
 def test_without_frequencies_all_queries_are_alike() -> None:
-    counts = gather(np.zeros(50), np.arange(51), np.ones(50), Position(1), 50_000, np.random.default_rng(5))
+    counts = gather(
+        np.zeros(50), np.arange(51), np.ones(50), PositionUsers(1), 50_000, np.random.default_rng(5)
+    )
     assert_binomial(counts.query_counts, 50_000, 1 / 50)
     assert counts.interactions == 50_000
 
 
 def test_no_interactions() -> None:
-    setting = (np.zeros(3), np.array([0, 1, 3]), np.ones(3), Paper(5), 0)
+    setting = (np.zeros(3), np.array([0, 1, 3]), np.ones(3), PaperUsers(5), 0)
     counts = gather(*setting, np.random.default_rng(0))
     assert counts.query_counts.tolist() == [0, 0]
     assert counts.displays_by_rank.shape == counts.clicks_by_rank.shape == (3, 5)
@@ -259,7 +277,7 @@ def test_no_interactions() -> None:
 
 
 def test_a_query_with_nothing_to_show_still_comes() -> None:
-    setting = (np.array([NEVER, NEVER, 0.0]), np.array([0, 2, 3]), np.ones(3), Paper(5), 1_000)
+    setting = (np.array([NEVER, NEVER, 0.0]), np.array([0, 2, 3]), np.ones(3), PaperUsers(5), 1_000)
     counts = gather(*setting, np.random.default_rng(0))
     assert counts.query_counts.min() > 0
     assert counts.displays_by_rank[:2].sum() == 0
@@ -269,7 +287,7 @@ def test_a_query_with_nothing_to_show_still_comes() -> None:
 def test_nothing_given_is_changed(rng: np.random.Generator) -> None:
     given_arrays = several_queries(rng)
     before = [array.copy() for array in given_arrays]
-    gather(*given_arrays, Paper(5), 1_000, rng)
+    gather(*given_arrays, PaperUsers(5), 1_000, rng)
     for array, copy in zip(given_arrays, before, strict=True):
         assert np.array_equal(array, copy)
 
@@ -298,7 +316,7 @@ def test_bad_input_is_refused(
         "scores": np.zeros(3),
         "offsets": np.array([0, 1, 3]),
         "relevance": np.zeros(3),
-        "users": Paper(5),
+        "users": PaperUsers(5),
         "interactions": 10,
     }
     with pytest.raises(RankloopError, match=message):

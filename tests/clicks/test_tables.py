@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rankloop.clicks._simulation import (
+from rankloop.kernels.click_simulation import (
     LEAST_SHARE,
     build_table,
     heaviest_first,

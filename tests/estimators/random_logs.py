@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from rankloop.logs import Exposure, Statistics, of_impressions
 from rankloop.policies import sample_rankings
+from rankloop.statistics import Exposure, Statistics, of_impressions
 from rankloop.types import Bias, Float64
 
 SIZES = np.array([3, 1, 8, 5, 2])

@@ -10,8 +10,8 @@ import pytest
 
 from rankloop.errors import DataError
 from rankloop.estimators import ESTIMATORS, Estimator, estimator
-from rankloop.logs import Exposure, Statistics
 from rankloop.names import BadNameError
+from rankloop.statistics import Exposure, Statistics
 from tests.estimators.random_logs import OFFSETS, log
 from tests.estimators.worlds import trust
 

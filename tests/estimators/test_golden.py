@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from rankloop.estimators import ClippedEstimator, estimator
-from rankloop.logs import Exposure, Statistics
+from rankloop.statistics import Exposure, Statistics
 from rankloop.types import Bias
 
 # Both sides are float64; they sum in different orders.

@@ -16,9 +16,9 @@ from rankloop.estimators import (
     PolicyAware,
     estimator,
 )
-from rankloop.logs import Exposure, Statistics, of_impressions
 from rankloop.policies import sample_rankings, top_ranking
 from rankloop.ragged import ranks as ranks_of
+from rankloop.statistics import Exposure, Statistics, of_impressions
 from rankloop.types import Bias
 from tests.estimators.random_logs import OFFSETS, SIZES, log
 from tests.estimators.worlds import position, trust

@@ -13,7 +13,7 @@ import pytest
 
 from rankloop.errors import RankloopError
 from rankloop.estimators import InterventionAware, InterventionOblivious
-from rankloop.logs import Exposure, Statistics
+from rankloop.statistics import Exposure, Statistics
 from tests.estimators.worlds import (
     ALL_SHOWN,
     CHANGING,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from rankloop.estimators import IPS
-from rankloop.logs import Exposure, Statistics
+from rankloop.statistics import Exposure, Statistics
 from rankloop.types import Bias
 from tests.estimators.worlds import (
     ALL_SHOWN,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from rankloop.estimators import Naive
-from rankloop.logs import Exposure, Statistics
+from rankloop.statistics import Exposure, Statistics
 from tests.estimators.worlds import ALL_SHOWN, CHANGING, EXACT, MEASURABLE, SELECTION, expected_weights, trust
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankloop.estimators import Estimator
-from rankloop.logs import Exposure, Statistics, of_impressions
+from rankloop.statistics import Exposure, Statistics, of_impressions
 from rankloop.types import Bias
 from tests.enumeration import all_rankings
 

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import rankloop
-from rankloop.experiments.grounds import Facts
 from rankloop.experiments.results import FACTS, RESULTS, SPEC, TIMING, Row
+from rankloop.experiments.setup import Facts
 from rankloop.experiments.spec import RunSpec
-from rankloop.experiments.starting import Peakedness
+from rankloop.experiments.starting_policy import Peakedness
 
 START, FULL = 0.5, 0.9
 TIMES = (100, 1_000, 10_000)

@@ -13,8 +13,8 @@ from matplotlib.figure import Figure
 from rankloop.experiments import figures
 from rankloop.experiments.figures import Level, Series, curves
 from rankloop.experiments.summary import Curve
-from rankloop.pages import look
-from rankloop.pages.look import marker
+from rankloop.reports import style
+from rankloop.reports.style import marker
 
 TIMES = np.array([100, 1000, 10_000])
 BANDED = Series(Curve(TIMES, np.array([0.5, 0.6, 0.7]), np.array([0.1, 0.05, 0.02])), 0)
@@ -49,7 +49,7 @@ def test_colours_are_left_to_the_page() -> None:
     svg = curves("name", [BANDED, PLAIN], "ndcg@5", span=SPAN)
     assert "var(--series-0, #0072b2)" in svg
     assert "currentColor" in svg
-    assert look.INK not in svg
+    assert style.INK not in svg
     assert "#000000" not in svg
     assert "#ffffff" not in svg
 
@@ -91,7 +91,7 @@ def test_one_point_has_a_bar_and_a_line_of_one_point_a_cross() -> None:
 
 
 def test_curves_differ_in_colour_and_in_marker() -> None:
-    assert len({(look.colour(i), marker(i)) for i in range(18)}) == 18
+    assert len({(style.colour(i), marker(i)) for i in range(18)}) == 18
     assert len({marker(i) for i in range(6)}) == 6
 
 

@@ -12,9 +12,9 @@ from rankloop.errors import RankloopError
 from rankloop.experiments.report import report, write_report
 from rankloop.experiments.results import Run, find_runs
 from rankloop.experiments.spec import RunSpec
-from rankloop.experiments.starting import Peakedness
+from rankloop.experiments.starting_policy import Peakedness
 from rankloop.experiments.summary import final_line, grouped
-from rankloop.pages.html import Html, element, listing, table
+from rankloop.reports.html import Html, element, listing, table
 from tests.experiments import runs
 
 VOID = {"meta", "path", "use", "circle", "rect", "line"}

@@ -11,11 +11,11 @@ import pytest
 
 import rankloop
 from rankloop.errors import RankloopError
-from rankloop.experiments import grounds as grounds_module
-from rankloop.experiments.grounds import Grounds, lay
-from rankloop.experiments.ladder import full_information
+from rankloop.experiments import setup as setup_module
+from rankloop.experiments.baselines import full_information
 from rankloop.experiments.results import read_facts, read_rows, read_run
 from rankloop.experiments.run import prepare, run, share_done
+from rankloop.experiments.setup import Setup, build_setup
 from rankloop.experiments.spec import RunSpec
 from rankloop.loop import LEARNING, Evaluated, Event
 from rankloop.objectives import expected_reward
@@ -38,39 +38,39 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def laid() -> Grounds:
-    return lay(SPEC)
+def built() -> Setup:
+    return build_setup(SPEC)
 
 
-def test_everything_is_in_the_folder(whole: Path, laid: Grounds) -> None:
+def test_everything_is_in_the_folder(whole: Path, built: Setup) -> None:
     assert sorted(path.name for path in whole.iterdir()) == FILES
     kept = read_run(whole)
-    assert (kept.version, kept.spec, kept.facts) == (rankloop.__version__, SPEC, laid.facts)
+    assert (kept.version, kept.spec, kept.facts) == (rankloop.__version__, SPEC, built.facts)
     assert [row.timesteps for row in kept.rows] == [100, 311, 965, 3000]
     assert set(kept.timing) == {"prepared", "gathered", "trained", "evaluated", "deployed"}
-    assert rankloop.load(whole / "start.rankloop").fingerprint == laid.start.fingerprint
+    assert rankloop.load(whole / "start.rankloop").fingerprint == built.start.fingerprint
 
 
-def test_rows_are_what_the_loop_says(whole: Path, laid: Grounds) -> None:
-    events = [event for event in laid.loop(SPEC).run() if isinstance(event, Evaluated)]
+def test_rows_are_what_the_loop_says(whole: Path, built: Setup) -> None:
+    events = [event for event in built.loop(SPEC).run() if isinstance(event, Evaluated)]
     rows = read_rows(whole)
     for row, event in zip(rows, events, strict=True):
         assert (row.timesteps, row.learned, row.logging) == (event.timesteps, event.learned, event.logging)
         assert row.scale == event.state.scale
         assert list(row.support.values()) == list(event.support.values())
         assert row.estimate == (None if np.isnan(event.estimate) else event.estimate)
-        assert row.kept_start == (event.state.learned.fingerprint == laid.start.fingerprint)
-    assert (rows[0].logging, rows[0].scale) == (laid.facts.start, 1.0)
+        assert row.kept_start == (event.state.learned.fingerprint == built.start.fingerprint)
+    assert (rows[0].logging, rows[0].scale) == (built.facts.start, 1.0)
     # Before anything was deployed, the starting policy logs.
-    assert rows[0].support == laid.facts.peakedness.support
+    assert rows[0].support == built.facts.peakedness.support
     learned = rankloop.load(whole / "learned.rankloop")
     assert learned.fingerprint == events[-1].state.learned.fingerprint
 
 
-def test_the_truth_is_the_reward_that_the_estimate_estimates(whole: Path, laid: Grounds) -> None:
-    validation = laid.collection.validation
+def test_the_truth_is_the_reward_that_the_estimate_estimates(whole: Path, built: Setup) -> None:
+    validation = built.collection.validation
     learned = rankloop.load(whole / "learned.rankloop")
-    theta = LEARNING[SPEC.learning].rank_weights(laid.users.bias)
+    theta = LEARNING[SPEC.learning].rank_weights(built.users.bias)
     true = expected_reward(
         learned.scores(validation.features), validation.offsets, validation.labels / 4, theta
     )
@@ -82,24 +82,24 @@ def test_the_truth_is_the_reward_that_the_estimate_estimates(whole: Path, laid: 
     assert abs(last.estimate - last.truth) < 6 * last.estimate_error
 
 
-def test_facts(laid: Grounds) -> None:
-    facts, data = laid.facts, laid.collection
+def test_facts(built: Setup) -> None:
+    facts, data = built.facts, built.collection
     assert facts.queries == {"train": 40, "validation": 6, "test": 14}
     assert facts.documents["test"] == data.test.n_docs
     assert (facts.features, facts.dataset) == (5, "synthetic-yahoo")
-    assert facts.alpha == tuple(laid.users.bias.alpha)
-    assert facts.beta == tuple(laid.users.bias.beta)
-    scores = laid.start.scores(data.test.features)
+    assert facts.alpha == tuple(built.users.bias.alpha)
+    assert facts.beta == tuple(built.users.bias.beta)
+    scores = built.start.scores(data.test.features)
     assert facts.start == rankloop.policy_metrics(scores, data.test, ["ndcg@5"])["ndcg@5"]
     uniform = rankloop.policy_metrics(np.zeros_like(scores), data.test, ["ndcg@5"])["ndcg@5"]
     assert facts.random == uniform < facts.start
-    assert (facts.start_kind, facts.start_fingerprint) == ("mlp", laid.start.fingerprint)
+    assert (facts.start_kind, facts.start_fingerprint) == ("mlp", built.start.fingerprint)
     learning = LEARNING[SPEC.learning]
     bound = full_information(
-        laid.start,
+        built.start,
         data,
-        laid.users.relevance,
-        learning.rank_weights(laid.users.bias),
+        built.users.relevance,
+        learning.rank_weights(built.users.bias),
         settings=learning.settings,
         rng=np.random.default_rng(SPEC.seed),
     )
@@ -107,19 +107,19 @@ def test_facts(laid: Grounds) -> None:
     assert facts.full_information == rankloop.policy_metrics(scores, data.test, ["ndcg@5"])["ndcg@5"]
 
 
-def test_the_loop_is_what_the_spec_says(laid: Grounds) -> None:
+def test_the_loop_is_what_the_spec_says(built: Setup) -> None:
     spec = RunSpec(
         estimator="affine", learning="paper", exploration="as-learned", floor=0.25, horizon=500,
         interventions=(7, 50), metric="mrr", seed=9,
     )  # fmt: skip
-    loop = laid.loop(spec)
+    loop = built.loop(spec)
     assert (str(loop.estimator), str(loop.exploration)) == ("affine", "as-learned")
     assert loop.learning == LEARNING["paper"]
-    careful = laid.loop(spec.model_copy(update={"caution": 1.5})).learning.settings
+    careful = built.loop(spec.model_copy(update={"caution": 1.5})).learning.settings
     assert careful == replace(LEARNING["paper"].settings, caution=1.5)
     assert (loop.floor, loop.horizon, loop.interventions) == (0.25, 500, (7, 50))
     assert (loop.metric, loop.seed) == ("mrr", 9)
-    assert (loop.dataset, loop.source, loop.start) == (laid.collection, laid.users, laid.start)
+    assert (loop.dataset, loop.source, loop.start) == (built.collection, built.users, built.start)
 
 
 def test_full_information_may_be_left_out_and_the_metric_chosen() -> None:
@@ -129,12 +129,12 @@ def test_full_information_may_be_left_out_and_the_metric_chosen() -> None:
         seen.append(name)
 
     spec = SPEC.model_copy(update={"full_information": False, "metric": "mrr", "start": "random"})
-    laid = lay(spec, watch)
-    assert laid.facts.full_information is None
+    built = build_setup(spec, watch)
+    assert built.facts.full_information is None
     assert seen == []
-    assert laid.facts.start == pytest.approx(laid.facts.random, abs=1e-12)
-    assert laid.facts.random != lay(spec.model_copy(update={"metric": "ndcg@5"})).facts.random
-    lay(SPEC, watch)
+    assert built.facts.start == pytest.approx(built.facts.random, abs=1e-12)
+    assert built.facts.random != build_setup(spec.model_copy(update={"metric": "ndcg@5"})).facts.random
+    build_setup(SPEC, watch)
     assert list(dict.fromkeys(seen)) == ["starting policy", "full information"]
 
 
@@ -149,7 +149,7 @@ def test_a_run_that_was_cut_goes_on_to_the_same_end(whole: Path, tmp_path: Path,
 
 
 def test_a_row_written_before_its_checkpoint_is_not_counted_twice(whole: Path, tmp_path: Path) -> None:
-    states = [event.state for event in lay(SPEC).loop(SPEC).run()]
+    states = [event.state for event in build_setup(SPEC).loop(SPEC).run()]
     run(SPEC, tmp_path)
     # As if the plug had been pulled between the last row and its checkpoint.
     (tmp_path / "checkpoint.rankloop").write_bytes(states[-2].to_bytes())
@@ -176,7 +176,7 @@ def read_run_timing(folder: Path) -> dict[str, float]:
 
 def test_what_was_prepared_is_not_prepared_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = prepare(SPEC, tmp_path)
-    monkeypatch.setattr(grounds_module, "starting_policy", None)
+    monkeypatch.setattr(setup_module, "starting_policy", None)
     again = prepare(SPEC, tmp_path)
     assert (again.facts, again.start.fingerprint) == (first.facts, first.start.fingerprint)
 
@@ -190,10 +190,10 @@ def test_a_stored_start_that_has_changed_since_does_not_change_the_run(tmp_path:
     assert prepare(spec, tmp_path / "run").start.fingerprint == begun.start.fingerprint
 
 
-def test_grounds_may_be_shared(tmp_path: Path, laid: Grounds, whole: Path) -> None:
-    rows = run(SPEC, tmp_path, shared=laid)
+def test_grounds_may_be_shared(tmp_path: Path, built: Setup, whole: Path) -> None:
+    rows = run(SPEC, tmp_path, shared=built)
     assert rows == read_rows(whole)
-    assert read_facts(tmp_path) == laid.facts
+    assert read_facts(tmp_path) == built.facts
 
 
 def test_a_folder_of_another_run_is_left_alone(tmp_path: Path) -> None:
@@ -216,7 +216,7 @@ def test_the_share_done_ends_at_one() -> None:
     def watch(event: Event) -> None:
         shares.append(share_done(SPEC, event))
 
-    for event in lay(SPEC).loop(SPEC).run():
+    for event in build_setup(SPEC).loop(SPEC).run():
         watch(event)
     assert shares == sorted(set(shares))
     assert (shares[0], shares[-1]) == (1 / 15, 1.0)

@@ -10,8 +10,8 @@ import pytest
 from pydantic import ValidationError
 
 from rankloop.experiments.spec import RunSpec, read_times
-from rankloop.exploration import exploration
 from rankloop.loop import LEARNING, ROBUST, Loop
+from rankloop.loop.exploration import exploration
 
 
 def test_json_and_back() -> None:

@@ -12,7 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rankloop.clicks import gather_log, users
-from rankloop.logs import Exposure, Gathered, LogStatistics, Statistics, of_impressions
+from rankloop.logs import LogStatistics, PolicyTraffic
+from rankloop.statistics import Exposure, Statistics, of_impressions
 from rankloop.types import Bias, Split
 
 BIAS = Bias(
@@ -64,7 +65,7 @@ def counted(rows: Iterable[Row]) -> dict[str, Counter[Any]]:
     return {"displays": displays, "clicks": +clicks, "came": came}
 
 
-def simulated(seed: int = 0, queries: int = 6, interactions: int = 60) -> tuple[Split, list[Gathered]]:
+def simulated(seed: int = 0, queries: int = 6, interactions: int = 60) -> tuple[Split, list[PolicyTraffic]]:
     """A split whose ids are in order, and what two policies gathered on it; the later has the lower name."""
     rng = np.random.default_rng(seed)
     sizes = rng.integers(1, 6, queries)
@@ -80,11 +81,11 @@ def simulated(seed: int = 0, queries: int = 6, interactions: int = 60) -> tuple[
     for policy in ("z", "a"):
         scores = rng.normal(size=docs)
         log = gather_log(scores, split.offsets, split.labels / 4, users("paper@3"), interactions, rng)
-        gathered.append(Gathered(policy, scores, log))
+        gathered.append(PolicyTraffic(policy, scores, log))
     return split, gathered
 
 
-def statistics_in_memory(split: Split, gathered: list[Gathered], bias: Bias = BIAS) -> Statistics:
+def statistics_in_memory(split: Split, gathered: list[PolicyTraffic], bias: Bias = BIAS) -> Statistics:
     """The same statistics without files."""
     total = Statistics.empty(split.offsets, bias.ranks)
     for part in gathered:

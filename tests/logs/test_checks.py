@@ -15,9 +15,9 @@ import pytest
 
 from rankloop.clicks import gather_log, users
 from rankloop.errors import DataError
-from rankloop.logs import Columns, Gathered, LogWriter, check, import_columns, open_log, write_simulated
+from rankloop.logs import Columns, LogWriter, PolicyTraffic, check, import_columns, open_log, write_simulated
+from rankloop.logs.defects import DefectFinder
 from rankloop.logs.engines import engine
-from rankloop.logs.looking import Looking
 from rankloop.logs.problems import Found
 from rankloop.types import Split
 from tests.logs.logs_of import Row, write_rows
@@ -141,7 +141,7 @@ def simulated(scores: np.ndarray, logged: np.ndarray, folder: Path) -> Any:
     log = gather_log(
         scores, split.offsets, np.full(6, 0.5), users("paper@3"), 2_000, np.random.default_rng(0)
     )
-    return check(open_log(write_simulated(folder, split, [Gathered("a", logged, log)])))
+    return check(open_log(write_simulated(folder, split, [PolicyTraffic("a", logged, log)])))
 
 
 def test_scores_that_do_not_explain_what_was_shown_are_noticed(tmp_path: Path) -> None:
@@ -245,7 +245,7 @@ def test_impressions_that_are_not_looked_at_closely_have_no_problem(
     log = open_log(write_rows(tmp_path / "log", messy(seed, timed)))
     everything = Found()
     with engine() as running:
-        look = Looking(running, everything)
+        look = DefectFinder(running, everything)
         rows = running.table(log.files("impressions")).mutate(place=ibis.literal(0))
         look.impressions(look.distinct_rows(rows))
         closely = look.suspicious(rows, timed=timed > 0)

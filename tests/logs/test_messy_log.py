@@ -21,7 +21,7 @@ from rankloop.logs import (
     statistics_of_log,
     write_simulated,
 )
-from tests.logs.equality import assert_same
+from tests.statistics.equality import assert_same
 
 SIZES = {"impressions": 1_500, "queries": 25}
 

@@ -18,8 +18,8 @@ import pytest
 from rankloop.errors import DataError, RankloopError
 from rankloop.logs import check, count, open_log, statistics_of_log, write_simulated
 from rankloop.types import Bias
-from tests.logs.equality import assert_same
 from tests.logs.logs_of import BIAS, Row, simulated, write_rows
+from tests.statistics.equality import assert_same
 
 # Spark leaves sockets to the garbage collector.
 pytestmark = [

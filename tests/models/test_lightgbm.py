@@ -11,7 +11,7 @@ import pytest
 
 from rankloop.errors import ModelFileError
 from rankloop.models import LightGBMModel, model_from_bytes
-from rankloop.models.lightgbm import HeldOut, boost
+from rankloop.models.lightgbm import EarlyStopping, boost
 from rankloop.ragged import THREADS_VARIABLE
 from rankloop.types import Float32, Float64
 
@@ -83,7 +83,7 @@ def test_it_stops_early_and_keeps_the_best_round(features: Float32, rng: np.rand
         features[:100],
         squares((signal + 2 * noise)[:100]),
         rounds=60,
-        held_out=HeldOut(held_out, loss(signal[100:]), patience=7),
+        held_out=EarlyStopping(held_out, loss(signal[100:]), patience=7),
         parameters={"num_leaves": 4, "learning_rate": 0.3, "min_data_in_leaf": 2},
         watch=values.append,
     )
@@ -96,7 +96,7 @@ def test_it_stops_early_and_keeps_the_best_round(features: Float32, rng: np.rand
 def test_where_no_tree_helps_there_is_none(features: Float32) -> None:
     target = features[:, 0].astype(np.float64)
     values: list[float] = []
-    held_out = HeldOut(features, loss(-target), patience=3)
+    held_out = EarlyStopping(features, loss(-target), patience=3)
     model = boost(features, squares(target), rounds=50, held_out=held_out, watch=values.append)
     assert max(values) < loss(-target)(np.zeros(200))
     assert (model.n_trees, model.n_features) == (0, 3)

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from rankloop.errors import ModelFileError, RankloopError
+from rankloop.kernels.optimiser_steps import adam_step, sgd_step
 from rankloop.models import SGD, Adam, Linear, OptimiserState
-from rankloop.models.optimisers import adam_step, sgd_step
 from rankloop.names import number, parse
 
 DTYPES = [np.float32, np.float64]

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rankloop.offline.impressions import ImpressionSums
-from rankloop.offline.showing import Shown
+from rankloop.offline.impression_sums import ImpressionSums
+from rankloop.offline.policy_rankings import PolicyRanking
 from rankloop.types import Bias
 
 Impression = tuple[int, Sequence[int], Sequence[bool]]
@@ -47,9 +47,9 @@ def sums_of(
     return ImpressionSums(first, squares, product, importance, importance_squares)
 
 
-def shown(weights: Any, n_queries: int, *, elsewhere: Any = 0.0, always: Any = 0.0) -> Shown:
+def shown(weights: Any, n_queries: int, *, elsewhere: Any = 0.0, always: Any = 0.0) -> PolicyRanking:
     """A policy by what its ranks are worth."""
-    return Shown(
+    return PolicyRanking(
         "policy",
         "sorted",
         np.asarray(weights, dtype=np.float64),

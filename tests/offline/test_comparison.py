@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from rankloop.offline import Comparison, Contestant, Difference, Interval
+from rankloop.offline import Comparison, Contestant, Difference, ValueInterval
 
 
-def interval(value: float, half: float) -> Interval:
-    return Interval(value, value - half, value + half, half / 2, value - half / 2, value + half / 2)
+def interval(value: float, half: float) -> ValueInterval:
+    return ValueInterval(value, value - half, value + half, half / 2, value - half / 2, value + half / 2)
 
 
 def comparison(value: float, half: float, *, unseen: float = 0.0, impressions: int = 1_000) -> Comparison:

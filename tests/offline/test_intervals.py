@@ -7,9 +7,9 @@ from itertools import product
 import numpy as np
 import pytest
 
-from rankloop.offline.beliefs import Beliefs
-from rankloop.offline.impressions import ImpressionSums
-from rankloop.offline.intervals import AGAINST, DIFFERENCE, NEW, QUANTILE, Impressions
+from rankloop.offline.control_variate import ControlVariate
+from rankloop.offline.impression_sums import ImpressionSums
+from rankloop.offline.intervals import AGAINST, DIFFERENCE, NEW, QUANTILE, ImpressionSample
 from rankloop.ragged import segment_sum
 from tests.estimators.worlds import (
     CHANGING,
@@ -68,7 +68,7 @@ def test_the_estimate_is_unbiased_whatever_the_guess(worlds: dict[str, World]) -
     total = np.zeros(2)
     for probability, statistics in every_log(world):
         used = statistics.query_counts > 0
-        beliefs = Beliefs(GUESS, Beliefs.of(statistics, world.bias, used).alpha, 0.0,
+        beliefs = ControlVariate(GUESS, ControlVariate.of(statistics, world.bias, used).alpha, 0.0,
                           statistics.query_counts / statistics.timesteps, statistics.offsets)  # fmt: skip
         unexplained = statistics.clicks - statistics.displays_by_rank @ (
             world.bias.alpha * GUESS + world.bias.beta
@@ -76,7 +76,7 @@ def test_the_estimate_is_unbiased_whatever_the_guess(worlds: dict[str, World]) -
         first = segment_sum(beliefs.factors(policies) * unexplained[:, None], statistics.offsets)
         nothing = np.zeros((n_queries, 2))
         sums = ImpressionSums(first, nothing, nothing[:, 0], nothing, nothing)
-        impressions = Impressions(statistics.query_counts, beliefs.before(policies), sums)
+        impressions = ImpressionSample(statistics.query_counts, beliefs.before(policies), sums)
         total += probability * np.array([impressions.value(NEW), impressions.value(AGAINST)])
     by_query = [
         segment_sum(policy.weights * world.flat_relevance, world.offsets) + policy.always
@@ -85,11 +85,11 @@ def test_the_estimate_is_unbiased_whatever_the_guess(worlds: dict[str, World]) -
     np.testing.assert_allclose(total, [chances @ values for values in by_query], **EXACT)
 
 
-def every_estimate(world: World) -> list[tuple[float, Impressions]]:
+def every_estimate(world: World) -> list[tuple[float, ImpressionSample]]:
     """What every log of a world gives, with its chance; exposures are those of the whole world."""
     chances = np.array(world.periods[0].query_chances)
     alpha = sum(period.timesteps / world.timesteps * world.exposure(period).alpha for period in world.periods)
-    beliefs = Beliefs(GUESS, np.asarray(alpha), 0.0, chances, world.offsets)
+    beliefs = ControlVariate(GUESS, np.asarray(alpha), 0.0, chances, world.offsets)
     policies = (shown(LAMBDAS[0], 2), shown(LAMBDAS[1], 2))
     factors, before = beliefs.factors(policies), beliefs.before(policies)
     steps = [list(world.impressions(period)) for period in world.periods for _ in range(period.timesteps)]
@@ -99,7 +99,7 @@ def every_estimate(world: World) -> list[tuple[float, Impressions]]:
         happened = [impression for _, impression in logged]
         sums = sums_of(happened, world.offsets, factors, world.bias, GUESS)
         times = np.bincount([query for query, _, _ in happened], minlength=2)
-        result.append((probability, Impressions(times, before, sums)))
+        result.append((probability, ImpressionSample(times, before, sums)))
     assert sum(p for p, _ in result) == pytest.approx(1.0)
     return result
 
@@ -134,7 +134,7 @@ def test_with_several_policies_the_squared_error_is_not_below_the_variance(
     assert variance < squared_error < 1.2 * variance
 
 
-def two_queries(times: tuple[int, int] = (3, 1)) -> Impressions:
+def two_queries(times: tuple[int, int] = (3, 1)) -> ImpressionSample:
     sums = ImpressionSums(
         first=np.array([[0.6, 0.3], [-0.2, 0.0]]),
         squares=np.array([[0.5, 0.2], [0.04, 0.0]]),
@@ -142,7 +142,7 @@ def two_queries(times: tuple[int, int] = (3, 1)) -> Impressions:
         importance=np.array([[3.0, 3.0], [1.0, 0.5]]),
         importance_squares=np.array([[4.0, 3.0], [1.0, 0.25]]),
     )
-    return Impressions(np.array(times), np.array([[1.0, 0.5], [2.0, 0.5]]), sums)
+    return ImpressionSample(np.array(times), np.array([[1.0, 0.5], [2.0, 0.5]]), sums)
 
 
 def test_an_interval_by_hand() -> None:
@@ -169,7 +169,7 @@ def test_effective_impressions_by_hand() -> None:
 def test_the_same_policy_twice_has_no_difference() -> None:
     column = np.array([[0.3], [0.1]]).repeat(2, axis=1)
     sums = ImpressionSums(column, column, column[:, 0], column, column)
-    impressions = Impressions(np.array([2, 2]), column, sums)
+    impressions = ImpressionSample(np.array([2, 2]), column, sums)
     *_, difference = impressions.intervals(np.random.default_rng(0))
     assert difference == (0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
 
@@ -179,7 +179,7 @@ def test_resampling_widens_with_what_queries_differ_in() -> None:
     worth = np.arange(1_000) % 2.0
     before, nothing = np.stack([worth, worth], axis=1), np.zeros((1_000, 2))
     sums = ImpressionSums(nothing, nothing, nothing[:, 0], nothing, nothing)
-    impressions = Impressions(np.full(1_000, 10), before, sums)
+    impressions = ImpressionSample(np.full(1_000, 10), before, sums)
     new, *_ = impressions.intervals(np.random.default_rng(1))
     # 1,000 resamples know a quantile to 5 %: a false alarm is four deviations away.
     assert (new.high - new.low) / 2 == pytest.approx(QUANTILE * np.sqrt(0.25 / 1_000), rel=0.2)

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rankloop.clicks import Impressions, bias_of, gather_log, users
-from rankloop.logs import Gathered, Log, open_log, write_simulated
+from rankloop.logs import Log, PolicyTraffic, open_log, write_simulated
 from rankloop.ragged import segment_index
 from rankloop.types import Bias, Split
 
@@ -66,7 +66,7 @@ def simulated(
         gathered[policy] = gather_log(
             scores[policy], split.offsets, labels / 4, USERS, interactions // len(policies), rng
         )
-    parts = [Gathered(policy, scores[policy], gathered[policy]) for policy in policies]
+    parts = [PolicyTraffic(policy, scores[policy], gathered[policy]) for policy in policies]
     return Simulated(open_log(write_simulated(folder, split, parts)), split, scores, gathered)
 
 

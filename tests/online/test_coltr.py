@@ -6,10 +6,10 @@ from scipy import stats
 
 from rankloop.clicks import Impressions
 from rankloop.errors import DataError, RankloopError
+from rankloop.kernels.directions import is_direct
+from rankloop.kernels.ranking_samples import seed_stream
 from rankloop.models import MLP, Linear
-from rankloop.online import COLTR, Queries, State, replay, snips_risk
-from rankloop.online._directions import is_direct
-from rankloop.policies._sampling import seed_stream
+from rankloop.online import COLTR, MethodState, Queries, replay, snips_risk
 from tests.online import reference
 
 ALARM = 1e-4
@@ -92,7 +92,7 @@ def model_of(hidden, features, rng):
 def one_step(method, model, queries, stream, logging=None):
     """Where one interaction leads, in units of the rate."""
     log = Impressions(np.zeros(1, np.int64), np.array([RANKING], np.int32), np.array([CLICKS]))
-    after = replay(method, State(model, 0, np.empty(0), stream), queries, log, logging=logging)
+    after = replay(method, MethodState(model, 0, np.empty(0), stream), queries, log, logging=logging)
     return (after.learned.parameters - model.parameters) / method.rate
 
 
@@ -174,7 +174,7 @@ def test_nothing_moves_where_nothing_was_passed_over(rng):
         np.array([[0, 1, -1], [2, 3, 1], [1, 0, 2]], np.int32),
         np.array([[True, False, False], [False, False, False], [True, True, True]]),
     )
-    after = replay(COLTR(), State.start(COLTR(), model, rng), queries, log)
+    after = replay(COLTR(), MethodState.start(COLTR(), model, rng), queries, log)
     np.testing.assert_array_equal(after.learned.parameters, model.parameters)
 
 
@@ -183,7 +183,7 @@ def test_the_logging_policy_is_what_candidates_are_weighed_against(rng):
     rows = rng.random((4, 30), dtype=np.float32)
     model, queries = Linear.initialise(30, rng, dtype=np.float64), Queries((rows,), np.array([0, 4]))
     log = Impressions(np.zeros(1, np.int64), np.array([RANKING], np.int32), np.array([CLICKS]))
-    state = State.start(COLTR(), model, rng)
+    state = MethodState.start(COLTR(), model, rng)
     results = [
         replay(COLTR(), state, queries, log, logging=logging).learned.parameters
         for logging in (None, model.scores(rows), np.array([3.0, 0.0, -3.0, 1.0]))

@@ -11,7 +11,7 @@ import pytest
 from rankloop.data import synthetic
 from rankloop.errors import ModelFileError, RankloopError
 from rankloop.models import MLP, Linear
-from rankloop.online import METHODS, State, Traffic, interact, interact_log, method, replay
+from rankloop.online import METHODS, MethodState, Traffic, interact, interact_log, method, replay
 from tests.online.toy import Toy
 
 FEATURES = 12
@@ -42,7 +42,7 @@ def logging(request, model, traffic):
     return None if request.param == "online" else traffic.queries.scores(model)
 
 
-def same(a: State, b: State) -> bool:
+def same(a: MethodState, b: MethodState) -> bool:
     return a.to_bytes() == b.to_bytes()
 
 
@@ -55,7 +55,7 @@ def test_every_method_is_a_frozen_value_whose_name_reads_back(chosen):
 
 
 def test_interactions_move_the_model_and_leave_what_was_given(chosen, model, logging, traffic, rng):
-    state = State.start(chosen, model, rng)
+    state = MethodState.start(chosen, model, rng)
     before = state.to_bytes()
     after, counts = interact(chosen, state, traffic, 200, logging=logging)
     assert state.to_bytes() == before
@@ -66,7 +66,7 @@ def test_interactions_move_the_model_and_leave_what_was_given(chosen, model, log
 
 
 def test_in_how_many_calls_does_not_matter(chosen, model, logging, traffic, rng):
-    state = State.start(chosen, model, rng)
+    state = MethodState.start(chosen, model, rng)
     whole, counts = interact(chosen, state, traffic, 60, logging=logging)
     now, shown = state, 0
     for size in (1, 0, 2, 17, 40):
@@ -77,9 +77,9 @@ def test_in_how_many_calls_does_not_matter(chosen, model, logging, traffic, rng)
 
 
 def test_a_checkpoint_goes_on_to_the_bit(chosen, model, logging, traffic, rng):
-    state = State.start(chosen, model, rng)
+    state = MethodState.start(chosen, model, rng)
     half, _ = interact(chosen, state, traffic, 30, logging=logging)
-    read = State.from_bytes(half.to_bytes())
+    read = MethodState.from_bytes(half.to_bytes())
     assert same(read, half)
     ends = [interact(chosen, point, traffic, 30, logging=logging)[0] for point in (half, read)]
     assert same(*ends)
@@ -88,7 +88,7 @@ def test_a_checkpoint_goes_on_to_the_bit(chosen, model, logging, traffic, rng):
 
 def test_one_seed_one_run(chosen, model, traffic):
     ends = [
-        interact(chosen, State.start(chosen, model, np.random.default_rng(seed)), traffic, 50)[0]
+        interact(chosen, MethodState.start(chosen, model, np.random.default_rng(seed)), traffic, 50)[0]
         for seed in (5, 5, 6)
     ]
     assert same(ends[0], ends[1])
@@ -96,7 +96,7 @@ def test_one_seed_one_run(chosen, model, traffic):
 
 
 def test_runs_in_threads_share_the_traffic(chosen, model, traffic):
-    states = [State.start(chosen, model, np.random.default_rng(seed)) for seed in range(4)]
+    states = [MethodState.start(chosen, model, np.random.default_rng(seed)) for seed in range(4)]
     alone = [interact(chosen, state, traffic, 100)[0] for state in states]
     with ThreadPoolExecutor(2) as pool:
         together = list(pool.map(lambda state: interact(chosen, state, traffic, 100)[0], states))
@@ -104,7 +104,7 @@ def test_runs_in_threads_share_the_traffic(chosen, model, traffic):
 
 
 def test_the_log_is_what_was_counted(chosen, model, logging, traffic, rng):
-    state = State.start(chosen, model, rng)
+    state = MethodState.start(chosen, model, rng)
     after, counts = interact(chosen, state, traffic, 100, logging=logging)
     again, log = interact_log(chosen, state, traffic, 100, logging=logging)
     assert same(after, again)
@@ -116,7 +116,7 @@ def test_the_log_is_what_was_counted(chosen, model, logging, traffic, rng):
 # COLTR draws its candidates from the stream that simulated users are drawn from, and replayed ones are not.
 @pytest.mark.parametrize("chosen", [each for each in CHOSEN if each.name != "coltr"], ids=str)
 def test_logged_interactions_teach_what_they_taught_live(chosen, model, logging, traffic, rng):
-    state = State.start(chosen, model, rng)
+    state = MethodState.start(chosen, model, rng)
     after, log = interact_log(chosen, state, traffic, 60, logging=logging)
     again = replay(chosen, state, traffic.queries, log, logging=logging)
     assert again.learned.fingerprint == after.learned.fingerprint
@@ -125,7 +125,7 @@ def test_logged_interactions_teach_what_they_taught_live(chosen, model, logging,
 
 def test_a_policy_that_is_deployed_after_every_interaction_is_online(chosen, model, traffic, rng):
     """Counterfactually with the learned policy as it is at each step: the same to the bit."""
-    state = State.start(chosen, model, rng)
+    state = MethodState.start(chosen, model, rng)
     online, _ = interact(chosen, state, traffic, 40)
     now = state
     for _ in range(40):
@@ -136,16 +136,16 @@ def test_a_policy_that_is_deployed_after_every_interaction_is_online(chosen, mod
 def test_both_float_types(chosen, traffic, rng):
     for dtype in (np.float32, np.float64):
         start = Linear.initialise(FEATURES, rng, dtype=dtype)
-        after, _ = interact(chosen, State.start(chosen, start, rng), traffic, 20)
+        after, _ = interact(chosen, MethodState.start(chosen, start, rng), traffic, 20)
         assert after.learned.parameters.dtype == dtype
 
 
 def test_other_checkpoints_are_refused(chosen, model, rng):
     with pytest.raises(ModelFileError, match="expected the checkpoint of an online method"):
-        State.from_bytes(model.to_bytes())
-    data = State.start(chosen, model, rng).to_bytes()
+        MethodState.from_bytes(model.to_bytes())
+    data = MethodState.start(chosen, model, rng).to_bytes()
     with pytest.raises(ModelFileError, match="damaged"):
-        State.from_bytes(data[:-1])
+        MethodState.from_bytes(data[:-1])
 
 
 def test_models_without_parameters_are_refused(chosen, rng):
@@ -153,4 +153,4 @@ def test_models_without_parameters_are_refused(chosen, rng):
         kind = "lightgbm"
 
     with pytest.raises(RankloopError, match="lightgbm model has none: start from an mlp or a linear model"):
-        State.start(chosen, Trees(), rng)
+        MethodState.start(chosen, Trees(), rng)

@@ -10,8 +10,8 @@ from rankloop.models import MLP, SGD, Linear
 from rankloop.online import (
     PDGD,
     BiasedPDGD,
+    MethodState,
     Queries,
-    State,
     Traffic,
     interact,
     interact_log,
@@ -49,7 +49,7 @@ def test_the_compiled_loop_is_the_slow_one(method, hidden, counterfactual, rng):
     else:
         model = Linear.initialise(6, rng, dtype=np.float64)
     logging = rng.normal(size=OFFSETS[-1]) if counterfactual else None
-    after, log = interact_log(method, State.start(method, model, rng), traffic, 80, logging=logging)
+    after, log = interact_log(method, MethodState.start(method, model, rng), traffic, 80, logging=logging)
     rows, parameters = np.concatenate(traffic.queries.features), model.parameters.copy()
     for q, ranking, clicks in zip(log.queries, log.rankings, log.clicks, strict=True):
         own, shown = slice(OFFSETS[q], OFFSETS[q + 1]), ranking[ranking >= 0]
@@ -70,7 +70,7 @@ def test_a_step_is_that_of_a_learner(rng):
     queries, model = small_queries(rng), MLP.initialise(6, rng, hidden=(4,))
     ranking, clicks = np.array([[3, 0, 6, 1, 2]], np.int32), np.array([[False, True, False, True, False]])
     log = Impressions(np.array([3]), ranking, clicks)
-    after = replay(PDGD(), State.start(PDGD(), model, rng), queries, log)
+    after = replay(PDGD(), MethodState.start(PDGD(), model, rng), queries, log)
     own = queries.features[0][OFFSETS[3] : OFFSETS[4]]
     learner = model.learner(SGD(rate=0.01))
     learner.update(own, pdgd_gradient(model.scores(own), ranking[0], clicks[0]))
@@ -85,7 +85,7 @@ def test_interactions_follow_traffic_policy_and_users(who, rng):
     scores, bias = rng.normal(size=OFFSETS[-1]), bias_of(users(who))
     # So small a rate that nothing overflows or matters: the logging policy stays as it is anyway.
     model = Linear.initialise(6, rng)
-    _, counts = interact(PDGD(rate=1e-6), State.start(PDGD(), model, rng), traffic, n, logging=scores)
+    _, counts = interact(PDGD(rate=1e-6), MethodState.start(PDGD(), model, rng), traffic, n, logging=scores)
 
     def near(observed, trials, chance):
         assert (
@@ -105,7 +105,7 @@ def test_interactions_follow_traffic_policy_and_users(who, rng):
 def test_who_comes_next_does_not_depend_on_clicks(rng):
     """A click at the first rank, and the query after it; a false alarm in 10,000 runs."""
     traffic = small_traffic(rng)
-    state = State.start(PDGD(), Linear.initialise(6, rng), rng)
+    state = MethodState.start(PDGD(), Linear.initialise(6, rng), rng)
     _, log = interact_log(PDGD(), state, traffic, 20_000, logging=np.zeros(OFFSETS[-1]))
     clicked, after = log.clicks[:-1, 0], log.queries[1:]
     table = [np.bincount(after[clicked == value], minlength=len(SIZES)) for value in (False, True)]
@@ -117,7 +117,7 @@ def test_the_online_policy_logs_as_it_is(rng):
     queries = Queries((np.array([[-30.0], [30.0], [0.0]], np.float32),), np.array([0, 3]))
     traffic = Traffic(queries, np.zeros(3), users("affine(alpha=0:0, beta=0:0)"))
     model = Linear(1, np.array([1.0, 0.0], np.float32))
-    after, log = interact_log(PDGD(), State.start(PDGD(), model, rng), traffic, 100)
+    after, log = interact_log(PDGD(), MethodState.start(PDGD(), model, rng), traffic, 100)
     np.testing.assert_array_equal(log.rankings, np.tile([1, 2], (100, 1)))
     # Nothing is ever clicked, so nothing is learned.
     assert after.learned.fingerprint == model.fingerprint
@@ -126,7 +126,7 @@ def test_the_online_policy_logs_as_it_is(rng):
 def test_users_of_a_cascade(rng):
     """Who leaves after the first click clicks once at most."""
     traffic = small_traffic(rng, "cascade@5(stop=1)")
-    _, log = interact_log(PDGD(), State.start(PDGD(), Linear.initialise(6, rng), rng), traffic, 2_000)
+    _, log = interact_log(PDGD(), MethodState.start(PDGD(), Linear.initialise(6, rng), rng), traffic, 2_000)
     assert log.clicks.sum(axis=1).max() == 1
     assert log.clicks.any(axis=0).all()
 
@@ -134,7 +134,7 @@ def test_users_of_a_cascade(rng):
 def test_where_documents_lie_does_not_matter(rng):
     whole = small_traffic(np.random.default_rng(3))
     cut = small_traffic(np.random.default_rng(3), parts=2)
-    state = State.start(PDGD(), MLP.initialise(6, rng, hidden=(4,)), rng)
+    state = MethodState.start(PDGD(), MLP.initialise(6, rng, hidden=(4,)), rng)
     ends = [interact(PDGD(), state, traffic, 200)[0].to_bytes() for traffic in (whole, cut)]
     assert ends[0] == ends[1]
 
@@ -143,7 +143,7 @@ def test_long_runs_are_done_in_blocks(rng):
     """Longer than a block, with one call and with two."""
     queries = Queries((rng.random((4, 1), dtype=np.float32),), np.array([0, 2, 4]))
     traffic = Traffic(queries, np.array([1.0, 0.0, 0.0, 1.0]), users("position@1"))
-    state, n = State.start(PDGD(), Linear.initialise(1, rng), rng), BLOCK + 10
+    state, n = MethodState.start(PDGD(), Linear.initialise(1, rng), rng), BLOCK + 10
     whole, counts = interact(PDGD(), state, traffic, n)
     first, part = interact(PDGD(), state, traffic, 100)
     rest, other = interact(PDGD(), first, traffic, n - 100)
@@ -153,7 +153,7 @@ def test_long_runs_are_done_in_blocks(rng):
 
 
 def test_no_interaction_changes_nothing(rng):
-    state = State.start(PDGD(), Linear.initialise(6, rng), rng)
+    state = MethodState.start(PDGD(), Linear.initialise(6, rng), rng)
     after, counts = interact(PDGD(), state, small_traffic(rng), 0)
     assert after.to_bytes() == state.to_bytes()
     assert counts.displays_by_rank.shape == (OFFSETS[-1], 5)
@@ -165,7 +165,7 @@ def test_features_may_be_read_only_in_one_part(rng):
     b.flags.writeable = False
     queries = Queries((a, b), np.array([0, 4, 6]))
     traffic = Traffic(queries, np.full(6, 0.5), users("paper@3"))
-    interact(PDGD(), State.start(PDGD(), Linear.initialise(3, rng), rng), traffic, 10)
+    interact(PDGD(), MethodState.start(PDGD(), Linear.initialise(3, rng), rng), traffic, 10)
     assert a.flags.writeable
     assert all(np.shares_memory(part, given) for part, given in zip(queries.features, (a, b), strict=True))
 
@@ -175,7 +175,7 @@ def test_divergence_is_said(counterfactual, rng):
     traffic = small_traffic(rng)
     logging = np.zeros(OFFSETS[-1]) if counterfactual else None
     method = PDGD(rate=1e9)
-    state = State.start(method, Linear.initialise(6, rng), rng)
+    state = MethodState.start(method, Linear.initialise(6, rng), rng)
     with pytest.raises(RankloopError, match=r"pdgd\(rate=1000000000\) diverged after \d+ interactions"):
         interact(method, state, traffic, 1000, logging=logging)
 
@@ -191,14 +191,14 @@ def test_divergence_is_said(counterfactual, rng):
     ],
 )
 def test_bad_arguments(change, message, rng):
-    state = State.start(PDGD(), Linear.initialise(6, rng), rng)
+    state = MethodState.start(PDGD(), Linear.initialise(6, rng), rng)
     arguments = {"interactions": 10, "logging": None} | change
     with pytest.raises(DataError, match=message):
         interact(PDGD(), state, small_traffic(rng), **arguments)
 
 
 def test_a_model_of_other_features(rng):
-    state = State.start(PDGD(), Linear.initialise(5, rng), rng)
+    state = MethodState.start(PDGD(), Linear.initialise(5, rng), rng)
     with pytest.raises(DataError, match="the model takes 5 features, the documents have 6"):
         interact(PDGD(), state, small_traffic(rng), 1)
 
@@ -217,7 +217,7 @@ def test_a_model_of_other_features(rng):
 )
 def test_bad_logs(queries, rankings, clicks, message, rng):
     log = Impressions(np.array(queries), np.array(rankings), np.array(clicks))
-    state = State.start(PDGD(), Linear.initialise(6, rng), rng)
+    state = MethodState.start(PDGD(), Linear.initialise(6, rng), rng)
     with pytest.raises(DataError, match=message):
         replay(PDGD(), state, small_queries(rng), log)
 

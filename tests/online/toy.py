@@ -7,10 +7,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from rankloop.jit import kernel
-from rankloop.models._dense import forward
+from rankloop.kernels.dense import forward
+from rankloop.kernels.interaction import longest_query, next_query, show
+from rankloop.kernels.jit import kernel
 from rankloop.online import Method
-from rankloop.online._interaction import longest_query, next_query, show
 
 
 @kernel

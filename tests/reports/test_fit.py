@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rankloop.learning import ROBUST
+from rankloop.loop.presets import ROBUST
 from rankloop.offline import Fit, fit
 from rankloop.reports.fit import fit_page, importance
 from rankloop.training import Settings

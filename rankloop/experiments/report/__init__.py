@@ -9,9 +9,9 @@ from rankloop.errors import RankloopError
 from rankloop.experiments.report import sections
 from rankloop.experiments.results import Run
 from rankloop.experiments.summary import grouped
-from rankloop.files import write_whole
-from rankloop.pages.html import joined
-from rankloop.pages.parts import page
+from rankloop.reports.components import page
+from rankloop.reports.html import joined
+from rankloop.storage.files import write_whole
 
 REPORT = "report.html"
 

@@ -10,9 +10,9 @@ from rankloop.experiments.figures import Level, Series, curves
 from rankloop.experiments.results import Row
 from rankloop.experiments.summary import Curve, Group, Mean
 from rankloop.loop import SUPPORT_LEVELS
-from rankloop.pages.html import Html
-from rankloop.pages.parts import figure, figures
-from rankloop.pages.parts import legend as legend_of
+from rankloop.reports.components import figure, figures
+from rankloop.reports.components import legend as legend_of
+from rankloop.reports.html import Html
 
 # Of a normal distribution: a 90 % interval is this many standard errors on either side.
 NORMAL_90 = 1.645

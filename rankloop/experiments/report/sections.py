@@ -8,9 +8,9 @@ from collections.abc import Iterable, Sequence
 from rankloop.experiments.report import plots
 from rankloop.experiments.results import Run
 from rankloop.experiments.run import PREPARED
-from rankloop.experiments.starting import PEAKED_ADVICE
+from rankloop.experiments.starting_policy import PEAKED_ADVICE
 from rankloop.experiments.summary import CONFIDENCE, Group, configuration, final_line
-from rankloop.pages.html import Html, element, joined, listing, table
+from rankloop.reports.html import Html, element, joined, listing, table
 
 NONE = "–"
 # The stages of the loop by what they do, for the table of times.

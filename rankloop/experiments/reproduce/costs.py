@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from rankloop import online
-from rankloop.experiments.ladder import random_ranker
+from rankloop.experiments.baselines import random_ranker
 from rankloop.experiments.reproduce.schedule import Job
 from rankloop.loop import LEARNING, Gathered, Loop, Trained
-from rankloop.simulated import SimulatedUsers
+from rankloop.loop.simulated_users import SimulatedUsers
 from rankloop.types import Dataset, Split
 
 # Of the queries that are logged from, training and validation together: time grows with their number.
@@ -52,13 +52,13 @@ class Costs:
         return phases + trained + job.spec.horizon * self.impression
 
     @property
-    def footing(self) -> float:
+    def seed_setups(self) -> float:
         """What the production ranker and the bounds of one seed take."""
         return BOUND_EPOCHS * self.epoch
 
     def together(self, jobs: Sequence[Job], seeds: Iterable[int], cores: int) -> float:
-        """What all runs, and the footing of some seeds, take on so many cores."""
-        return (sum(map(self.run, jobs)) + len(list(seeds)) * self.footing) / cores
+        """What all runs, and setting up some seeds, take on so many cores."""
+        return (sum(map(self.run, jobs)) + len(list(seeds)) * self.seed_setups) / cores
 
 
 def measure(collection: Dataset, users: SimulatedUsers, jobs: Sequence[Job]) -> Costs:

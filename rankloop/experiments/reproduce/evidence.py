@@ -9,8 +9,8 @@ import numpy as np
 
 from rankloop.errors import RankloopError
 from rankloop.experiments.reproduce.figures.base import Quantity
-from rankloop.experiments.reproduce.footing import Bounds
 from rankloop.experiments.reproduce.presets import Arm
+from rankloop.experiments.reproduce.seed_setups import Bounds
 from rankloop.experiments.summary import Curve, Mean
 from rankloop.types import Float64, Int64
 

@@ -12,24 +12,24 @@ from pathlib import Path
 from typing import Any
 
 from rankloop.errors import RankloopError
-from rankloop.experiments.reproduce.engines import FOOTING, Watch, footing_name, make_run, seeds_of
-from rankloop.experiments.reproduce.footing import Footing
+from rankloop.experiments.reproduce.executors import SETUPS, Watch, make_run, seeds_of, setup_name
 from rankloop.experiments.reproduce.presets import Preset
 from rankloop.experiments.reproduce.schedule import Job
-from rankloop.simulated import SimulatedUsers
+from rankloop.experiments.reproduce.seed_setups import SeedSetups
+from rankloop.loop.simulated_users import SimulatedUsers
 from rankloop.types import Dataset
 
 World = tuple[Dataset, SimulatedUsers]
 
 
-def make_all(jobs: Sequence[Job], footing: Footing, folder: Path, watch: Watch) -> None:
-    """Make all runs; see `rankloop.experiments.reproduce.engines.Engine`."""
+def make_all(jobs: Sequence[Job], seed_setups: SeedSetups, folder: Path, watch: Watch) -> None:
+    """Make all runs; see `rankloop.experiments.reproduce.executors.Engine`."""
     ray = _ray()
     ours = not ray.is_initialized()
     if ours:
         ray.init(log_to_driver=False, logging_level=logging.ERROR, include_dashboard=False)
     try:
-        _make_all(ray, jobs, footing, folder.resolve(), watch)
+        _make_all(ray, jobs, seed_setups, folder.resolve(), watch)
     finally:
         if ours:
             ray.shutdown()
@@ -43,13 +43,15 @@ def _ray() -> Any:
     return ray
 
 
-def _make_all(ray: Any, jobs: Sequence[Job], footing: Footing, folder: Path, watch: Watch) -> None:
-    world = ray.put(footing.world)
-    lay, make = ray.remote(num_cpus=1)(_lay), ray.remote(num_cpus=1)(_make)
-    laid = {seed: lay.remote(world, footing.preset, seed, folder) for seed in seeds_of(jobs)}
-    names: dict[Any, str] = {task: footing_name(seed) for seed, task in laid.items()}
-    # A run begins when the footing of its seed is laid: that is what its last argument waits for.
-    names |= {make.remote(world, footing.preset, job, folder, laid[job.spec.seed]): job.name for job in jobs}
+def _make_all(ray: Any, jobs: Sequence[Job], seed_setups: SeedSetups, folder: Path, watch: Watch) -> None:
+    world = ray.put(seed_setups.world)
+    build, make = ray.remote(num_cpus=1)(_build), ray.remote(num_cpus=1)(_make)
+    built = {seed: build.remote(world, seed_setups.preset, seed, folder) for seed in seeds_of(jobs)}
+    names: dict[Any, str] = {task: setup_name(seed) for seed, task in built.items()}
+    # A run begins when its seed is set up: that is what its last argument waits for.
+    names |= {
+        make.remote(world, seed_setups.preset, job, folder, built[job.spec.seed]): job.name for job in jobs
+    }
     waiting = list(names)
     while waiting:
         (ended,), waiting = ray.wait(waiting)
@@ -62,9 +64,9 @@ def _make_all(ray: Any, jobs: Sequence[Job], footing: Footing, folder: Path, wat
         watch(names[ended], 1.0)
 
 
-def _lay(world: World, preset: Preset, seed: int, folder: Path) -> None:
-    Footing(preset, folder / FOOTING, world)(seed)
+def _build(world: World, preset: Preset, seed: int, folder: Path) -> None:
+    SeedSetups(preset, folder / SETUPS, world)(seed)
 
 
 def _make(world: World, preset: Preset, job: Job, folder: Path, _laid: None) -> None:
-    make_run(job, Footing(preset, folder / FOOTING, world)(job.spec.seed), folder)
+    make_run(job, SeedSetups(preset, folder / SETUPS, world)(job.spec.seed), folder)

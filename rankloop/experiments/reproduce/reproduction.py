@@ -1,7 +1,7 @@
 """A reproduction as a folder: what was asked for, all runs, and what comes of them.
 
 reproduction.json       preset, seeds, figures, versions of everything
-footing/seed-…/         starting policy, full information, and their values
+setups/seed-…/          starting policy, full information, and their values
 runs/<arm>/seed-…/      one run: see `rankloop.experiments.results`
 results.csv, .parquet   all evaluations, one tidy table
 figures/                SVG, PDF, PNG, and each figure's spec
@@ -25,18 +25,19 @@ from typing import Any
 
 from rankloop._version import __version__
 from rankloop.errors import RankloopError
-from rankloop.experiments.reproduce import table, writing
+from rankloop.experiments.reproduce import report as report_page
+from rankloop.experiments.reproduce import table
 from rankloop.experiments.reproduce.claims import CLAIMS, Judged, judge
 from rankloop.experiments.reproduce.costs import Costs, in_words, measure
-from rankloop.experiments.reproduce.drawing import write_figure
-from rankloop.experiments.reproduce.engines import FOOTING, Engine, footing_name, local, seeds_of
+from rankloop.experiments.reproduce.executors import SETUPS, Executor, local, seeds_of, setup_name
 from rankloop.experiments.reproduce.figures import AnyFigure
-from rankloop.experiments.reproduce.footing import Footing
+from rankloop.experiments.reproduce.plots import write_figure
 from rankloop.experiments.reproduce.presets import Preset
 from rankloop.experiments.reproduce.schedule import Job, jobs
+from rankloop.experiments.reproduce.seed_setups import SeedSetups
 from rankloop.experiments.results import read_json
-from rankloop.files import check_writable, write_whole
 from rankloop.ragged import threads
+from rankloop.storage.files import check_writable, write_whole
 
 ABOUT, FIGURES = "reproduction.json", "figures"
 CLAIMS_PAGE, CLAIMS_JSON, REPORT, DURATION = "claims.md", "claims.json", "report.html", "duration.json"
@@ -72,8 +73,8 @@ class Plan:
         folder: where.
         jobs: all runs, those that take longest first within a seed.
         left: the runs that are not made yet.
-        seeds_left: the seeds whose footing is not laid yet.
-        footing: the data, and what runs stand on; None if there are no runs.
+        seeds_left: the seeds that are not set up yet.
+        seed_setups: the data, and what runs stand on; None if there are no runs.
         costs: what things take; None likewise.
     """
 
@@ -83,7 +84,7 @@ class Plan:
     jobs: tuple[Job, ...]
     left: tuple[Job, ...]
     seeds_left: tuple[int, ...]
-    footing: Footing | None
+    seed_setups: SeedSetups | None
     costs: Costs | None
 
     @property
@@ -119,11 +120,11 @@ def plan(preset: Preset, figures: Sequence[AnyFigure], folder: Path) -> Plan:
     check_writable(folder / ABOUT)
     _check_same(preset, folder)
     wanted = jobs(figures, preset)
-    footing = Footing(preset, folder / FOOTING) if wanted else None
+    seed_setups = SeedSetups(preset, folder / SETUPS) if wanted else None
     write_whole(folder / ABOUT, json.dumps(_about(preset, figures), indent=2).encode())
-    if footing is None:
+    if seed_setups is None:
         return Plan(preset, tuple(figures), folder, (), (), (), None, None)
-    costs = measure(*footing.world, wanted)
+    costs = measure(*seed_setups.world, wanted)
     # Longest first: what is left at the end is short, and no core waits for the others for long.
     ordered = sorted(wanted, key=lambda job: (job.spec.seed, -costs.run(job)))
     return Plan(
@@ -132,13 +133,13 @@ def plan(preset: Preset, figures: Sequence[AnyFigure], folder: Path) -> Plan:
         folder,
         tuple(ordered),
         tuple(job for job in ordered if not table.is_made(job, folder)),
-        tuple(seed for seed in seeds_of(wanted) if not footing.is_laid(seed)),
-        footing,
+        tuple(seed for seed in seeds_of(wanted) if not seed_setups.is_laid(seed)),
+        seed_setups,
         costs,
     )
 
 
-def reproduce(planned: Plan, engine: Engine = local, watch: Watch | None = None) -> Reproduction:
+def reproduce(planned: Plan, engine: Executor = local, watch: Watch | None = None) -> Reproduction:
     """Make the runs, going on where an earlier call was cut; then the figures, the claims and the report.
 
     Args:
@@ -148,9 +149,9 @@ def reproduce(planned: Plan, engine: Engine = local, watch: Watch | None = None)
     """
     folder, by_paper = planned.folder, _as_planned(planned)
     clock = _Clock(folder / DURATION)
-    if planned.footing is not None:
+    if planned.seed_setups is not None:
         progress = _Progress(planned, clock, watch)
-        engine(planned.jobs, planned.footing, folder, progress.tell)
+        engine(planned.jobs, planned.seed_setups, folder, progress.tell)
         table.write_table(table.tidy(by_paper, folder), folder)
     evidence = table.read_evidence(by_paper, folder)
     for figure in planned.figures:
@@ -160,8 +161,8 @@ def reproduce(planned: Plan, engine: Engine = local, watch: Watch | None = None)
     write_whole(folder / CLAIMS_JSON, content.encode())
     seconds = clock.stop()
     about = _in_words(planned, seconds)
-    write_whole(folder / CLAIMS_PAGE, writing.claims_page(judged, about).encode())
-    page = writing.report(judged, planned.figures, evidence, about, folder / FIGURES)
+    write_whole(folder / CLAIMS_PAGE, report_page.claims_page(judged, about).encode())
+    page = report_page.report(judged, planned.figures, evidence, about, folder / FIGURES)
     write_whole(folder / REPORT, page.encode())
     return Reproduction(folder, judged, seconds)
 
@@ -188,7 +189,7 @@ class _Progress:
         self._planned, self._clock, self._watch = planned, clock, watch
         self._ordered = _as_planned(planned)
         self._seconds = {job.name: planned.costs.run(job) for job in planned.left}
-        self._seconds |= {footing_name(seed): planned.costs.footing for seed in planned.seeds_left}
+        self._seconds |= {setup_name(seed): planned.costs.seed_setups for seed in planned.seeds_left}
         self._shares = dict.fromkeys(self._seconds, 0.0)
         self._lock = threading.Lock()
 

@@ -12,14 +12,14 @@ import numpy as np
 import pyarrow
 from pyarrow import parquet
 
-from rankloop.experiments.reproduce.engines import FOOTING, RUNS
 from rankloop.experiments.reproduce.evidence import Evidence, RunCurves
-from rankloop.experiments.reproduce.footing import BOUNDS, Bounds, read_bounds
+from rankloop.experiments.reproduce.executors import RUNS, SETUPS
 from rankloop.experiments.reproduce.presets import Arm
 from rankloop.experiments.reproduce.schedule import Job
+from rankloop.experiments.reproduce.seed_setups import BOUNDS, Bounds, read_bounds
 from rankloop.experiments.results import LEARNED, Row, read_rows
 from rankloop.experiments.spec import spell
-from rankloop.files import write_whole
+from rankloop.storage.files import write_whole
 
 CSV, PARQUET = "results.csv", "results.parquet"
 
@@ -71,7 +71,7 @@ def write_table(rows: Sequence[dict[str, Any]], folder: Path) -> list[Path]:
 def read_all_bounds(jobs: Sequence[Job], folder: Path) -> dict[int, Bounds]:
     """What runs are compared with, by seed, as far as it is known."""
     seeds = sorted({job.spec.seed for job in jobs})
-    places = {seed: folder / FOOTING / f"seed-{seed}" for seed in seeds}
+    places = {seed: folder / SETUPS / f"seed-{seed}" for seed in seeds}
     return {seed: read_bounds(place) for seed, place in places.items() if (place / BOUNDS).exists()}
 
 

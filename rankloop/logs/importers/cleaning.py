@@ -10,10 +10,10 @@ import pyarrow.compute as pc
 from ibis import _
 
 from rankloop.errors import DataError
+from rankloop.logs.defects import IMPRESSION, DefectFinder
 from rankloop.logs.engines import Engine, Expression
-from rankloop.logs.importers.files import LINE_BITS, Files
+from rankloop.logs.importers.files import LINE_BITS, SourceFiles
 from rankloop.logs.importers.staging import CLICKS, SCORED, SHOWN, Staging
-from rankloop.logs.looking import IMPRESSION, Looking
 from rankloop.logs.schema import CANDIDATES, COLUMNS, IMPRESSIONS, ITEM
 from rankloop.logs.writer import LogWriter
 
@@ -35,9 +35,9 @@ class Cleaning:
         candidates: how many rows of candidates.
     """
 
-    def __init__(self, staging: Staging, files: Files, engine: Engine) -> None:
+    def __init__(self, staging: Staging, files: SourceFiles, engine: Engine) -> None:
         self.staging, self.files, self.engine = staging, files, engine
-        self.look = Looking(engine, files.found, files.place_name)
+        self.look = DefectFinder(engine, files.found, files.place_name)
         self.base = 1
         self.click_base: int | None = None
         self.impressions = self.rows = self.clicks = self.candidates = 0

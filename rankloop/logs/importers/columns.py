@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rankloop.errors import DataError
-from rankloop.logs.importers import values as read_value
+from rankloop.logs.importers import parsing as read_value
 from rankloop.logs.importers.files import (
     JSON_ENDINGS,
     PARQUET_ENDING,
@@ -25,8 +25,8 @@ from rankloop.logs.importers.files import (
     place_of,
     python_rows,
 )
+from rankloop.logs.importers.pipeline import DEFAULTS, ImportOptions, ImportSession, run
 from rankloop.logs.importers.report import ImportReport
-from rankloop.logs.importers.running import DEFAULTS, ImportOptions, Reading, run
 from rankloop.logs.importers.staging import CLICKS, SCORED, SHOWN, TIME
 from rankloop.logs.schema import is_id, missing_column
 
@@ -113,7 +113,7 @@ def import_columns(
             "rows without a policy: name the column that has it, or say which policy all rows are of"
         )
 
-    def read(reading: Reading) -> None:
+    def read(reading: ImportSession) -> None:
         shown = names if clicks is None else replace(names, clicked=None)
         if clicks is None and names.clicked is None:
             raise DataError("rows without clicks: name the column that has them, or give a table of clicks")
@@ -131,7 +131,7 @@ class _Table:
 
     what: str
 
-    def __init__(self, reading: Reading, needed: Mapping[str, str | None]) -> None:
+    def __init__(self, reading: ImportSession, needed: Mapping[str, str | None]) -> None:
         self.reading = reading
         self.needed = {name: column for name, column in needed.items() if column is not None}
 
@@ -184,7 +184,9 @@ class _Table:
 class _Shown(_Table):
     what = "impressions"
 
-    def __init__(self, reading: Reading, names: Columns, policy: str | None, only: Mapping[str, str]) -> None:
+    def __init__(
+        self, reading: ImportSession, names: Columns, policy: str | None, only: Mapping[str, str]
+    ) -> None:
         columns = {field.name: getattr(names, field.name) for field in fields(names) if field.name != "score"}
         super().__init__(reading, columns | {f"only {column}": column for column in only})
         self.names, self.policy, self.only = names, policy, only
@@ -241,7 +243,7 @@ class _Shown(_Table):
 class _Clicks(_Table):
     what = "clicks"
 
-    def __init__(self, reading: Reading, names: Columns) -> None:
+    def __init__(self, reading: ImportSession, names: Columns) -> None:
         super().__init__(reading, {"impression_id": names.impression_id, "doc_id": names.doc_id})
         self.names = names
 
@@ -265,7 +267,7 @@ class _Clicks(_Table):
 class _Scored(_Table):
     what = "candidates"
 
-    def __init__(self, reading: Reading, names: Columns, policy: str | None) -> None:
+    def __init__(self, reading: ImportSession, names: Columns, policy: str | None) -> None:
         needed = {name: getattr(names, name) for name in ("policy_id", "query_id", "doc_id", "score")}
         super().__init__(reading, needed)
         self.names, self.policy = names, policy

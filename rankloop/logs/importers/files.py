@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rankloop.errors import DataError
-from rankloop.logs._values import one_line
+from rankloop.frozen import one_line
 from rankloop.logs.problems import Found
 
 GZIP_MAGIC = b"\x1f\x8b"
@@ -43,7 +43,7 @@ class Record:
     values: dict[str, Any]
 
 
-class Files:
+class SourceFiles:
     """The files of an import: their records, and the names of places in them."""
 
     def __init__(self, found: Found) -> None:

@@ -30,10 +30,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from rankloop.logs.importers.files import Paths, Record
+from rankloop.logs.importers.parsing import BadValueError, microseconds, score, text_id
+from rankloop.logs.importers.pipeline import DEFAULTS, ImportOptions, ImportSession, run
 from rankloop.logs.importers.report import ImportReport
-from rankloop.logs.importers.running import DEFAULTS, ImportOptions, Reading, run
 from rankloop.logs.importers.staging import CLICKS, SCORED, SHOWN
-from rankloop.logs.importers.values import BadValueError, microseconds, score, text_id
 
 CLICK_TYPES = ("click",)
 
@@ -77,7 +77,7 @@ def import_metarank(
         options: what every import can be told.
     """
 
-    def read(reading: Reading) -> None:
+    def read(reading: ImportSession) -> None:
         reading.each(events, "Metarank events", _Events(reading, policy, frozenset(clicks), fields))
 
     return run(read, out, options, counted=True)
@@ -85,7 +85,7 @@ def import_metarank(
 
 class _Events:
     def __init__(
-        self, reading: Reading, policy: str | None, clicks: frozenset[str], fields: MetarankFields
+        self, reading: ImportSession, policy: str | None, clicks: frozenset[str], fields: MetarankFields
     ) -> None:
         self.reading, self.policy, self.clicks, self.fields = reading, policy, clicks, fields
 

@@ -28,10 +28,10 @@ from collections.abc import Collection
 from typing import Any
 
 from rankloop.logs.importers.files import Paths, Record
+from rankloop.logs.importers.parsing import BadValueError, at_path, microseconds, score, text_id, whole
+from rankloop.logs.importers.pipeline import DEFAULTS, ImportOptions, ImportSession, run
 from rankloop.logs.importers.report import ImportReport
-from rankloop.logs.importers.running import DEFAULTS, ImportOptions, Reading, run
 from rankloop.logs.importers.staging import CLICKS, SCORED, SHOWN
-from rankloop.logs.importers.values import BadValueError, at_path, microseconds, score, text_id, whole
 
 CLICK_ACTIONS = ("click", "click_through")
 # Lines of OpenSearch's bulk format that say what to do with the next one.
@@ -62,7 +62,7 @@ def import_ubi(
         options: what every import can be told.
     """
 
-    def read(reading: Reading) -> None:
+    def read(reading: ImportSession) -> None:
         reading.each(queries, "UBI queries", _Queries(reading, policy, ranks))
         reading.each(events, "UBI events", _Events(reading, frozenset(clicks)))
 
@@ -70,7 +70,7 @@ def import_ubi(
 
 
 class _Queries:
-    def __init__(self, reading: Reading, policy: str | None, ranks: int | None) -> None:
+    def __init__(self, reading: ImportSession, policy: str | None, ranks: int | None) -> None:
         self.reading, self.policy, self.ranks = reading, policy, ranks
 
     def __call__(self, record: Record) -> None:
@@ -98,7 +98,7 @@ class _Queries:
 
 
 class _Events:
-    def __init__(self, reading: Reading, clicks: frozenset[str]) -> None:
+    def __init__(self, reading: ImportSession, clicks: frozenset[str]) -> None:
         self.reading, self.clicks = reading, clicks
 
     def __call__(self, record: Record) -> None:
@@ -125,7 +125,7 @@ class _Events:
         self.reading.staging.add(CLICKS, [(record.place, impression, document, time, position)])
 
 
-def _document(record: Record, reading: Reading) -> dict[str, Any] | None:
+def _document(record: Record, reading: ImportSession) -> dict[str, Any] | None:
     """The document itself, whatever it came wrapped in; None for a line that is none."""
     values = record.values
     if len(values) == 1 and next(iter(values)) in BULK_ACTIONS:

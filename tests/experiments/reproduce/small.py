@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from rankloop.experiments.reproduce import FIGURES, Preset, Reproduction, plan, reproduce
-from rankloop.experiments.reproduce.engines import Engine, local
+from rankloop.experiments.reproduce.executors import Executor, local
 from rankloop.experiments.reproduce.figures import AnyFigure, CurvesFigure
 from rankloop.experiments.reproduce.figures.base import learned_and_logging, line
 
@@ -30,6 +30,6 @@ CURVES = CurvesFigure(
 FEW: tuple[AnyFigure, ...] = (FIGURES["example"], CURVES)
 
 
-def made(folder: Path, *figures: AnyFigure, preset: Preset = TINY, engine: Engine = local) -> Reproduction:
+def made(folder: Path, *figures: AnyFigure, preset: Preset = TINY, engine: Executor = local) -> Reproduction:
     """A reproduction, made."""
     return reproduce(plan(preset, figures or FEW, folder), engine)

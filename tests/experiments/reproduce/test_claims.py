@@ -20,9 +20,9 @@ from rankloop.experiments.reproduce.claims.base import (
 from rankloop.experiments.reproduce.claims.estimators import last_change
 from rankloop.experiments.reproduce.evidence import Evidence, RunCurves
 from rankloop.experiments.reproduce.figures import FIGURES
-from rankloop.experiments.reproduce.footing import Bounds
 from rankloop.experiments.reproduce.presets import Arm
 from rankloop.experiments.reproduce.schedule import arms
+from rankloop.experiments.reproduce.seed_setups import Bounds
 
 RUNS = 5
 TIMES = np.array([10**k for k in range(2, 9)])  # 10² … 10⁸

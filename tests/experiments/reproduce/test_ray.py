@@ -11,10 +11,10 @@ from unittest.mock import Mock
 import pytest
 
 from rankloop.errors import RankloopError
-from rankloop.experiments.reproduce import engines
-from rankloop.experiments.reproduce.engines import engine, ray
-from rankloop.experiments.reproduce.footing import Footing
+from rankloop.experiments.reproduce import executors
+from rankloop.experiments.reproduce.executors import engine, ray
 from rankloop.experiments.reproduce.schedule import jobs
+from rankloop.experiments.reproduce.seed_setups import SeedSetups
 from tests.experiments.reproduce.small import CURVES, TINY, made
 
 PRESET = TINY.model_copy(update={"horizon": 600})
@@ -50,9 +50,9 @@ def test_the_same_results_as_on_this_machine(tmp_path: Path) -> None:
 @QUIET
 def test_what_goes_wrong_on_the_cluster_is_said_here(tmp_path: Path) -> None:
     wanted = jobs([CURVES], PRESET)
-    (tmp_path / "footing").touch()
-    with pytest.raises(RankloopError, match="footing"):
-        ray(wanted, Footing(PRESET, tmp_path / "elsewhere"), tmp_path, lambda _name, _share: None)
+    (tmp_path / "seed_setups").touch()
+    with pytest.raises(RankloopError, match="seed_setups"):
+        ray(wanted, SeedSetups(PRESET, tmp_path / "elsewhere"), tmp_path, lambda _name, _share: None)
 
 
 @pytest.mark.parametrize("running", [False, True])
@@ -62,7 +62,7 @@ def test_a_cluster_that_it_started_it_ends_and_no_other(
     fake = Mock(**{"is_initialized.return_value": running, "put.side_effect": ConnectionError})
     monkeypatch.setitem(sys.modules, "ray", fake)
     with pytest.raises(ConnectionError):
-        ray([], Footing(PRESET, tmp_path), tmp_path, lambda _name, _share: None)
+        ray([], SeedSetups(PRESET, tmp_path), tmp_path, lambda _name, _share: None)
     assert (fake.init.called, fake.shutdown.called) == (not running, not running)
 
 
@@ -71,10 +71,10 @@ def test_without_the_extra_the_engine_says_how_to_get_it(
 ) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(RankloopError, match=r'pip install "rankloop\[ray\]"'):
-        engines.ray([], Footing(PRESET, tmp_path), tmp_path, lambda _name, _share: None)
+        executors.ray([], SeedSetups(PRESET, tmp_path), tmp_path, lambda _name, _share: None)
 
 
-def test_engines_by_name() -> None:
+def test_executors_by_name() -> None:
     assert engine("ray") is ray
     with pytest.raises(RankloopError, match="unknown engine 'rey', did you mean 'ray'"):
         engine("rey")

@@ -16,10 +16,10 @@ from pyarrow import parquet
 
 from rankloop.errors import RankloopError
 from rankloop.experiments.reproduce import FIGURES, plan, reproduce
-from rankloop.experiments.reproduce import footing as footing_module
+from rankloop.experiments.reproduce import seed_setups as seed_setups_module
 from rankloop.experiments.reproduce.claims import CLAIMS
 from rankloop.experiments.reproduce.costs import Costs, in_words
-from rankloop.experiments.reproduce.engines import local
+from rankloop.experiments.reproduce.executors import local
 from rankloop.experiments.reproduce.presets import Arm
 from rankloop.experiments.reproduce.schedule import Job, jobs
 from rankloop.experiments.results import find_runs
@@ -40,7 +40,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_everything_is_in_the_folder(whole: Path) -> None:
     assert sorted(path.name for path in whole.iterdir()) == [
-        "claims.json", "claims.md", "duration.json", "figures", "footing", "report.html",
+        "claims.json", "claims.md", "duration.json", "figures", "seed_setups", "report.html",
         "reproduction.json", "results.csv", "results.parquet", "runs",
     ]  # fmt: skip
     about = json.loads((whole / "reproduction.json").read_text())
@@ -61,7 +61,7 @@ def test_the_table_is_every_row_of_every_run(whole: Path) -> None:
     runs = {run.name: run for run in find_runs([whole / "runs"])}
     assert len(runs) == 3 * 2
     assert len(rows) == sum(len(run.rows) for run in runs.values())
-    bounds = json.loads((whole / "footing" / "seed-1" / "bounds.json").read_text())
+    bounds = json.loads((whole / "seed_setups" / "seed-1" / "bounds.json").read_text())
     own = [row for row in rows if row["run"] == "affine-4/seed-1"]
     assert [float(row["learned"]) for row in own] == [row.learned for row in runs["affine-4/seed-1"].rows]
     assert {(row["learner"], row["interventions"], row["seed"]) for row in own} == {("affine", "4", "1")}
@@ -76,8 +76,8 @@ def test_runs_that_ended_keep_no_checkpoint_and_are_not_made_again(
 ) -> None:
     assert not list(whole.rglob("checkpoint.rankloop"))
     before = {path: path.read_bytes() for path in whole.rglob("*") if path.name in RESULTS}
-    monkeypatch.setattr("rankloop.experiments.reproduce.engines.run", None)
-    monkeypatch.setattr(footing_module, "lay", None)
+    monkeypatch.setattr("rankloop.experiments.reproduce.executors.run", None)
+    monkeypatch.setattr(seed_setups_module, "build_setup", None)
     planned = plan(TINY, FEW, whole)
     assert (planned.left, planned.seeds_left, planned.seconds) == ((), (), 0.0)
     assert "(6 of them made before)" in str(planned)
@@ -185,7 +185,7 @@ def test_costs_add_up() -> None:
     assert costs.run(estimators) == 4 * 0.25 + 4 * 16 * 0.5 + 1_000 * 1e-3
     assert costs.run(online) == 4 * 0.25 + 500 * 1e-2
     both = costs.run(estimators) + costs.run(online)
-    assert costs.together([estimators, online], [0], cores=2) == (both + costs.footing) / 2
+    assert costs.together([estimators, online], [0], cores=2) == (both + costs.seed_setups) / 2
     assert in_words(3 * 86_400) == "3.0 days"
 
 

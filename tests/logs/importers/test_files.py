@@ -12,14 +12,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from rankloop.errors import DataError
-from rankloop.logs.importers.files import Files
+from rankloop.logs.importers.files import SourceFiles
 from rankloop.logs.problems import Found
 
 
 def read(*paths: Path) -> tuple[list[tuple[str, dict[str, Any]]], list[str]]:
     """Records with the names of their places, and what was broken."""
     found = Found()
-    files = Files(found)
+    files = SourceFiles(found)
     records = [(files.place_name(record.place), record.values) for record in files.records(paths, "clicks")]
     return records, [example for problem in found.problems() for example in problem.examples]
 

@@ -334,9 +334,9 @@ def test_nothing_to_import_is_refused(tmp_path: Path) -> None:
 
 
 def test_progress_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from rankloop.logs.importers import running
+    from rankloop.logs.importers import pipeline
 
-    monkeypatch.setattr(running, "RECORDS_PER_WORD", 2)
+    monkeypatch.setattr(pipeline, "RECORDS_PER_WORD", 2)
     told: list[tuple[str, int]] = []
     options = ImportOptions(progress=lambda what, records: told.append((what, records)))
     imported(tmp_path, [query(n) for n in range(5)], [], options=options)

@@ -16,9 +16,9 @@ from rankloop.estimators import (
     PolicyAware,
 )
 from rankloop.experiments.reproduce.claims.base import EXACT, FAILS, HOLDS, Claim, Finding, exact
+from rankloop.experiments.reproduce.enumeration import World
 from rankloop.experiments.reproduce.evidence import Evidence
 from rankloop.experiments.reproduce.figures.example import FIGURE as EXAMPLE
-from rankloop.experiments.reproduce.worlds import World
 from rankloop.types import Float64
 
 # On a scale of relevance from 0 to 1: what counts as a bias.

@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict
 
 from rankloop.estimators import Estimator
 from rankloop.experiments.reproduce.presets import Arm
-from rankloop.logs import Exposure, Statistics
+from rankloop.statistics import Exposure, Statistics
 from rankloop.types import Bias, Float64, Int64
 
 # Users to whom nothing is relevance but clicks: the weight of a click is then all there is.

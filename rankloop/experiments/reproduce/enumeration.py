@@ -1,0 +1,78 @@
+"""A world so small that every log can be listed: expectation is a finite sum, theorems are equalities."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from itertools import permutations, product
+
+import numpy as np
+
+from rankloop.estimators import Estimator
+from rankloop.statistics import Exposure, Statistics, of_impressions
+from rankloop.types import Bias, Float64
+
+Impression = tuple[float, tuple[int, ...], tuple[bool, ...]]
+
+
+@dataclass(frozen=True, eq=False)
+class World:
+    """One query, whose items are shown by one policy after the other, a timestep each.
+
+    Attributes:
+        bias: of the users; they see as many ranks as it has.
+        relevance: of the items.
+        policies: their scores of the items.
+    """
+
+    bias: Bias
+    relevance: tuple[float, ...]
+    policies: tuple[tuple[float, ...], ...]
+
+    def expected_weights(self, estimator: Estimator) -> Float64:
+        """The mean of an estimator's weights over every log that can happen, one an item.
+
+        Two items, of which one is shown, to users who click on what is relevant:
+
+        >>> from rankloop.estimators import IPS, PolicyAware
+        >>> users = Bias(alpha=[1.0], beta=[0.0], examination=[1.0])
+        >>> world = World(users, (0.5, 1.0), ((0.0, 0.0),))
+        >>> world.expected_weights(PolicyAware(clip="off")).round(6)
+        array([0.5, 1. ])
+        >>> world.expected_weights(IPS(clip="off")).round(6)  # each is shown half the time
+        array([0.25, 0.5 ])
+        """
+        total = np.zeros(len(self.relevance))
+        for chance, log in _every_log(self):
+            total += chance * estimator.weights(log, self.bias)
+        return total
+
+    def logs(self) -> Iterator[tuple[float, Statistics]]:
+        """Every log that can happen, with its chance."""
+        offsets = np.array([0, len(self.relevance)])
+        exposures = [Exposure.of_scores(np.array(scores), offsets, self.bias) for scores in self.policies]
+        for steps in product(*(list(self._impressions(scores)) for scores in self.policies)):
+            log = Statistics.empty(offsets, self.bias.ranks)
+            for i, (_, ranking, clicks) in enumerate(steps):
+                log += of_impressions(
+                    f"policy {i}", offsets, exposures[i], queries=[0], rankings=[ranking], clicks=[clicks]
+                )
+            yield float(np.prod([chance for chance, _, _ in steps])), log
+
+    def _impressions(self, scores: tuple[float, ...]) -> Iterator[Impression]:
+        """Everything that can happen at one timestep, with its chance."""
+        weights, ranks = np.exp(scores), self.bias.ranks
+        for ranking in permutations(range(len(scores)), ranks):
+            left, shown = weights.sum(), 1.0
+            for item in ranking:
+                shown *= weights[item] / left
+                left -= weights[item]
+            click = self.bias.alpha * np.array(self.relevance)[list(ranking)] + self.bias.beta
+            for clicks in product([False, True], repeat=ranks):
+                yield float(shown * np.prod(np.where(clicks, click, 1.0 - click))), ranking, clicks
+
+
+@cache
+def _every_log(world: World) -> list[tuple[float, Statistics]]:
+    return list(world.logs())

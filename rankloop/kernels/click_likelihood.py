@@ -1,0 +1,185 @@
+"""Passes over what was shown: expectations of the mixture, its curvature, and what moved between ranks.
+
+Items are cut into blocks, and each block adds up its own sums: they do not depend on the number of threads.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from rankloop.kernels.jit import kernel
+
+
+@kernel
+def posterior(cells, starts, rank, displays, clicks, log_hit, log_miss, prior, out):
+    """Fill ``out`` with the chances of an item's relevance at each node; returns the log-likelihood.
+
+    ``cells`` is the item's number; ``prior`` the chances of the nodes before any click.
+    """
+    nodes = len(out)
+    out[:] = 0.0
+    for cell in range(starts[cells], starts[cells + 1]):
+        k, hits, misses = rank[cell], clicks[cell], displays[cell] - clicks[cell]
+        for t in range(nodes):
+            out[t] += hits * log_hit[k, t] + misses * log_miss[k, t]
+    highest = out.max()
+    total = 0.0
+    for t in range(nodes):
+        out[t] = prior[t] * math.exp(out[t] - highest)
+        total += out[t]
+    for t in range(nodes):
+        out[t] /= total
+    return highest + math.log(total)
+
+
+@kernel
+def expect(
+    first, last, blocks, starts, rank, displays, clicks, stratum, weight,
+    log_hit, log_miss, prior, knot, lower,
+    shown_sums, click_sums, component_sums, log_likelihood,
+):  # fmt: skip
+    """One pass: expected displays and clicks by rank and node, and items by stratum and component.
+
+    ``knot[t]`` is the component left of node t and ``lower[s, t]`` the share of the node's prior that is its;
+    the rest belongs to the next component.
+    """
+    nodes = log_hit.shape[1]
+    chances = np.empty(nodes)
+    for block in range(first, last):
+        shown, clicked, components = shown_sums[block], click_sums[block], component_sums[block]
+        for item in range(blocks[block], blocks[block + 1]):
+            if weight[item] == 0.0:
+                continue
+            s = stratum[item]
+            log_likelihood[item] = posterior(
+                item, starts, rank, displays, clicks, log_hit, log_miss, prior[s], chances
+            )
+            for t in range(nodes):
+                chances[t] *= weight[item]
+                own = chances[t] * lower[s, t]
+                components[s, knot[t]] += own
+                components[s, knot[t] + 1] += chances[t] - own
+            for cell in range(starts[item], starts[item + 1]):
+                k = rank[cell]
+                for t in range(nodes):
+                    shown[k, t] += displays[cell] * chances[t]
+                    clicked[k, t] += clicks[cell] * chances[t]
+
+
+@kernel
+def curve(
+    first, last, blocks, starts, rank, displays, clicks, stratum, weight,
+    log_hit, log_miss, prior, knot, lower,
+    hit_slope, miss_slope, spread, border, within,
+):  # fmt: skip
+    """One pass: what the second derivatives of the log-likelihood need beyond the sums of `expect`.
+
+    A click at rank k adds ``hit_slope[2k + e, t]`` to the derivative of an item's log-likelihood at node t by
+    end e of the rank's line, and a display without a click takes ``miss_slope`` off it. Summed are
+
+        spread      the covariance, over an item's posterior, of these derivatives by two ends
+        border      that of a derivative and of belonging to a component
+        within      the product of belonging to two components
+    """
+    nodes, ends = log_hit.shape[1], hit_slope.shape[0]
+    components = within.shape[2]
+    chances, slopes = np.empty(nodes), np.empty((ends, nodes))
+    mean, end_of = np.empty(ends), np.empty(ends, np.int64)
+    share, mixed = np.empty(components), np.empty((components, ends))
+    for block in range(first, last):
+        for item in range(blocks[block], blocks[block + 1]):
+            w = weight[item]
+            if w == 0.0:
+                continue
+            s = stratum[item]
+            posterior(item, starts, rank, displays, clicks, log_hit, log_miss, prior[s], chances)
+            n = 0
+            for cell in range(starts[item], starts[item + 1]):
+                hits, misses = clicks[cell], displays[cell] - clicks[cell]
+                for end in range(2):
+                    e = 2 * rank[cell] + end
+                    end_of[n] = e
+                    total = 0.0
+                    for t in range(nodes):
+                        slopes[n, t] = hits * hit_slope[e, t] - misses * miss_slope[e, t]
+                        total += chances[t] * slopes[n, t]
+                    mean[n] = total
+                    n += 1
+            for i in range(n):
+                for j in range(i + 1):
+                    total = 0.0
+                    for t in range(nodes):
+                        total += chances[t] * slopes[i, t] * slopes[j, t]
+                    total = w * (total - mean[i] * mean[j])
+                    spread[block, end_of[i], end_of[j]] += total
+                    if i != j:
+                        spread[block, end_of[j], end_of[i]] += total
+            share[:] = 0.0
+            mixed[:, :n] = 0.0
+            for t in range(nodes):
+                b = knot[t]
+                own = chances[t] * lower[s, t]
+                next_ = chances[t] - own
+                share[b] += own
+                share[b + 1] += next_
+                for i in range(n):
+                    mixed[b, i] += own * slopes[i, t]
+                    mixed[b + 1, i] += next_ * slopes[i, t]
+            for b in range(components):
+                for i in range(n):
+                    border[block, s, b, end_of[i]] += w * (mixed[b, i] - share[b] * mean[i])
+                for c in range(components):
+                    within[block, s, b, c] += w * share[b] * share[c]
+
+
+@kernel
+def mean_relevance(
+    first, last, _segments, starts, rank, displays, clicks, stratum, log_hit, log_miss, prior, relevance, out
+):
+    """The posterior mean of every item's relevance."""
+    chances = np.empty(log_hit.shape[1])
+    for item in range(first, last):
+        posterior(item, starts, rank, displays, clicks, log_hit, log_miss, prior[stratum[item]], chances)
+        out[item] = 0.0
+        for t in range(len(chances)):
+            out[item] += chances[t] * relevance[t]
+
+
+@kernel
+def compare_ranks(starts, rank, displays, clicks, weight, shared, effective, clicked):
+    """What every two ranks have in common: items, effective displays, and expected clicks among these.
+
+    Of an item that was shown n times at rank j and m times at rank k, ``n · m / (n + m)`` displays count at
+    either: as many, if there were as many at both, would compare the ranks as well.
+    """
+    for item in range(len(starts) - 1):
+        w = weight[item]
+        if w == 0.0:
+            continue
+        for a in range(starts[item], starts[item + 1]):
+            j = rank[a]
+            shared[j, j] += w
+            effective[j, j] += w * displays[a]
+            clicked[j, j] += w * clicks[a]
+            for b in range(starts[item], starts[item + 1]):
+                if a != b:
+                    k = rank[b]
+                    common = w * displays[a] * displays[b] / (displays[a] + displays[b])
+                    shared[j, k] += w
+                    effective[j, k] += common
+                    clicked[j, k] += common * clicks[a] / displays[a]
+
+
+@kernel
+def compare_with(starts, rank, displays, connected, effective):
+    """Effective displays between each rank and all ranks that are connected, taken as one."""
+    for item in range(len(starts) - 1):
+        for a in range(starts[item], starts[item + 1]):
+            there = 0.0
+            for b in range(starts[item], starts[item + 1]):
+                if a != b and connected[rank[b]]:
+                    there += displays[b]
+            if there > 0.0:
+                effective[rank[a]] += displays[a] * there / (displays[a] + there)

@@ -1,0 +1,61 @@
+"""One pass of training over the queries, compiled: scores, exact gradient, step, no Python in between."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rankloop.kernels.dense import backward, forward
+from rankloop.kernels.expectations import LARGEST_SCORE, gradient_workspace, reward_of_query
+from rankloop.kernels.jit import kernel
+from rankloop.kernels.optimiser_steps import ascend
+
+
+@kernel
+def run_epoch(
+    order,
+    batch,
+    offsets,
+    features,
+    doc_weights,
+    rank_weights,
+    widths,
+    activation,
+    parameters,
+    method,
+    constants,
+    first_moment,
+    second_moment,
+    step,
+):
+    """Ascend the expected reward of the queries in ``order``, ``batch`` queries a step.
+
+    Parameters and moments change in place. A query whose documents all weigh the same cannot be ranked better
+    or worse: it costs nothing and moves nothing. Returns the number of steps taken so far, and whether
+    scores stayed within `LARGEST_SCORE`; the epoch ends where they do not.
+    """
+    longest = 1
+    for q in order:
+        longest = max(longest, offsets[q + 1] - offsets[q])
+    activations = np.empty(longest * widths[1:].sum(), parameters.dtype)
+    deltas = np.empty_like(activations)
+    gradient = np.zeros_like(parameters)
+    work = gradient_workspace(longest, len(rank_weights))
+    scores, slope, unused = np.empty(longest), np.empty(longest), np.empty(longest)
+    pending = 0
+    for i in range(len(order)):
+        a, b = offsets[order[i]], offsets[order[i] + 1]
+        weights = doc_weights[a:b]
+        if np.any(weights != weights[0]):
+            n = b - a
+            scores[:n] = forward(features, a, b, widths, parameters, activation, activations)
+            if not np.all(np.abs(scores[:n]) <= LARGEST_SCORE):
+                return step, False
+            reward_of_query(scores[:n], weights, rank_weights, work, slope[:n], unused[:n], unused[:n])
+            backward(features, a, b, widths, parameters, activation, activations, slope[:n], deltas, gradient)
+            pending += 1
+        if pending and ((i + 1) % batch == 0 or i + 1 == len(order)):
+            step += 1
+            ascend(method, constants, parameters, gradient, first_moment, second_moment, step)
+            gradient[:] = 0
+            pending = 0
+    return step, True

@@ -1,0 +1,90 @@
+"""PDGD, compiled: interaction after interaction, each a step of gradient ascent, no Python in between."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rankloop.kernels.dense import backward, forward
+from rankloop.kernels.expectations import LARGEST_SCORE
+from rankloop.kernels.interaction import longest_query, next_query, show
+from rankloop.kernels.jit import kernel
+from rankloop.kernels.preference_pairs import prefer, ranks_considered, weigh_remaining
+
+
+@kernel
+def keep_rows(rows, n, widths, activations, kept):
+    """Copy what a forward pass over n documents left in ``activations``, for these rows alone."""
+    start, at = 0, 0
+    for layer in range(1, len(widths)):
+        width = widths[layer]
+        for k in range(len(rows)):
+            row = start + rows[k] * width
+            for unit in range(width):
+                kept[at + unit] = activations[row + unit]
+            at += width
+        start += n * width
+
+
+@kernel
+def run_pdgd(simulated, log, world, logging, network, options, parameters, memory, stream):  # noqa: ARG001
+    """Go through the log; `rankloop.online.base.Method.run` says what the arguments are."""
+    queries, rankings, _ = log
+    _, _, offsets, _, _, _ = world
+    widths, activation = network
+    rate, debiased = options[0], options[1] > 0.0
+    online = len(logging) == 0
+    ranks, longest = rankings.shape[1], longest_query(offsets)
+    ranking, clicked, arrivals = np.empty(ranks, np.int64), np.empty(ranks, np.bool_), np.empty(ranks)
+    scores, placed, remaining = np.empty(longest), np.empty(longest, np.bool_), np.empty(ranks + 1)
+    activations = np.empty(longest * widths[1:].sum(), parameters.dtype)
+    # Of the documents that are shown: the only ones that learn.
+    own_features = np.empty((ranks, widths[0]), np.float32)
+    own_activations = np.empty(ranks * widths[1:].sum(), parameters.dtype)
+    deltas = np.empty_like(own_activations)
+    own_scores, slope = np.empty(ranks), np.empty(ranks)
+
+    for i in range(len(queries)):
+        features, first, last, a, b = next_query(i, simulated, log, world, stream)
+        n = b - a
+        policy = scores[:n]
+        if online:
+            policy[:] = forward(features, first, last, widths, parameters, activation, activations)
+            if not np.all(np.abs(policy) <= LARGEST_SCORE):
+                return i
+        else:
+            policy[:] = logging[a:b]
+        length = show(i, simulated, policy, a, b, log, world, stream, arrivals, ranking, clicked)
+        considered = ranks_considered(clicked, length)
+        if considered == 0 or np.all(clicked[:considered]):
+            continue
+        rows = ranking[:considered]
+        for k in range(considered):
+            own_features[k] = features[first + rows[k]]
+        if online:
+            keep_rows(rows, n, widths, activations, own_activations)
+            for k in range(considered):
+                own_scores[k] = policy[rows[k]]
+        else:
+            own_scores[:considered] = forward(
+                own_features, 0, considered, widths, parameters, activation, own_activations
+            )
+            if not np.all(np.abs(own_scores[:considered]) <= LARGEST_SCORE):
+                return i
+        if debiased:
+            weigh_remaining(policy, ranking, length, placed, remaining)
+        prefer(own_scores, policy, ranking, clicked, considered, remaining, debiased, slope)
+        step = slope[:considered]
+        step *= rate
+        backward(
+            own_features,
+            0,
+            considered,
+            widths,
+            parameters,
+            activation,
+            own_activations,
+            step,
+            deltas,
+            parameters,
+        )
+    return len(queries)

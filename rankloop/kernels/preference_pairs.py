@@ -1,0 +1,99 @@
+"""Preferences between the items of one ranking, and how much each of them counts: kernels of PDGD."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from rankloop.kernels.jit import kernel
+from rankloop.kernels.ranking_samples import add_exponentials
+
+
+@kernel
+def ranks_considered(clicked, length):
+    """How many ranks, from the top, say something: down to one past the last click; 0 without a click."""
+    for k in range(length - 1, -1, -1):
+        if clicked[k]:
+            return min(k + 2, length)
+    return 0
+
+
+@kernel
+def weigh_remaining(scores, ranking, length, placed, remaining):
+    """``remaining[k]``: log of the total weight that is left when k items are placed, k = 0 … length.
+
+    Summed from the last rank up, so that no small remainder is lost in a difference. ``placed`` is scratch,
+    one boolean an item.
+    """
+    placed[: len(scores)] = False
+    for k in range(length):
+        placed[ranking[k]] = True
+    largest, total = -np.inf, 0.0
+    for j in range(len(scores)):
+        if not placed[j]:
+            largest, total = add_exponentials(largest, total, scores[j])
+    remaining[length] = largest + math.log(total) if total > 0.0 else -np.inf
+    for k in range(length - 1, -1, -1):
+        largest, total = add_exponentials(largest, total, scores[ranking[k]])
+        remaining[k] = largest + math.log(total) if total > 0.0 else -np.inf
+
+
+@kernel
+def swap_log_odds(i, j, scores, ranking, remaining):
+    """``log π(y*) − log π(y)``, where y* is the ranking y with the items at ranks i < j swapped.
+
+    Items draw with the same weights in both; what they are drawn from differs at ranks i + 1 … j alone, where
+    the item of rank i is left instead of that of rank j.
+    """
+    log_odds = 0.0
+    # The weight left before rank k without the item of rank j: grown from below, never by subtraction.
+    largest, total = remaining[j + 1], 1.0
+    for k in range(j, i, -1):
+        top, sum_ = add_exponentials(largest, total, scores[ranking[i]])
+        log_odds += remaining[k] - (top + math.log(sum_))
+        largest, total = add_exponentials(largest, total, scores[ranking[k - 1]])
+    return log_odds
+
+
+@kernel
+def logistic(x):
+    """``1 / (1 + e⁻ˣ)``, for any x."""
+    if x >= 0.0:
+        return 1.0 / (1.0 + math.exp(-x))
+    return math.exp(x) / (1.0 + math.exp(x))
+
+
+@kernel
+def logistic_slope(x):
+    """``σ(x) (1 − σ(x))``, for any x."""
+    small = math.exp(-abs(x))
+    return small / ((1.0 + small) * (1.0 + small))
+
+
+@kernel
+def prefer(scores, logging, ranking, clicked, considered, remaining, debiased, slope):
+    """Fill ``slope``: by rank, what each considered item's score gains from all preferences.
+
+    Args:
+        scores: of the learned policy, by rank.
+        logging: scores of the policy that drew the ranking, of all items.
+        ranking: items by rank.
+        clicked: by rank.
+        considered: how many ranks count.
+        remaining: of the logging policy, from `weigh_remaining`; not read unless ``debiased``.
+        debiased: whether preferences are weighted by ρ.
+        slope: out, by rank.
+    """
+    slope[:considered] = 0.0
+    for j in range(1, considered):
+        for i in range(j):
+            if clicked[i] == clicked[j]:
+                continue
+            gain = logistic_slope(scores[i] - scores[j])
+            if debiased:
+                gain *= logistic(swap_log_odds(i, j, logging, ranking, remaining))
+            if not clicked[i]:
+                gain = -gain
+            slope[i] += gain
+            slope[j] -= gain

@@ -1,0 +1,60 @@
+"""What an interaction says of a policy that did not log it, by self-normalised importance weighting."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from rankloop.kernels.jit import kernel
+from rankloop.kernels.ranking_samples import log_remaining
+
+
+@kernel
+def mark_losses(clicked, length, losses):
+    """A loss of 1 where an item was passed over: not clicked, and a click below it. Return the sum."""
+    total, below = 0.0, False
+    for k in range(length - 1, -1, -1):
+        losses[k] = 1.0 if below and not clicked[k] else 0.0
+        total += losses[k]
+        below |= clicked[k]
+    return total
+
+
+@kernel
+def log_chances(scores, ranking, length, placed, out):
+    """The log-probability with which each shown item was drawn from those that were left."""
+    shown = ranking[:length]
+    log_remaining(scores, shown, placed[: len(scores)], out)
+    for k in range(length):
+        out[k] = scores[shown[k]] - out[k]
+
+
+@kernel
+def risk(log_chance, logged_log_chance, losses, length, caution):
+    """The self-normalised estimate of a policy's loss, and ``caution`` of its standard errors on top.
+
+    Args:
+        log_chance: by rank, of the policy that is judged; overwritten.
+        logged_log_chance: by rank, of the policy that logged.
+        losses: by rank.
+        length: how many ranks were shown.
+        caution: how many standard errors.
+    """
+    highest = -np.inf
+    for k in range(length):
+        log_chance[k] -= logged_log_chance[k]
+        highest = max(highest, log_chance[k])
+    total, loss = 0.0, 0.0
+    for k in range(length):
+        # Only ratios of weights matter: relative to the heaviest, none overflows.
+        weight = math.exp(log_chance[k] - highest)
+        log_chance[k] = weight
+        total += weight
+        loss += weight * losses[k]
+    loss /= total
+    variance = 0.0
+    for k in range(length):
+        part = log_chance[k] * (losses[k] - loss) / total
+        variance += part * part
+    return loss + caution * math.sqrt(variance)

@@ -1,0 +1,157 @@
+"""What is wrong with rows of impressions, wherever they are: staged by an import, or in a log."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import ibis
+from ibis import _
+
+from rankloop.logs.engines import Engine, Expression
+from rankloop.logs.problems import EXAMPLES, Found
+
+IMPRESSION, ROW = ("impression_id",), ("impression_id", "position", "doc_id")
+# What examples are told by, where a table has it.
+NAMED = ("impression_id", "policy_id", "query_id", "doc_id")
+# A position is a bit of a whole number, which has 64, and 2³² rows must fit in; impressions that are deeper
+# than 31 are looked at more closely.
+DEEPEST_BIT = 30
+
+
+class DefectFinder:
+    """Counts problems, each with examples.
+
+    Rows have the columns of ``impressions`` and ``place``, a number that orders them.
+
+    Args:
+        engine: what runs expressions.
+        found: where problems go.
+        place_name: what messages call a place; None: places have no names.
+    """
+
+    def __init__(self, engine: Engine, found: Found, place_name: Callable[[int], str] | None = None) -> None:
+        self.engine, self.found, self.place_name = engine, found, place_name
+
+    def distinct_rows(self, shown: Expression) -> Expression:
+        """The rows, each once; those that come again and those before the first position are counted."""
+        self.add("bad_positions", shown.filter(_.position < 1))
+        rows = self.engine.stored(
+            shown.filter(_.position >= 1)
+            .group_by(*ROW)
+            .agg(
+                times=_.count(),
+                clicked=_.clicked.any(),
+                timestamp=_.timestamp.min(),
+                query_id=_.query_id.min(),
+                other_query=_.query_id.max(),
+                policy_id=_.policy_id.min(),
+                other_policy=_.policy_id.max(),
+                place=_.place.min(),
+                last=_.place.max(),
+            )
+        )
+        again = rows.filter(_.times > 1).mutate(place=_.last)
+        self.add("duplicate_rows", again, count=self.total(again, _.times - 1))
+        return rows
+
+    def suspicious(self, shown: Expression, *, timed: bool) -> Expression | None:
+        """The rows of all impressions that may have a problem, and of a few others; None if there are none.
+
+        Problems are found by sorting rows out by ids, which takes a hundred bytes a row. Most impressions
+        have none, and codes of ids are enough to see that: where codes differ, so do the ids.
+
+        Args:
+            shown: rows, each of which has a position.
+            timed: whether an impression without a time is one.
+        """
+        coded = shown.mutate(code=shown.impression_id.hash())
+        place = coded.position.cast("int64") - 1
+        by_code = (
+            coded.select(
+                "code",
+                "timestamp",
+                place=place,
+                bit=ibis.literal(1, "int64") << ibis.least(ibis.greatest(place, 0), DEEPEST_BIT),
+                query=coded.query_id.hash(),
+                policy=coded.policy_id.hash(),
+            )
+            .group_by("code")
+            .agg(
+                rows=_.count(),
+                first=_.place.min(),
+                last=_.place.max(),
+                bits=_.bit.sum(),
+                mixed=(_.query.min() != _.query.max()) | (_.policy.min() != _.policy.max()),
+                untimed=_.timestamp.max().isnull(),
+            )
+        )
+        # n powers of two make 2ⁿ − 1 only if they are all different.
+        one_of_each = (ibis.literal(1, "int64") << ibis.least(by_code.rows, DEEPEST_BIT + 1)) - 1
+        complete = (_.first == 0) & (_.rows == _.last + 1) & (by_code.bits == one_of_each)
+        odd = by_code.filter(~complete | _.mixed | (ibis.literal(timed) & _.untimed)).select("code")
+        pairs = coded.select("code", pair=coded.code ^ coded.doc_id.hash())
+        repeated = self.engine.stored(pairs.group_by("pair").agg(times=_.count()).filter(_.times > 1))
+        if self.size(repeated):
+            odd = odd.union(pairs.semi_join(repeated, "pair").select("code"))
+        codes = self.engine.stored(odd.distinct())
+        return coded.semi_join(codes, "code").drop("code") if self.size(codes) else None
+
+    def impressions(self, rows: Expression, *, timed: bool | None = None) -> Expression:
+        """One row an impression, with what can be wrong with it; ``kept`` says that it can be used.
+
+        Args:
+            rows: what `distinct_rows` gives.
+            timed: whether an impression without a time is a problem; None: if others have one.
+        """
+        mixed = (_.other_query.max() != _.query_id.min()) | (_.other_policy.max() != _.policy_id.min())
+        by_impression = rows.group_by(*IMPRESSION).agg(
+            rows=_.count(),
+            positions=_.position.nunique(),
+            documents=_.doc_id.nunique(),
+            deepest=_.position.max(),
+            timestamp=_.timestamp.min(),
+            place=_.place.min(),
+            mixed=mixed,
+        )
+        impressions = self.engine.stored(by_impression.mutate(kept=~_.mixed & (_.positions == _.rows)))
+        for name, bad in (
+            ("mixed_impressions", impressions.filter(_.mixed)),
+            ("repeated_positions", impressions.filter(~_.mixed & ~_.kept)),
+        ):
+            self.add(name, bad, left_out=self.total(bad, _.rows))
+        kept = impressions.filter(_.kept)
+        again = kept.filter(_.documents < _.rows)
+        self.add("repeated_documents", again, count=self.total(again, _.rows - _.documents))
+        self.add("missing_positions", kept.filter(_.positions != _.deepest), left_out=0)
+        if self.size(kept.filter(_.timestamp.notnull())) if timed is None else timed:
+            self.add("missing_times", kept.filter(_.timestamp.isnull()), left_out=0)
+        return impressions
+
+    def add(
+        self, name: str, bad: Expression, *, count: int | None = None, left_out: int | None = None
+    ) -> None:
+        """Count the rows of an expression as a problem, or say how many there are."""
+        size = self.size(bad) if count is None else count
+        if size:
+            self.found.add(name, *self._examples(bad), count=size, left_out=left_out)
+
+    def size(self, expression: Expression) -> int:
+        """How many rows there are."""
+        return self.total(expression, ibis.literal(1))
+
+    def total(self, expression: Expression, what: Expression) -> int:
+        """The sum of a number over rows."""
+        ((total,),) = (row.values() for row in self.fetch(expression.select(n=what).agg(total=_.n.sum())))
+        return int(total or 0)
+
+    def fetch(self, expression: Expression) -> list[dict[str, Any]]:
+        """The rows of a small expression."""
+        return [row for batch in self.engine.batches(expression) for row in batch.to_pylist()]
+
+    def _examples(self, bad: Expression) -> Iterator[str]:
+        columns = [name for name in NAMED if name in bad.columns]
+        first = bad.order_by("place", *columns).limit(EXAMPLES).select(*columns, "place")
+        for row in self.fetch(first):
+            named = ", ".join(f"{name.removesuffix('_id')} {row[name]!r}" for name in columns)
+            yield named if self.place_name is None else f"{self.place_name(row['place'])}: {named}"

@@ -1,0 +1,155 @@
+"""Simulated interactions as a log: the same files that real ones come in."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from rankloop.errors import DataError
+from rankloop.logs.schema import CANDIDATES, FEATURES, IMPRESSIONS
+from rankloop.logs.writer import LogWriter
+from rankloop.policies.plackett_luce import check_scores
+from rankloop.ragged import segment_index
+from rankloop.types import Float64, Int64, Split
+
+# Simulated users come ten times a second, from the beginning of a year.
+BEGINNING = np.datetime64("2020-01-01T00:00:00", "us")
+BETWEEN = np.timedelta64(100_000, "us")
+
+
+class Interactions(Protocol):
+    """What `rankloop.clicks.gather_log` gives: queries, and the items shown and clicked at each rank."""
+
+    @property
+    def queries(self) -> Int64:
+        """int64, interactions; the number of the query."""
+        ...
+
+    @property
+    def rankings(self) -> NDArray[np.int32]:
+        """int32, interactions × ranks; items by their position within the query, -1 where there is none."""
+        ...
+
+    @property
+    def clicks(self) -> NDArray[np.bool_]:
+        """bool, interactions × ranks."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class PolicyTraffic:
+    """What one policy gathered.
+
+    Attributes:
+        policy: its id.
+        scores: items; what the policy draws its rankings from.
+        interactions: what `rankloop.clicks.gather_log` gave.
+    """
+
+    policy: str
+    scores: object
+    interactions: Interactions
+
+
+def write_simulated(
+    folder: str | os.PathLike[str],
+    split: Split,
+    gathered: Iterable[PolicyTraffic],
+    *,
+    features: bool = True,
+    overwrite: bool = False,
+) -> Path:
+    """Write simulated interactions as a log, part by part.
+
+    Documents without ids get their position within the query, from 0, as an id. Labels are not written: a
+    real log has none.
+
+    Args:
+        folder: where the log will be.
+        split: the queries that were simulated.
+        gathered: one after the other, in the order of time; a policy may come back with the same scores.
+        features: whether to write the table of features.
+        overwrite: whether a log that is there may be replaced.
+
+    Example:
+        >>> import tempfile
+        >>> from rankloop.clicks import gather_log, users
+        >>> split = Split.build(np.eye(3), [0, 1, 0], sizes=[2, 1])
+        >>> scores = np.zeros(3)
+        >>> log = gather_log(
+        ...     scores, split.offsets, split.labels, users("position@2"), 10, np.random.default_rng(0)
+        ... )
+        >>> with tempfile.TemporaryDirectory() as place:
+        ...     folder = write_simulated(Path(place) / "log", split, [PolicyTraffic("first", scores, log)])
+        ...     sorted(child.name for child in folder.iterdir())
+        ['candidates.parquet', 'features.parquet', 'impressions.parquet']
+    """
+    names = _Names(split)
+    scores_of: dict[str, Float64] = {}
+    with LogWriter(folder, overwrite=overwrite) as writer:
+        writer.starts = True
+        if features:
+            matrix = pa.FixedSizeListArray.from_arrays(pa.array(split.features.ravel()), split.n_features)
+            writer.write(FEATURES, {**names.of_all(), "features": matrix})
+        written = 0
+        for part in gathered:
+            scores = check_scores(part.scores, split.offsets)
+            if part.policy not in scores_of:
+                scores_of[part.policy] = scores
+                policy = pa.array([part.policy]).take(pa.array(np.zeros(split.n_docs, np.int32)))
+                writer.write(CANDIDATES, {"policy_id": policy, **names.of_all(), "score": scores})
+            elif not np.array_equal(scores_of[part.policy], scores):
+                raise DataError(f"policy {part.policy!r} has two sets of scores: two policies need two ids")
+            writer.write(IMPRESSIONS, _rows(part, names, written))
+            written += len(part.interactions.queries)
+        if not written:
+            raise DataError("there are no interactions to write")
+    return writer.folder
+
+
+class _Names:
+    """Ids of queries and documents, as dictionaries that rows point into."""
+
+    def __init__(self, split: Split) -> None:
+        self.offsets = split.offsets
+        self.query_ids = pa.array(split.query_ids.tolist())
+        query = segment_index(split.offsets)
+        positions = np.arange(split.n_docs) - split.offsets[query]
+        doc_ids = positions.astype(np.str_) if split.doc_ids is None else split.doc_ids
+        self.doc_ids = pa.array(doc_ids.tolist())
+        self.query_of = query
+
+    def of_all(self) -> dict[str, pa.Array]:
+        return {
+            "query_id": _coded(self.query_of, self.query_ids),
+            "doc_id": self.doc_ids,
+        }
+
+
+def _rows(part: PolicyTraffic, names: _Names, first: int) -> dict[str, pa.Array]:
+    queries, rankings = part.interactions.queries, part.interactions.rankings
+    if len(queries) and (rankings[:, 0] < 0).any():
+        raise DataError(f"policy {part.policy!r}: an interaction that shows nothing cannot be logged")
+    number, rank = np.nonzero(rankings >= 0)
+    ids = pa.array(np.arange(first, first + len(queries))).cast(pa.string())
+    times = BEGINNING + (first + number) * BETWEEN
+    return {
+        "impression_id": _coded(number, ids),
+        "timestamp": pa.array(times).cast(pa.timestamp("us", tz="UTC")),
+        "query_id": _coded(queries[number], names.query_ids),
+        "policy_id": _coded(np.zeros(len(number)), pa.array([part.policy])),
+        "position": pa.array((rank + 1).astype(np.int32)),
+        "doc_id": _coded(names.offsets[queries[number]] + rankings[number, rank], names.doc_ids),
+        "clicked": pa.array(part.interactions.clicks[number, rank]),
+    }
+
+
+def _coded(codes: NDArray[np.generic], values: pa.Array) -> pa.DictionaryArray:
+    return pa.DictionaryArray.from_arrays(pa.array(codes.astype(np.int32)), values)

@@ -1,0 +1,129 @@
+"""What happens in a loop, event by event, and the state that each event leaves behind."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+
+from rankloop import online
+from rankloop.errors import ModelFileError
+from rankloop.models import model_from_bytes, model_to_bytes
+from rankloop.models.storage import pack, unpack
+from rankloop.statistics import Statistics, statistics_from_bytes, statistics_to_bytes
+from rankloop.training import Epoch
+from rankloop.types import Model
+
+Stage = Literal["deployed", "gathered", "trained", "evaluated"]
+
+STATE_KIND = "loop-state"
+
+
+@dataclass(frozen=True, eq=False)
+class LoopState:
+    """Where a loop stands.
+
+    Attributes:
+        phase: how many of the loop's times are behind.
+        stage: what was done last in this phase.
+        statistics: of everything gathered so far, training queries first, then validation queries; empty
+            for an online method, which learns from an interaction and forgets it.
+        learned: the policy learned last; the starting policy before that.
+        logging: the model whose scores, times the scale, are logging.
+        scale: how soft the logging policy is.
+        online: where an online method stands; None where policies are learned from statistics.
+    """
+
+    phase: int
+    stage: Stage
+    statistics: Statistics
+    learned: Model
+    logging: Model
+    scale: float
+    online: online.MethodState | None = None
+
+    @property
+    def timesteps(self) -> int:
+        """How many interactions are behind."""
+        return self.statistics.timesteps if self.online is None else self.online.interactions
+
+    def to_bytes(self) -> bytes:
+        """The whole state, without pickle: a checkpoint."""
+        parts = {
+            "statistics": statistics_to_bytes(self.statistics),
+            "learned": model_to_bytes(self.learned),
+            "logging": model_to_bytes(self.logging),
+        }
+        if self.online is not None:
+            parts["online"] = self.online.to_bytes()
+        spec = {"phase": self.phase, "stage": self.stage, "scale": self.scale}
+        return pack(STATE_KIND, spec, {name: np.frombuffer(part, np.uint8) for name, part in parts.items()})
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> LoopState:
+        """The state that `to_bytes` wrote; anything else is refused with `ModelFileError`."""
+        content = unpack(data)
+        if content.kind != STATE_KIND:
+            raise ModelFileError(f"expected the checkpoint of a loop, but this is a {content.kind!r}")
+        parts = {name: part.tobytes() for name, part in content.tensors.items()}
+        return cls(
+            statistics=statistics_from_bytes(parts["statistics"]),
+            learned=model_from_bytes(parts["learned"]),
+            logging=model_from_bytes(parts["logging"]),
+            online=online.MethodState.from_bytes(parts["online"]) if "online" in parts else None,
+            **content.spec,
+        )
+
+
+@dataclass(frozen=True)
+class Event:
+    """Something that happened after ``timesteps`` interactions; `state` is what to go on from."""
+
+    timesteps: int
+    state: LoopState = field(repr=False)
+
+
+@dataclass(frozen=True)
+class Gathered(Event):
+    """Interactions were logged under the policy of this id."""
+
+    interactions: int
+    policy: str
+
+
+@dataclass(frozen=True)
+class Trained(Event):
+    """A policy was learned from all clicks so far.
+
+    There are no epochs if no held-out query ever came, nor of an online method.
+    """
+
+    epochs: tuple[Epoch, ...]
+
+
+@dataclass(frozen=True)
+class Evaluated(Event):
+    """How good the policies are.
+
+    Attributes:
+        learned: the true NDCG of the policy learned last, on the test queries.
+        logging: that of the policy that gathered the last interactions: the price of exploring.
+        estimate: the reward of the learned policy as held-out clicks estimate it; NaN of an online method.
+        estimate_error: the standard error of the estimate, over queries.
+        support: the share of items whose expected α under the logging policy is below each level.
+    """
+
+    learned: float
+    logging: float
+    estimate: float
+    estimate_error: float
+    support: dict[float, float]
+
+
+@dataclass(frozen=True)
+class Deployed(Event):
+    """The learned policy, times ``scale``, is now the one that logs."""
+
+    policy: str
+    scale: float

@@ -1,0 +1,32 @@
+"""Models on disk: written whole or not at all, refused if damaged."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from rankloop.errors import ModelFileError
+from rankloop.models.storage import model_from_bytes, model_to_bytes
+from rankloop.storage.files import write_whole
+from rankloop.types import Model
+
+
+def save(model: Model, path: str | os.PathLike[str]) -> Path:
+    """Store a model; `load` reads it back."""
+    return write_whole(path, model_to_bytes(model))
+
+
+def load(path: str | os.PathLike[str]) -> Model:
+    """The model that `save` stored.
+
+    Raises:
+        ModelFileError: there is no such file, or it is damaged or something else.
+    """
+    try:
+        data = Path(path).read_bytes()
+    except OSError as error:
+        raise ModelFileError(f"{path}: cannot read the model: {error.strerror or error}") from error
+    try:
+        return model_from_bytes(data)
+    except ModelFileError as error:
+        raise ModelFileError(f"{path}: {error}") from error

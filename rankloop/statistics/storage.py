@@ -1,0 +1,98 @@
+"""Statistics as bytes and as files; no pickle, and nothing is held in memory twice on the way to a file."""
+
+from __future__ import annotations
+
+import io
+import os
+import tempfile
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from numpy.typing import NDArray
+
+from rankloop.errors import DataError
+from rankloop.statistics.exposure import Exposure
+from rankloop.statistics.statistics import PolicyStatistics, Statistics
+from rankloop.storage import tensor_file
+
+
+def save_statistics(statistics: Statistics, path: str | os.PathLike[str]) -> Path:
+    """Store statistics so that no reader ever sees half of them; `load_statistics` reads them back."""
+    target = Path(path)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}.") as folder:
+        unfinished = Path(folder) / target.name
+        with unfinished.open("wb") as file:
+            _write(statistics, file)
+        unfinished.replace(target)
+    return target
+
+
+def load_statistics(path: str | os.PathLike[str]) -> Statistics:
+    """The statistics that `save_statistics` stored.
+
+    Raises:
+        DataError: there is no such file, or it is damaged or something else.
+    """
+    try:
+        with Path(path).open("rb") as file:
+            return _read(file)
+    except OSError as error:
+        raise DataError(f"{path}: cannot read the statistics: {error.strerror or error}") from error
+    except DataError as error:
+        raise DataError(f"{path}: {error}") from error
+
+
+def statistics_to_bytes(statistics: Statistics) -> bytes:
+    """The statistics as bytes: the same bytes for the same content, on every machine.
+
+    Example:
+        >>> nothing = Statistics.empty([0, 2, 3], ranks=5)
+        >>> statistics_from_bytes(statistics_to_bytes(nothing)).n_queries
+        2
+    """
+    buffer = io.BytesIO()
+    _write(statistics, buffer)
+    return buffer.getvalue()
+
+
+def statistics_from_bytes(data: bytes) -> Statistics:
+    """The statistics that these bytes hold; `DataError` if they are damaged or something else."""
+    return _read(io.BytesIO(data))
+
+
+def _write(statistics: Statistics, file: BinaryIO) -> None:
+    arrays: dict[str, NDArray[Any]] = {
+        "offsets": statistics.offsets,
+        "displays_by_rank": statistics.displays_by_rank,
+        "clicks_by_rank": statistics.clicks_by_rank,
+    }
+    for number, gathered in enumerate(statistics.policies.values()):
+        arrays |= {
+            f"{number}.query_counts": gathered.query_counts,
+            f"{number}.clicks": gathered.clicks,
+            f"{number}.alpha": gathered.exposure.alpha,
+            f"{number}.beta": gathered.exposure.beta,
+            f"{number}.examination": gathered.exposure.examination,
+        }
+    spec = {"policies": list(statistics.policies), "log_timesteps": statistics.log_timesteps}
+    tensor_file.write(file, spec, arrays)
+
+
+def _read(file: BinaryIO) -> Statistics:
+    spec, arrays = tensor_file.read(file)
+    policies = {
+        policy: PolicyStatistics(
+            arrays[f"{number}.query_counts"],
+            arrays[f"{number}.clicks"],
+            Exposure(arrays[f"{number}.alpha"], arrays[f"{number}.beta"], arrays[f"{number}.examination"]),
+        )
+        for number, policy in enumerate(spec["policies"])
+    }
+    return Statistics(
+        arrays["offsets"],
+        policies,
+        arrays["displays_by_rank"],
+        arrays["clicks_by_rank"],
+        spec["log_timesteps"],
+    )

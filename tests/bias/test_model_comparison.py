@@ -1,0 +1,42 @@
+"""Affine or position-based: what is held out is held out, and what is not clear is not said."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from rankloop.bias import ModelComparison, RankCounts
+from rankloop.bias.model_comparison import compare
+from rankloop.bias.newton import fit
+from tests.bias.counts_of import counts_of, simulated
+
+
+@pytest.mark.parametrize(
+    ("gain", "error", "better"),
+    [(0.001, 0.0004, "affine"), (-0.001, 0.0004, "position"), (0.001, 0.0006, None), (0.0, 0.0, None)],
+)
+def test_two_standard_errors_decide(gain: float, error: float, better: str | None) -> None:
+    found = ModelComparison(-0.5 + gain, -0.5, gain, error)
+    assert found.better == better
+    assert ("cannot tell" in found.verdict) == (better is None)
+    assert f"{1000 * gain:+.3g} ± {1000 * error:.2g} nats" in found.verdict
+
+
+def test_clicks_that_were_not_fitted_to_are_less_likely() -> None:
+    """By about one nat a parameter that a fit has the use of."""
+    shown = RankCounts.of(simulated("paper@3", queries=40, impressions=4_000, seed=1))
+    affine, position = fit(shown), fit(shown, position=True)
+    told: list[float] = []
+    found = compare(affine, position, np.random.default_rng(0), told.append)
+    assert found is not None
+    displays = shown.displays.sum()
+    for held_out, fitted in ((found.affine, affine), (found.position, position)):
+        seen = fitted.likelihood.expect(fitted.parameters, np.ones(shown.n_items)).by_item.sum()
+        assert 1 < seen - held_out * displays < 40
+    assert told == pytest.approx(np.arange(1, 11) / 10)
+
+
+def test_one_query_cannot_be_held_out() -> None:
+    shown = RankCounts.of(counts_of([[400, 300], [200, 500], [100, 100]], [[200, 100], [50, 100], [80, 60]]))
+    affine, position = fit(shown), fit(shown, position=True)
+    assert compare(affine, position, np.random.default_rng(0), lambda _: None) is None

@@ -1,0 +1,39 @@
+"""Counts without files are the counts of the files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from rankloop.bias import RankCounts, simulated_counts
+from rankloop.errors import DataError
+from rankloop.logs import count, open_log, write_simulated
+from tests.bias.counts_of import counts_of
+from tests.logs.logs_of import simulated
+
+
+def test_against_a_log_in_files(tmp_path: Path) -> None:
+    split, gathered = simulated()
+    counts = count(open_log(write_simulated(tmp_path / "log", split, gathered)))
+    made = simulated_counts(
+        split.offsets, {part.policy: part.interactions.counts(split.offsets) for part in gathered}
+    )
+    one, other = RankCounts.of(counts), RankCounts.of(made)
+    for name in ("items", "queries", "came", "starts", "rank", "displays", "clicks"):
+        np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
+
+
+def test_policies_are_added_up_and_ranks_cut() -> None:
+    displays, clicks = [[3, 0, 2], [0, 4, 0], [0, 0, 7]], [[1, 0, 2], [0, 3, 0], [0, 0, 7]]
+    part = counts_of(displays, clicks)
+    both = RankCounts.of(part, ranks=2)
+    assert both.items.tolist() == [0, 1]
+    assert both.rank.tolist() == [0, 1]
+    assert both.clicks.tolist() == [1.0, 3.0]
+    chosen = RankCounts.of(part).select(np.array([2, 0]))
+    assert chosen.items.tolist() == [2, 0]
+    assert chosen.displays.tolist() == [7.0, 3.0, 2.0]
+    with pytest.raises(DataError, match="same 4 items"):
+        simulated_counts(np.array([0, 4]), {})

@@ -1,0 +1,323 @@
+"""The commands on logs: what `import` and `check` print and write, and what they refuse."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from rankloop.logs import MetarankFields, check, import_metarank, import_ubi, open_log, write_simulated
+from tests.cli.commands import Run
+from tests.logs.importers.reading import rows_of, shown, write_lines
+from tests.logs.logs_of import Row, simulated, write_rows
+
+
+def query(number: int, **changes: Any) -> dict[str, Any]:
+    return {
+        "query_id": f"i{number}",
+        "user_query": "cat",
+        "timestamp": f"2024-05-01T12:00:{number:02}Z",
+        "query_response_hit_ids": ["x", "y"],
+        "query_attributes": {"policy_id": "a", "scores": {"x": 1.0, "y": 0.5, "z": 0.0}},
+        **changes,
+    }
+
+
+def click(number: int, document: str = "x", action: str = "click") -> dict[str, Any]:
+    attributes = {"object": {"object_id": document}}
+    time = f"2024-05-01T12:01:{number:02}Z"
+    return {
+        "action_name": action,
+        "query_id": f"i{number}",
+        "timestamp": time,
+        "event_attributes": attributes,
+    }
+
+
+QUERIES = [query(1), query(2, query_attributes={}), query(3, query_response_hit_ids=["y", "x"])]
+EVENTS = [click(1), click(2), click(3, "w"), click(1, "y", "tap"), click(1, "y", "buy")]
+RANKING = {
+    "event": "ranking",
+    "id": "i1",
+    "timestamp": 1_714_564_800_000,
+    "fields": [{"name": "q", "value": "cat"}, {"name": "variant", "value": "b"}],
+    "items": [{"id": "x", "relevancy": 2.0}, {"id": "y", "relevancy": 1.0}],
+}
+INTERACTION = {"event": "interaction", "ranking": "i1", "timestamp": 1_714_564_801_000, "item": "y"}
+HEAD = "impression_id,timestamp,query_id,policy_id,position,doc_id,clicked"
+GOOD = f"{HEAD}\ni,5,cat,a,1,x,1\ni,5,cat,a,2,y,0\n"
+FEATURES = "query_id,doc_id,f\ncat,x,1\ncat,y,2\ncat,z,3\n"
+
+
+def test_import_ubi_with_every_option(run: Run, tmp_path: Path) -> None:
+    write_lines(tmp_path / "q.jsonl", QUERIES)
+    write_lines(tmp_path / "e.jsonl", EVENTS)
+    (tmp_path / "f.csv").write_text(FEATURES)
+    options = ["--policy", "old", "--ranks", "1", "--clicks", "click", "--clicks", "tap"]
+    options += ["--features", "f.csv", "--position-base", "1", "--report", "page.html"]
+    code, out, err = run("import", "ubi", "q.jsonl", "e.jsonl", "-o", "log", *options)
+    assert (code, err) == (0, "")
+    assert shown(tmp_path / "log") == [
+        ("i1", "cat", "a", 1, "x", True),
+        ("i2", "cat", "old", 1, "x", True),
+        ("i3", "cat", "a", 1, "y", False),
+    ]
+    assert re.search(r"│ clicks_not_shown +│ +2 │ +2 │", out)
+    assert "clicks_not_shown: such as e.jsonl, line 3: impression 'i3', doc 'w'" in out
+    assert re.search(r"│ set aside: events of action 'buy' +│ +1 │", out)
+    assert out.endswith("wrote log\nwrote page.html\n")
+    assert max(len(line) for line in out.splitlines() if not line.startswith("clicks_")) <= 80
+    assert (tmp_path / "page.html").read_text().startswith("<!DOCTYPE html>")
+
+
+def test_import_prints_the_report_as_json(run: Run, tmp_path: Path) -> None:
+    write_lines(tmp_path / "q.jsonl", [query(1)])
+    write_lines(tmp_path / "e.jsonl", [click(1), click(1)])
+    code, out, err = run("import", "ubi", "q.jsonl", "e.jsonl", "--json")
+    assert (code, err) == (0, "")
+    expected = import_ubi("q.jsonl", "e.jsonl", "other").to_dict()
+    assert json.loads(out) == expected | {"log": "log"}
+    refused = run("import", "ubi", "q.jsonl", "e.jsonl")
+    assert (refused.code, refused.err) == (
+        2,
+        "rankloop: log exists: choose another folder, or say that the log may be overwritten\n",
+    )
+    assert run("import", "ubi", "q.jsonl", "e.jsonl", "--overwrite").code == 0
+
+
+def test_import_metarank_with_every_option(run: Run, tmp_path: Path) -> None:
+    write_lines(tmp_path / "e.jsonl", [RANKING, INTERACTION | {"type": "like"}])
+    fields = ["--query-field", "q", "--policy-field", "variant", "--score-field", "relevancy"]
+    code, _, err = run("import", "metarank", "e.jsonl", *fields, "--clicks", "like", "--strict")
+    assert (code, err) == (0, "")
+    named = MetarankFields(query="q", policy="variant", score="relevancy")
+    report = import_metarank("e.jsonl", "other", fields=named, clicks=["like"])
+    for table in ("impressions", "candidates"):
+        assert rows_of(tmp_path / "log", table) == rows_of(report.log, table)
+    assert shown(tmp_path / "log")[1] == ("i1", "cat", "b", 2, "y", True)
+    defaults = write_lines(
+        tmp_path / "d.jsonl", [RANKING | {"fields": [{"name": "query", "value": "cat"}]}, INTERACTION]
+    )
+    assert run("import", "metarank", defaults.name, "-o", "plain", "--policy", "old").code == 0
+    assert shown(tmp_path / "plain")[0][2] == "old"
+
+
+def test_import_columns_with_every_option(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "t").mkdir()
+    head = "session,text,rank,sku,part\n"
+    (tmp_path / "t" / "1.csv").write_text(head + "i,cat,0,x,a\ni,cat,1,y,a\n")
+    (tmp_path / "t" / "2.csv").write_text(head + "j,cat,0,y,b\nk,cat,0,y,a\n")
+    (tmp_path / "c.csv").write_text("session,sku\ni,y\n")
+    (tmp_path / "s.csv").write_text("text,sku,score\ncat,x,1\ncat,y,0.5\n")
+    names = "impression_id=session, query_id=text, position=rank, doc_id=sku, timestamp=-"
+    options = ["--columns", names, "--policy", "p", "--clicks", "c.csv", "--candidates", "s.csv"]
+    code, out, err = run(
+        "import", "columns", "t", *options, "--only", "part=a", "--position-base", "0", "--out", "deep/er/log"
+    )
+    assert (code, err) == (0, "")
+    assert shown(tmp_path / "deep" / "er" / "log") == [
+        ("i", "cat", "p", 1, "x", False),
+        ("i", "cat", "p", 2, "y", True),
+        ("k", "cat", "p", 1, "y", False),
+    ]
+    assert "set aside: rows where part is not 'a'" in out
+    assert "what was wrong: nothing that is looked for" in out
+
+
+def test_check_prints_what_the_check_finds(run: Run, tmp_path: Path) -> None:
+    split, gathered = simulated()
+    log = open_log(write_simulated(tmp_path / "log", split, gathered))
+    found = check(log)
+    code, out, err = run("check", "log", "--report", "page.html")
+    assert code == 0
+    assert [line for line in err.splitlines() if not line.startswith("compiling")] == []
+    assert f"log: {found.impressions:,} impressions of {found.queries:,} queries" in out
+    assert re.findall(r"^│ ([az]) +│ +60 │ 2020-01-01 │ 2020-01-01 │", out, re.MULTILINE) == ["z", "a"]
+    rates = " │ ".join(f"{rate:.3f}" for rate in found.policies[0].click_rate_by_rank if rate is not None)
+    assert f"│ z      │ {rates} │" in out
+    assert "what is wrong with the log as it is: nothing that is looked for" in out
+    assert out.endswith("wrote page.html\n")
+    assert max(map(len, out.splitlines()[1:])) <= 80
+    assert "<figure>" in (tmp_path / "page.html").read_text()
+    as_json = run("check", "log", "--json")
+    assert json.loads(as_json.out) == json.loads(json.dumps(found.to_dict() | {"log": "log"}))
+
+
+def test_check_warns_and_says_what_the_import_found(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text(f"{HEAD}\n" + "".join(f"{i},5,cat,a,1,x,1\n" for i in "iij"))
+    (tmp_path / "f.csv").write_text("query_id,doc_id,f\ncat,y,1\n")
+    imported = run("import", "columns", "t.csv", "--features", "f.csv")
+    assert re.search(r"│ missing_features +│ +1 │ +0 │", imported.out)
+    code, out, _ = run("check", "log")
+    assert code == 0
+    assert "warning: policy 'a' never explores" in out
+    assert "warning: policy 'a' has no candidates" in out
+    assert "warning: 1 documents have no features" in out
+    assert "found when it was imported: 1 duplicate_rows, 1 missing_features" in out
+
+
+def test_check_says_why_features_cannot_be_used(run: Run, tmp_path: Path) -> None:
+    folder = write_rows(tmp_path / "log", [Row("i", "q", "a", 1, "x", True, 5)])
+    pq.write_table(pa.table({"query_id": ["q"], "doc_id": ["x"], "f": [np.nan]}), folder / "features.parquet")
+    code, out, _ = run("check", "log")
+    assert code == 0
+    assert "warning: log/features.parquet: query 'q', document 'x': feature 'f' is nan" in out
+
+
+def _cut(data: bytes) -> bytes:
+    return data[: len(data) // 2]
+
+
+def _parquet(**columns: Any) -> bytes:
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.table(columns), sink)
+    return bytes(sink.getvalue())
+
+
+def _own(**changes: Any) -> dict[str, Any]:
+    """Columns of a log's own table, with these changed."""
+    ids = {"impression_id": ["i"], "timestamp": pa.nulls(1), "query_id": ["q"], "policy_id": ["a"]}
+    columns = ids | {"position": [1], "doc_id": ["x"], "clicked": [True]} | changes
+    return {name: values for name, values in columns.items() if values is not None}
+
+
+LINES = b"".join(json.dumps(query(n)).encode() + b"\n" for n in range(50))
+COLUMNS, UBI = ["import", "columns", "table"], ["import", "ubi", "queries", "events.jsonl"]
+# Files, the command, and what it says; `table` and `queries` stand for the file's name.
+WRONG: dict[str, tuple[str, str | bytes, list[str], str]] = {
+    "wrong columns": (
+        "t.csv", "session,query_id\ni,q\n", COLUMNS,
+        "t.csv, line 2: the column 'impression_id' is missing.*and here are: session, query_id",
+    ),
+    "wrong types": (
+        "t.csv", f"{HEAD}\ni,5,q,a,first,x,1\n", COLUMNS,
+        "t.csv: no impression could be read: 1 lines .*line 2: position is 'first'; expected a whole number",
+    ),
+    "mixed position bases": (
+        "t.csv", f"{HEAD}\ni,5,q,a,0,x,1\nj,5,q,a,1,x,1\n", COLUMNS,
+        "positions seem to count from 0 in 1 impressions .* and from 1 in 1 impressions",
+    ),
+    "an empty table": ("t.csv", "", COLUMNS, "t.csv: no impression could be read: the files are empty"),
+    "a table without rows": ("t.csv", f"{HEAD}\n", COLUMNS, "t.csv: no impression could be read: the files"),
+    "no table": ("t.xlsx", GOOD, COLUMNS, "t.xlsx: expected impressions in a file whose name ends in .jsonl"),
+    "a broken line, strictly": (
+        "t.csv", f"{GOOD}i,5,q\n", [*COLUMNS, "--strict"],
+        "t.csv: refused, because strict: 1 lines .*t.csv, line 4: 3 fields where the first line has 7",
+    ),
+    "a quote that is never closed": (
+        "t.csv", f'{GOOD}"i,5,q,a,1,x,1\n', COLUMNS, "t.csv, line 4: a quote is opened and never closed",
+    ),
+    "no policy": ("t.csv", GOOD, [*COLUMNS, "--columns", "policy_id=-"], "rows without a policy: name"),
+    "unreadable --columns": ("t.csv", GOOD, [*COLUMNS, "--columns", "query=q"], "cannot read 'query=q'"),
+    "unreadable --only": ("t.csv", GOOD, [*COLUMNS, "--only", "train"], "--only takes column=value"),
+    "another base": ("t.csv", GOOD, [*COLUMNS, "--position-base", "2"], "positions count from 0 or from 1"),
+    "a page that cannot be": (
+        "t.csv", GOOD, [*COLUMNS, "--report", "t.csv/page.html"], "t.csv/page.html cannot be written",
+    ),
+    "a log that cannot be": ("t.csv", GOOD, [*COLUMNS, "-o", "t.csv/log"], "t.csv/log cannot be written"),
+    "an output that is there": ("t.csv", GOOD, [*COLUMNS, "-o", "there"], "there exists: choose another"),
+    "an output that is no log": (
+        "t.csv", GOOD, [*COLUMNS, "-o", "there", "--overwrite"], "there is not a log, and is not overwritten",
+    ),
+    "parquet, cut short": (
+        "t.parquet", _cut(_parquet(a=list(range(5000)))), COLUMNS,
+        "t.parquet: this is not a Parquet file, or a part of it is missing: write or copy it again",
+    ),
+    "gzip, cut short": (
+        "q.jsonl.gz", _cut(gzip.compress(LINES)), UBI,
+        r"q.jsonl.gz, after line \d+: the compressed file is cut short or damaged",
+    ),
+    "broken JSON, strictly": (
+        "q.jsonl", LINES + b'{"query_id": \n', [*UBI, "--strict"],
+        r"q.jsonl, events.jsonl: refused, because strict: 1 lines .*q.jsonl, line 51: not JSON \(Expecting v",
+    ),
+    "a JSON array": ("q.json", b"[" + LINES + b"]", UBI, "q.json, line 1: this is one JSON array"),
+    "no events": (
+        "q.jsonl", LINES, ["import", "ubi", "queries", "nowhere.jsonl"], "nowhere.jsonl is no file",
+    ),
+    "rankings alone are missing": (
+        "q.jsonl", json.dumps(INTERACTION | {"type": "click"}), ["import", "metarank", "queries"],
+        "q.jsonl: no impression could be read",
+    ),
+    "features without some": (
+        "f.csv", "query_id,doc_id,f\ncat,x,1\n",
+        ["import", "columns", "good.csv", "--strict", "--features", "table"],
+        "refused, because strict: 1 documents without features: .*good.csv, line 3: query 'cat', doc 'y'",
+    ),
+    "NaN features": (
+        "f.csv", "query_id,doc_id,f\ncat,x,1\ncat,y,nan\n",
+        ["import", "columns", "good.csv", "--features", "table"],
+        "f.csv: query 'cat', document 'y': feature 'f' is nan; features must be finite",
+    ),
+    "features twice": (
+        "f.csv", "query_id,doc_id,f\ncat,x,1\ncat,x,2\n",
+        ["import", "columns", "good.csv", "--features", "table"],
+        "f.csv: 2 rows for query 'cat', document 'x'",
+    ),
+    "features of another kind": (
+        "f.txt", "x", ["import", "columns", "good.csv", "--features", "table"],
+        "f.txt: the features cannot be read as Parquet",
+    ),
+    "no log": ("t.csv", GOOD, ["check", "nowhere"], "nowhere is no folder: a log is a folder with"),
+    "a folder that is no log": ("t.csv", GOOD, ["check", "there"], r"there is no log: .*only \['thesis"),
+    "an empty log": (
+        "impressions.parquet",
+        _parquet(**{name: pa.array(values)[:0] for name, values in _own().items()}),
+        ["check", "."],
+        r"\.: the log is empty: there is no row of impressions",
+    ),
+    "a log with wrong columns": (
+        "impressions.parquet", _parquet(**_own(doc_id=None)), ["check", "."],
+        "impressions.parquet: the column 'doc_id' is missing; a table of impressions has",
+    ),
+    "a log with wrong types": (
+        "impressions.parquet", _parquet(**_own(clicked=[1.0])), ["check", "."],
+        "impressions.parquet: the column 'clicked' holds double; expected true or false",
+    ),
+    "a log with positions from 0": (
+        "impressions.parquet", _parquet(**_own(position=[0])), ["check", "."],
+        "document 'x': the position is 0, but positions count from 1",
+    ),
+    "a log, cut short": (
+        "impressions.parquet", _cut(_parquet(**_own())), ["check", "."],
+        "impressions.parquet: this is not a Parquet file, or the end of it is missing",
+    ),
+    "another engine": (
+        "impressions.parquet", _parquet(**_own()), ["check", ".", "--engine", "postgres"],
+        "unknown engine 'postgres': there are duckdb and spark",
+    ),
+    "a master of DuckDB": (
+        "impressions.parquet", _parquet(**_own()), ["check", ".", "--master", "local"], "is for Spark",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_what_is_wrong_is_said_in_one_line_and_nothing_is_left(run: Run, tmp_path: Path, case: str) -> None:
+    name, content, command, message = WRONG[case]
+    (tmp_path / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+    (tmp_path / "good.csv").write_text(GOOD)
+    write_lines(tmp_path / "events.jsonl", [click(1)])
+    (tmp_path / "there").mkdir()
+    (tmp_path / "there" / "thesis.txt").touch()
+    before = {path: path.stat().st_size for path in tmp_path.rglob("*")}
+    code, out, err = run(*(name if word in ("table", "queries") else word for word in command))
+    said = [line for line in err.splitlines() if not line.startswith("compiling kernels")]
+    assert (code, out) == (2, "")
+    assert len(said) == 1
+    assert re.match(f"rankloop: .*{message}", said[0])
+    assert {path: path.stat().st_size for path in tmp_path.rglob("*")} == before
+
+
+def test_a_page_is_not_begun_for_a_log_that_is_refused(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text(f"{HEAD}\n")
+    for command in (["import", "columns", "t.csv"], ["check", "log"]):
+        assert run(*command, "--report", "pages/page.html").code == 2
+    assert [path.name for path in tmp_path.iterdir()] == ["t.csv"]

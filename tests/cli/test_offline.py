@@ -1,0 +1,212 @@
+"""The commands on a log: what `fit`, `rank` and `evaluate` print and write, and what they refuse."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import rankloop
+from rankloop.bias import load_bias, save_bias
+from rankloop.logs import open_log
+from rankloop.offline import evaluate, fit
+from tests.cli.commands import Run
+from tests.logs.logs_of import Row, write_rows
+from tests.offline.worlds_of_logs import BIAS, Simulated, simulated
+
+TREES = "lightgbm(min_docs=2, rounds=5)"
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Simulated:
+    return simulated(tmp_path_factory.mktemp("cli") / "log", queries=40, interactions=4_000)
+
+
+@pytest.fixture
+def log(world: Simulated) -> str:
+    return str(world.log.folder)
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_fit_writes_a_policy_and_what_belongs_to_it(run: Run, log: str, tmp_path: Path) -> None:
+    code, out, _ = run("fit", log, "--model", TREES, "--bias", "paper@3", "-o", "new.rankloop", "--seed", "3")
+    assert code == 0
+    expected = fit(open_log(log), BIAS, model=TREES, seed=3)
+    assert rankloop.load("new.rankloop").fingerprint == expected.model.fingerprint
+    assert sorted(files(tmp_path)) == [
+        "new.rankloop", "new.rankloop.bias.json", "new.rankloop.held-out.txt", "new.rankloop.html",
+    ]  # fmt: skip
+    # How users click is in the file beside; the model is trees and nothing else, and ranks without it.
+    np.testing.assert_array_equal(load_bias("new.rankloop.bias.json").alpha, BIAS.alpha)
+    assert Path("new.rankloop").read_bytes() == expected.model.to_bytes()
+    assert Path("new.rankloop.held-out.txt").read_text().splitlines() == list(expected.held_out_queries)
+    assert Path("new.rankloop.html").read_text().startswith("<!DOCTYPE html>")
+    held = expected.held_out
+    assert re.search(rf"│ sorted by the model's scores │ +{held.sorted:.4f} │", out)
+    assert re.findall(r"^wrote (.+)$", out, re.MULTILINE) == sorted(files(tmp_path))
+
+
+def test_fit_as_json_estimates_the_bias_by_default(run: Run, log: str) -> None:
+    code, out, _ = run("fit", log, "--model", "linear", "--json")
+    assert code == 0
+    facts = json.loads(out)
+    assert facts["path"] == "policy.rankloop"
+    assert facts["model"] == "linear"
+    estimated = load_bias(facts["bias_path"])
+    assert estimated.alpha.tolist() == facts["bias"]["alpha"]
+    assert any("bias was estimated from this very log" in note for note in facts["notes"])
+    assert json.loads(Path(facts["bias_path"]).read_text())["estimate"]["model"] == "affine"
+
+
+@pytest.mark.parametrize("model", ["linear", TREES])
+def test_rank_a_run_to_standard_output_or_a_file(
+    run: Run, log: str, world: Simulated, model: str, tmp_path: Path
+) -> None:
+    rankloop.save(fit(world.log, BIAS, model=model).model, "policy")
+    code, out, _ = run("rank", "policy", log, "--top", "2", "--tag", "mine")
+    assert code == 0
+    lines = [line.split() for line in out.splitlines()]
+    assert len(lines) == np.minimum(world.split.sizes, 2).sum()
+    assert {(line[1], line[5]) for line in lines} == {("Q0", "mine")}
+    assert run("rank", "policy", log, "--top", "2", "--tag", "mine", "-o", "run.txt").out == (
+        f"wrote run.txt: {len(lines)} documents of 40 queries\n"
+    )
+    assert (tmp_path / "run.txt").read_text() == out
+    assert run("rank", "policy", f"{log}/features.parquet", "-o", "run.parquet").code == 0
+    assert len(pq.read_table("run.parquet")) == world.split.n_docs
+    first, again, other = (
+        run("rank", "policy", log, "--draw", "--seed", seed).out for seed in ("1", "1", "2")
+    )
+    assert first == again != other
+
+
+def test_evaluate_says_what_python_says(run: Run, log: str, world: Simulated) -> None:
+    found = fit(world.log, BIAS, model="linear")
+    rankloop.save(found.model, "new")
+    save_bias(BIAS, "bias.json")
+    Path("held-out.txt").write_text("\n".join(found.held_out_queries))
+    options = ["--policy", "new", "--against", "production", "--bias", "bias.json", "--measure", "clicks"]
+    more = ["--ranking", "drawn", "--queries", "held-out.txt", "--support", "0.01", "--seed", "4"]
+    code, out, _ = run("evaluate", log, *options, *more, "--json", "-o", "page.html")
+    assert code == 0
+    expected = evaluate(
+        world.log,
+        BIAS,
+        Path("new"),
+        "production",
+        measure="clicks",
+        ranking="drawn",
+        queries=found.held_out_queries,
+        support=0.01,
+        seed=4,
+    )
+    assert json.loads(out) == {**json.loads(json.dumps(expected.to_dict())), "page": "page.html"}
+    assert Path("page.html").read_text().startswith("<!DOCTYPE html>")
+    code, out, err = run("evaluate", log, *options, *more)
+    assert code == 0
+    gain = expected.difference.estimate
+    assert re.search(rf"│ difference +│ +{gain.value:.4f} │ {gain.low:.4f} to {gain.high:.4f} │", out)
+    assert f"\n{expected.verdict.text}\nwrote evaluation.html\n" in out
+    assert "note: Only 8 queries came" in err
+
+
+def test_a_policy_on_the_clicks_that_it_was_fitted_to_comes_with_a_note(run: Run, log: str) -> None:
+    assert run("fit", log, "--bias", "paper@3", "--model", "linear", "-o", "new").code == 0
+    options = ["--policy", "new", "--against", "production", "--bias", "paper@3"]
+    warning = "new looks better than it is if it was fitted to these very clicks"
+    plain = run("evaluate", log, *options)
+    assert plain.code == 0
+    assert warning in " ".join(plain.err.split())
+    assert warning in Path("evaluation.html").read_text()
+    assert warning not in " ".join(
+        run("evaluate", log, *options, "--queries", "new.held-out.txt").err.split()
+    )
+
+
+def test_evaluate_with_an_estimated_bias(run: Run, log: str) -> None:
+    code, out, _ = run("evaluate", log, "--policy", "later", "--against", "production", "--json")
+    assert code == 0
+    assert any("bias was estimated from this very log" in note for note in json.loads(out)["notes"])
+
+
+NAMED = {"query_id": ["q", "q", "r", "r"], "doc_id": ["x", "y", "x", "y"]}
+ALWAYS = [
+    Row(f"{query}{number}", query, "sorts", rank + 1, doc, number == rank)
+    for query in "qr"
+    for number in range(3)
+    for rank, doc in enumerate("xy")
+]
+
+
+def small_log(name: str, rows: list[Row], features: dict[str, Any]) -> None:
+    write_rows(Path(name), rows)
+    pq.write_table(pa.table(features), Path(name) / "features.parquet")
+
+
+WRONG = [
+    (["fit", "nowhere"], "nowhere is no folder"),
+    (["fit", "LOG", "--model", "mpl", "--bias", "paper@3"], "unknown model 'mpl', did you mean 'mlp'"),
+    (["fit", "LOG", "--learning", "robots"], "unknown learning 'robots'"),
+    (["fit", "LOG", "--bias", "papr@3"], "--bias 'papr@3' is neither a file, nor 'estimate', nor"),
+    (["fit", "LOG", "--bias", "none.json"], "none.json: cannot read the bias"),
+    (["fit", "LOG", "--bias", "file"], "file, line 1: the bias is damaged, or something else"),
+    (["fit", "LOG", "--bias", "paper@3", "--ranks", "2"], "--ranks is for --bias estimate"),
+    (["fit", "LOG", "--bias", "paper@3", "-o", "folder"], "folder cannot be written: it is a folder"),
+    (["fit", "LOG", "--bias", "paper@3", "--validation", "2"], "validation is the share of the queries"),
+    (["fit", "sorting"], "the bias cannot be estimated from this log: .*; give one with --bias"),
+    (["fit", "empty", "--bias", "paper@3"], "the log is empty"),
+    (["fit", "empty"], "the log is empty"),
+    (["fit", "missing", "--bias", "paper@3"], "no features for query 'r', document 'y'"),
+    (["fit", "nan", "--bias", "paper@3"], "query 'r', document 'y': feature 'age' is nan"),
+    (["rank", "nowhere", "LOG"], "nowhere: cannot read the model"),
+    (["rank", "file", "LOG"], "file: this is not a model file"),
+    (["rank", "wide", "LOG"], "3 features, but the policy takes 9"),
+    (["rank", "stored", "nan"], "feature 'age' is nan"),
+    (["rank", "stored", "elsewhere"], "elsewhere does not exist"),
+    (["rank", "stored", "LOG", "-o", "folder"], "folder cannot be written"),
+    (["evaluate", "LOG", "--policy", "wide", "--against", "later"], "takes 9 features"),
+    (["evaluate", "LOG", "--policy", "nobody", "--against", "later"], "'nobody' is neither a policy of the"),
+    (["evaluate", "LOG", "--policy", "later", "--against", "later", "--queries", "none"], "cannot be read"),
+    (
+        ["evaluate", "LOG", "--policy", "later", "--against", "later", "--queries", "file"],
+        "is not in the log",
+    ),
+    (["evaluate", "LOG", "--policy", "later", "--against", "later", "--measure", "mrr"], "unknown measure"),
+    (["evaluate", "LOG", "--policy", "later", "--against", "later", "--ranking", "x"], "rankings are sorted"),
+    (["evaluate", "LOG", "--policy", "later", "--against", "later", "-o", "folder"], "it is a folder"),
+    (["evaluate", "empty", "--policy", "a", "--against", "b"], "the log is empty"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "message"), WRONG, ids=[" ".join(arguments) for arguments, _ in WRONG])
+def test_what_is_wrong_is_said_in_one_line(
+    run: Run, log: str, tmp_path: Path, arguments: list[str], message: str
+) -> None:
+    (tmp_path / "file").write_text("neither a model nor a bias")
+    (tmp_path / "folder").mkdir()
+    rankloop.save(rankloop.Linear(9, np.zeros(10)), "wide")
+    rankloop.save(rankloop.Linear(1, np.zeros(2)), "stored")
+    ages = {"age": [1.0, 2.0, 3.0, 4.0]}
+    small_log("sorting", ALWAYS, NAMED | ages)
+    small_log("empty", [], NAMED | ages)
+    small_log("missing", ALWAYS, {name: values[:3] for name, values in (NAMED | ages).items()})
+    small_log("nan", ALWAYS, NAMED | {"age": [1.0, 2.0, 3.0, np.nan]})
+    before = files(tmp_path)
+    if arguments[0] == "evaluate" and "--bias" not in arguments and arguments[1] != "empty":
+        arguments = [*arguments, "--bias", "paper@3"]
+    code, out, err = run(*(log if argument == "LOG" else argument for argument in arguments))
+    said = [line for line in err.splitlines() if line.startswith("rankloop: ")]
+    assert (code, out) == (2, "")
+    assert len(said) == 1
+    assert re.match(f"rankloop: .*{message}", said[0])
+    assert "Traceback" not in err
+    assert files(tmp_path) == before

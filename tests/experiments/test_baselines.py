@@ -1,0 +1,110 @@
+"""The rankers that every experiment is measured against."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from rankloop.data import synthetic
+from rankloop.errors import DataError
+from rankloop.evaluation import policy_metrics
+from rankloop.experiments.baselines import (
+    full_information,
+    production_data,
+    production_queries,
+    production_ranker,
+    random_ranker,
+    scaled,
+)
+from rankloop.models import MLP, Adam, Linear
+from rankloop.models.mlp import Network
+from rankloop.rank_weights import dcg
+from rankloop.training import Epoch, Settings, train
+from rankloop.types import Dataset, Model
+
+
+@pytest.fixture(scope="module")
+def data() -> Dataset:
+    return synthetic(queries=300, features=10)
+
+
+def value(model: Model, data: Dataset) -> float:
+    return policy_metrics(model.scores(data.test.features), data.test, ["ndcg@5"])["ndcg@5"]
+
+
+def test_the_production_ranker_sees_one_query_in_a_hundred_and_never_fewer_than_ten() -> None:
+    assert [production_queries(n) for n in (19_944, 2000, 1000, 100, 10, 3)] == [199, 20, 10, 10, 10, 3]
+    assert production_queries(1000, share=0.5) == 500
+
+
+def test_production_data_is_a_draw_from_the_data(data: Dataset) -> None:
+    few, same, other = (production_data(data, 12, np.random.default_rng(seed)) for seed in (0, 0, 1))
+    assert few.train.n_queries == few.validation.n_queries == 12
+    assert few.test is data.test
+    assert set(few.train.query_ids) < set(data.train.query_ids)
+    assert set(few.validation.query_ids) < set(data.validation.query_ids)
+    assert few.train.query_ids.tolist() == same.train.query_ids.tolist() != other.train.query_ids.tolist()
+    q = data.train.query_ids.tolist().index(few.train.query_ids[0])
+    rows = slice(data.train.offsets[q], data.train.offsets[q + 1])
+    np.testing.assert_array_equal(few.train.features[: few.train.sizes[0]], data.train.features[rows])
+
+
+def test_validation_is_cut_alike_or_kept_where_it_is_smaller(data: Dataset) -> None:
+    many = production_data(data, data.train.n_queries, np.random.default_rng(0))
+    assert many.train.n_queries == data.train.n_queries
+    assert many.validation.n_queries == data.validation.n_queries
+
+
+@pytest.mark.parametrize("n_queries", [0, -1, 10_000])
+def test_more_queries_than_there_are_or_none(data: Dataset, n_queries: int) -> None:
+    with pytest.raises(DataError, match=f"there are 200 training queries, {n_queries} were asked for"):
+        production_data(data, n_queries, np.random.default_rng(0))
+
+
+def test_the_production_ranker_is_trained_on_the_production_data(data: Dataset) -> None:
+    seen: list[Epoch] = []
+    ranker = production_ranker(data, n_queries=15, seed=4, watch=seen.append)
+    expected = train(production_data(data, 15, np.random.default_rng(4)), "mlp", seed=4)
+    assert ranker.fingerprint == expected.model.fingerprint
+    assert tuple(seen) == expected.history
+    ten = production_ranker(data, n_queries=10, seed=4).fingerprint
+    assert production_ranker(data, seed=4).fingerprint == ten != ranker.fingerprint
+
+
+def test_the_random_ranker_scores_nothing_and_learns_all_the_same(data: Dataset) -> None:
+    ranker = random_ranker(data.n_features, np.random.default_rng(0))
+    np.testing.assert_array_equal(ranker.scores(data.test.features), 0.0)
+    trained = train(data, ranker, settings=Settings(epochs=3)).model
+    assert value(trained, data) > value(ranker, data) + 0.02
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("kind", [MLP, Linear])
+def test_scaling_the_output_layer_scales_the_scores(
+    data: Dataset, kind: type[MLP | Linear], dtype: type[np.floating]
+) -> None:
+    model: Network = kind.initialise(data.n_features, np.random.default_rng(1), dtype=dtype)
+    # A bias too, which glorot's parameters have none of.
+    model = model.with_parameters(model.parameters + dtype(0.1))
+    scores = model.scores(data.test.features)
+    # A power of two changes no digit: exact, where anything else is rounded once a parameter.
+    np.testing.assert_array_equal(scaled(model, 0.25).scores(data.test.features), 0.25 * scores)
+    rounding = np.finfo(dtype).eps
+    third = scaled(model, 1 / 3)
+    bound = 20 * rounding * np.abs(scores).max()
+    np.testing.assert_allclose(third.scores(data.test.features), scores / 3, rtol=0, atol=bound)
+    assert third.kind == model.kind
+    assert third.parameters.dtype == model.parameters.dtype
+
+
+def test_full_information_starts_from_the_start_and_ends_above_it(data: Dataset) -> None:
+    start = production_ranker(data)
+    relevance = np.concatenate([data.train.labels, data.validation.labels]) / 4
+    settings = Settings(Adam(rate=0.003), epochs=8)
+
+    def bound(truth: np.ndarray) -> Model:
+        return full_information(start, data, truth, dcg(5), settings=settings, rng=np.random.default_rng(0))
+
+    assert value(bound(relevance), data) > value(start, data) + 0.02
+    # Where all documents are alike there is nothing to learn, and the start is what is left.
+    assert bound(np.ones_like(relevance)).fingerprint == start.fingerprint

@@ -1,0 +1,218 @@
+"""The loop: the order of its events, stopping and going on, and what it does to a policy."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import rankloop
+from rankloop import online
+from rankloop.errors import ModelFileError, RankloopError
+from rankloop.estimators import estimator
+from rankloop.loop import (
+    PAPER,
+    Deployed,
+    Evaluated,
+    Event,
+    Gathered,
+    Learning,
+    Loop,
+    LoopState,
+    Trained,
+    exponential_times,
+)
+from rankloop.loop.exploration import AsLearned, Soft
+from rankloop.loop.simulated_users import SimulatedUsers
+from rankloop.models import Adam
+from rankloop.training import Settings
+
+QUICK = Learning(Settings(Adam(rate=0.01), epochs=4))
+DATA = rankloop.synthetic(queries=120, features=8)
+START = rankloop.Linear.initialise(8, np.random.default_rng(0))
+
+
+def loop(**changes: object) -> Loop:
+    given = {"learning": QUICK, "interventions": (200, 1000), "horizon": 5000, **changes}
+    return Loop(DATA, SimulatedUsers.of(DATA), START, **given)  # type: ignore[arg-type]
+
+
+def summary(events: list[Event]) -> list[tuple[object, ...]]:
+    """What can be compared of events: everything but the arrays, and those by the models they gave."""
+    return [
+        (
+            type(e).__name__,
+            e.timesteps,
+            e.state.learned.fingerprint,
+            e.state.scale,
+            e.state.statistics.clicks.tobytes(),
+            getattr(e, "learned", None),
+            # Of an online method NaN, which is not equal to itself.
+            str(getattr(e, "estimate", None)),
+        )
+        for e in events
+    ]
+
+
+def test_events_follow_algorithm_1() -> None:
+    events = list(loop().run())
+    kinds = [type(event) for event in events]
+    phase = [Gathered, Trained, Evaluated]
+    assert kinds == [*phase, Deployed, *phase, Deployed, *phase]
+    assert [e.timesteps for e in events if isinstance(e, Gathered)] == [200, 1000, 5000]
+    assert [e.interactions for e in events if isinstance(e, Gathered)] == [200, 800, 4000]
+    assert events[-1].state.statistics.timesteps == 5000
+    assert len(events[-1].state.statistics.policies) == 3
+
+
+def test_without_interventions_one_policy_gathers_everything() -> None:
+    events = list(loop(interventions=()).run())
+    assert [type(event) for event in events] == [Gathered, Trained, Evaluated]
+    assert len(events[-1].state.statistics.policies) == 1
+
+
+@pytest.mark.parametrize("stop", range(11))
+def test_stopped_after_any_event_it_goes_on_to_the_same_end(stop: int) -> None:
+    whole = list(loop().run())
+    checkpoint = whole[stop].state.to_bytes()
+    resumed = [*whole[: stop + 1], *loop().run(LoopState.from_bytes(checkpoint))]
+    assert summary(resumed) == summary(whole)
+
+
+def test_a_damaged_checkpoint_or_another_file_is_refused() -> None:
+    data = bytearray(next(loop().run()).state.to_bytes())
+    data[len(data) // 2] ^= 1
+    with pytest.raises(ModelFileError, match="damaged"):
+        LoopState.from_bytes(bytes(data))
+    with pytest.raises(ModelFileError, match="expected the checkpoint of a loop"):
+        LoopState.from_bytes(START.to_bytes())
+
+
+def test_the_same_seed_gives_the_same_run_and_another_seed_another() -> None:
+    assert summary(list(loop().run())) == summary(list(loop().run()))
+    assert summary(list(loop(seed=1).run())) != summary(list(loop().run()))
+
+
+def test_aware_equals_oblivious_while_the_policy_is_static() -> None:
+    runs = [
+        list(loop(interventions=(), estimator=estimator(name)).run())[-1]
+        for name in ("intervention-aware", "intervention-oblivious")
+    ]
+    assert runs[0].state.learned.fingerprint == runs[1].state.learned.fingerprint
+
+
+def test_the_logging_policy_is_softer_than_the_learned_one() -> None:
+    soft = [e.scale for e in loop(exploration=Soft(by=0.4)).run() if isinstance(e, Deployed)]
+    as_learned = [e.scale for e in loop(exploration=AsLearned()).run() if isinstance(e, Deployed)]
+    assert soft == [0.4, 0.4]
+    assert as_learned == [1.0, 1.0]
+
+
+def test_the_floor_keeps_the_starting_policy_in_play() -> None:
+    end = list(loop(floor=0.2).run())[-1].state.statistics
+    first, *later = (gathered.timesteps for gathered in end.policies.values())
+    # 200 at first, then a binomial share of 4,800: six standard deviations are 166.
+    assert abs(first - (200 + 0.2 * 4800)) < 166
+    assert first + sum(later) == 5000
+
+
+def test_learning_from_many_clicks_improves_the_policy() -> None:
+    events = [e for e in loop(horizon=200_000).run() if isinstance(e, Evaluated)]
+    start = rankloop.policy_metrics(START.scores(DATA.test.features), DATA.test)["ndcg@5"]
+    assert events[-1].learned > start + 0.03
+    assert events[-1].estimate_error > 0
+    assert all(0 <= share <= 1 for share in events[-1].support.values())
+
+
+def test_a_gain_that_held_out_clicks_do_not_show_clearly_leaves_the_starting_policy() -> None:
+    cautious = replace(QUICK, settings=replace(QUICK.settings, caution=2.0))
+    few, many = (
+        list(loop(interventions=(), horizon=horizon, learning=cautious).run())[-1]
+        for horizon in (300, 500_000)
+    )
+    assert few.state.learned.fingerprint == START.fingerprint
+    assert many.state.learned.fingerprint != START.fingerprint
+
+
+def test_the_paper_preset_runs() -> None:
+    events = list(loop(learning=PAPER).run())
+    assert [e.scale for e in events if isinstance(e, Deployed)] == [1.0, 1.0]
+    assert isinstance(events[-1], Evaluated)
+
+
+def test_presets_say_what_is_not_said() -> None:
+    assert (loop().effective_estimator, loop().effective_exploration) == (QUICK.estimator, QUICK.exploration)
+    paper = loop(learning=PAPER)
+    assert (str(paper.effective_estimator), str(paper.effective_exploration)) == (
+        "intervention-aware",
+        "as-learned",
+    )
+    told = loop(learning=PAPER, estimator=estimator("affine"), exploration=Soft(by=0.5))
+    assert (str(told.effective_estimator), str(told.effective_exploration)) == ("affine", "soft(by=0.5)")
+
+
+def test_evaluations_measure_and_deploy_nothing() -> None:
+    events = list(loop(interventions=(1000,), evaluations=(200, 1000, 3000)).run())
+    phase = [Gathered, Trained, Evaluated]
+    assert [type(event) for event in events] == [*phase, *phase, Deployed, *phase, *phase]
+    assert [e.timesteps for e in events if isinstance(e, Evaluated)] == [200, 1000, 3000, 5000]
+    # One policy logs until 1000, another from then on.
+    assert [p.timesteps for p in events[-1].state.statistics.policies.values()] == [1000, 4000]
+
+
+@pytest.mark.parametrize("interventions", ["all", (), (200, 1000)])
+@pytest.mark.parametrize("name", ["pdgd", "biased-pdgd", "coltr(candidates=3)"])
+def test_online_methods_learn_through_the_same_loop(name: str, interventions: object) -> None:
+    made = loop(method=online.method(name), interventions=interventions, evaluations=(500,))
+    events = list(made.run())
+    end = events[-1].state
+    assert end.timesteps == events[-1].timesteps == 5000
+    assert end.learned.fingerprint != START.fingerprint
+    deployed = [e.timesteps for e in events if isinstance(e, Deployed)]
+    assert deployed == ([] if interventions == "all" else list(interventions))  # type: ignore[call-overload]
+    logging = {"all": end.learned.fingerprint, (): START.fingerprint}
+    assert interventions not in logging or end.logging.fingerprint == logging[interventions]  # type: ignore[index]
+    for event in events:
+        resumed = list(made.run(LoopState.from_bytes(event.state.to_bytes())))
+        assert not resumed or summary(resumed)[-1] == summary(events)[-1]
+
+
+def test_online_through_the_loop_is_the_online_method_itself() -> None:
+    made = loop(method=online.method("pdgd"), interventions="all", evaluations=(100, 700))
+    end = list(made.run())[-1].state
+    traffic = online.Traffic.of(DATA, "paper@5")
+    begun = made._beginning().online
+    assert begun is not None
+    alone, _counts = online.interact(online.method("pdgd"), begun, traffic, 5000)
+    assert alone.learned.fingerprint == end.learned.fingerprint
+
+
+def test_what_online_methods_cannot_do_is_refused() -> None:
+    with pytest.raises(RankloopError, match="interventions at all times are for online methods"):
+        loop(interventions="all")
+    with pytest.raises(RankloopError, match="a floor is for estimators"):
+        loop(method=online.method("pdgd"), floor=0.1)
+
+
+def test_too_few_interactions_leave_the_starting_policy() -> None:
+    events = list(loop(interventions=(1,), horizon=2).run())
+    assert all(e.epochs == () for e in events if isinstance(e, Trained))
+    assert events[-1].state.learned is START
+
+
+def test_exponential_times_are_evenly_spread_in_the_exponent() -> None:
+    assert exponential_times(100, 1_000_000, 4) == (100, 1000, 10_000, 100_000)
+    assert exponential_times(100, 1_000_000, 0) == ()
+
+
+@pytest.mark.parametrize("name", ["interventions", "evaluations"])
+@pytest.mark.parametrize("times", [(0,), (5, 5), (10, 4), (5000,), (6000,)])
+def test_bad_times_are_refused(name: str, times: tuple[int, ...]) -> None:
+    with pytest.raises(RankloopError, match=f"{name} must be ascending"):
+        loop(**{name: times})
+
+
+def test_a_bad_floor_is_refused() -> None:
+    with pytest.raises(RankloopError, match="floor must be"):
+        loop(floor=1.0)

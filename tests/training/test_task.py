@@ -1,0 +1,53 @@
+"""A training task: what it refuses, and what it takes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rankloop.errors import DataError
+from rankloop.models import Linear
+from rankloop.training import Settings, Task, train_network
+
+
+@pytest.fixture
+def task(rng: np.random.Generator) -> Task:
+    features = rng.normal(size=(30, 3)).astype(np.float32)
+    return Task(features, np.array([0, 5, 12, 30]), rng.normal(size=30), np.array([1.0, 0.6, 0.5]))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"features": np.zeros(30)}, "documents × features"),
+        ({"offsets": np.array([0, 10])}, "end at the number of documents"),
+        ({"doc_weights": np.zeros(3)}, "30 items need as many weights"),
+        ({"doc_weights": np.full(30, np.nan)}, "the weight of item 0 is nan"),
+        ({"rank_weights": np.zeros((2, 3))}, "one vector of rank weights"),
+        ({"rank_weights": np.zeros(0)}, "rank weights must be finite"),
+    ],
+)
+def test_a_task_that_does_not_fit_together_is_refused(
+    task: Task, change: dict[str, Any], message: str
+) -> None:
+    given = {name: getattr(task, name) for name in ("features", "offsets", "doc_weights", "rank_weights")}
+    with pytest.raises(DataError, match=message):
+        Task(**{**given, **change})
+
+
+def test_a_task_takes_any_array_of_numbers(task: Task) -> None:
+    """Kernels want float32 in C order; whoever gives something else gets the same result, not garbage."""
+    other = Task(
+        np.asfortranarray(task.features, dtype=np.float64),
+        task.offsets.astype(np.int32),
+        task.doc_weights.tolist(),
+        task.rank_weights.tolist(),
+    )
+    start = Linear.initialise(3, np.random.default_rng(0))
+    results = [
+        train_network(start, t, held_out=None, settings=Settings(epochs=2), rng=np.random.default_rng(0))
+        for t in (task, other)
+    ]
+    assert results[0].model.fingerprint == results[1].model.fingerprint
