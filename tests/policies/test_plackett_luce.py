@@ -99,7 +99,8 @@ def test_several_vectors_at_once_equal_one_at_a_time(rng: np.random.Generator) -
     together = expected_rank_weights(scores, offsets, vectors)
     for v in range(3):
         alone = expected_rank_weights(scores, offsets, vectors[v])
-        np.testing.assert_array_equal(together[:, v], alone)
+        # Sums over another number of columns may be vectorised in another order.
+        np.testing.assert_allclose(together[:, v], alone, rtol=1e-12)
 
 
 def test_adding_a_constant_to_all_scores_changes_nothing(rng: np.random.Generator) -> None:
