@@ -4,9 +4,12 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 EXTRAS := $(VENV)/.extras
+# Each worker starts with a part of the suite of its own, so that two seldom compile the same kernel at once.
+PYTEST := $(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist worksteal
+PORTABLE := $(CURDIR)/build/portable-kernels
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-extras lint format bench constraints clean clean-kernels
+.PHONY: help setup demo test test-extras test-long test-portable lint format bench constraints clean clean-kernels
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -30,11 +33,19 @@ demo: $(READY) ## learn from simulated clicks: a table and a page of curves, und
 	@$(BIN)/rankloop demo
 
 test: $(READY) lint ## lint, types, import directions, tests and doctests; no heavy extras
-	$(BIN)/python -m pytest -m "not extras" --numprocesses auto --maxprocesses 4
-	@echo "Left out: the tests that need torch, ray or Spark. make test-extras installs them and runs these."
+	$(PYTEST) -m "not extras and not long"
+	@echo "Left out: tests that need torch, ray or Spark (make test-extras) and long ones (make test-long)."
 
 test-extras: $(EXTRAS) ## the tests that need heavy extras (torch, ray, Spark), which it installs
 	$(BIN)/python -m pytest -m extras --numprocesses 2 --dist loadfile tests
+
+test-long: $(READY) ## the tests that take long: statistical checks, large sizes, the walk-through
+	$(PYTEST) -m "long and not extras" tests
+
+test-portable: $(READY) ## before a release: all tests but the extras, with the arithmetic of another processor
+	rm -rf $(PORTABLE)
+	NUMBA_CPU_NAME=generic NUMBA_CPU_FEATURES= OPENBLAS_CORETYPE=Prescott NUMBA_CACHE_DIR=$(PORTABLE) \
+		$(PYTEST) -m "not extras"
 
 lint: $(READY) ## ruff, mypy and import-linter
 	$(BIN)/ruff check .

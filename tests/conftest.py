@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import settings
 from rich.console import Console
 
 from rankloop import cli
@@ -17,23 +18,36 @@ from rankloop.cli import console
 from tests.cli.commands import Outcome, Run, plain
 
 ROOT = Path(__file__).parents[1]
-DATA = Path(os.environ.get("RANKLOOP_DATA", ROOT.parent / "shared" / "data"))
+# The folder of public data sets; a sibling folder ``golden`` holds reference.json.
+DATA_VARIABLE = "RANKLOOP_DATA"
+
+# Workers share the cores, so LightGBM's threads must not spin while they wait for each other: that doubles
+# the time of training. It must be set before LightGBM is imported.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+
+# The same examples in every run, and no limit on how long one takes: machines differ.
+settings.register_profile("rankloop", derandomize=True, deadline=None, database=None)
+settings.load_profile("rankloop")
 
 
 @pytest.fixture(scope="session")
 def real_data() -> Path:
-    """The folder of public data sets; set RANKLOOP_DATA to run these tests elsewhere."""
-    if not DATA.is_dir():
-        pytest.skip(f"no real data at {DATA}: set RANKLOOP_DATA to its folder")
-    return DATA
+    """The folder of public data sets."""
+    given = os.environ.get(DATA_VARIABLE)
+    if not given:
+        pytest.skip(f"needs public data sets: set {DATA_VARIABLE} to their folder")
+    folder = Path(given).resolve()
+    if not folder.is_dir():
+        pytest.fail(f"{DATA_VARIABLE} is {given}, which is not a folder: correct it or unset it")
+    return folder
 
 
 @pytest.fixture(scope="session")
-def golden() -> dict[str, Any]:
+def golden(real_data: Path) -> dict[str, Any]:
     """Inputs and outputs of the paper authors' own programs."""
-    path = DATA.parent / "golden" / "reference.json"
+    path = real_data.parent / "golden" / "reference.json"
     if not path.is_file():
-        pytest.skip(f"no golden values at {path}: set RANKLOOP_DATA to the data folder beside them")
+        pytest.skip(f"needs golden values: {path} is not a file ({DATA_VARIABLE} is {real_data})")
     return json.loads(path.read_text())  # type: ignore[no-any-return]
 
 

@@ -51,6 +51,7 @@ def words(text: str) -> list[str]:
     return re.sub(r"[─━┃│┏┓┗┛┡┩┳┻╇┼┴├┤└┘]+", " ", NUMBER.sub("#", text)).split()
 
 
+@pytest.mark.long
 def test_every_command_prints_what_the_page_says(tmp_path: Path) -> None:
     page = PAGE.read_text(encoding="utf-8")
     now = BLOCK.sub(lambda found: run_block(found[1], tmp_path), page)

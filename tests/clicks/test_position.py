@@ -13,6 +13,6 @@ from rankloop.clicks import PositionUsers
 )
 def test_a_click_is_a_look_at_something_relevant(eta: float, expected: list[float]) -> None:
     bias = PositionUsers(3, eta=eta).bias
-    np.testing.assert_allclose(bias.alpha, expected, rtol=1e-15)
+    np.testing.assert_allclose(bias.alpha, expected, rtol=1e-13)
     assert bias.examination.tolist() == bias.alpha.tolist()
     assert bias.beta.tolist() == [0, 0, 0]

@@ -107,7 +107,7 @@ def test_displays_come_as_often_as_the_exact_marginals_say(rng: np.random.Genera
     ),
     st.integers(1, 12),
 )
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=60)
 def test_any_scores_any_ranks(scores: list[float], ranks: int) -> None:
     offsets, n = np.array([0, len(scores)]), 2_000
     relevance = np.full(len(scores), 0.5)

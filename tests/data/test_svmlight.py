@@ -243,7 +243,7 @@ def splits(draw: st.DrawFn) -> Split:
     )
 
 
-@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(split=splits(), zipped=st.booleans(), final_newline=st.booleans())
 def test_what_is_written_is_read(
     split: Split, zipped: bool, final_newline: bool, as_text: Callable[[Split], str], tmp_path: Path

@@ -25,7 +25,7 @@ def test_add_product_adds_the_matrix_product(
 def test_add_product_takes_a_transposed_view(rng: np.random.Generator) -> None:
     a, b, c = rng.normal(size=(6, 9)), rng.normal(size=(6, 10)), np.zeros((9, 10))
     add_product(a.T, b, c)
-    np.testing.assert_allclose(c, a.T @ b, atol=1e-14)
+    np.testing.assert_allclose(c, a.T @ b, atol=1e-13)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -66,8 +66,8 @@ def test_rows_of_a_query_and_their_place_in_the_scratch(rng: np.random.Generator
     x = features[1:3].astype(np.float64)
     hidden = 1 / (1 + np.exp(-(x @ w1 + b1)))
     delta = g[:, None] * w2.T * hidden * (1 - hidden)
-    np.testing.assert_allclose(scores, (hidden @ w2 + b2)[:, 0], rtol=1e-14)
-    np.testing.assert_allclose(activations[:4].reshape(2, 2), hidden, rtol=1e-14)
+    np.testing.assert_allclose(scores, (hidden @ w2 + b2)[:, 0], rtol=1e-13)
+    np.testing.assert_allclose(activations[:4].reshape(2, 2), hidden, rtol=1e-13)
     np.testing.assert_array_equal(activations[4:6], scores)
     assert np.isnan(activations[6:]).all()
     by_hand = np.concatenate([(x.T @ delta).ravel(), delta.sum(0), hidden.T @ g, [g.sum()]])

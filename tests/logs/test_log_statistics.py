@@ -68,7 +68,7 @@ ROWS = st.lists(
 )
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(rows=ROWS, ranks=st.none() | st.integers(1, 4))
 def test_counts_are_those_of_a_slow_count(rows: list[Row], ranks: int | None) -> None:
     """Impressions with gaps, without a first position, or of two queries count as what they are."""

@@ -66,17 +66,24 @@ def test_the_order_of_rows_and_files_does_not_matter(table: Path, tmp_path: Path
         assert others == [expected, expected]
 
 
-def test_drawn_rankings_are_plackett_luce(table: Path) -> None:
+def test_drawn_rankings_are_plackett_luce(tmp_path: Path) -> None:
     """3,000 draws: a share of p is known to √(p (1 − p) / 3000) < 0.01; 0.04 is more than four of these."""
-    rng, draws = np.random.default_rng(0), 3_000
+    rng, queries, times = np.random.default_rng(0), 100, 30
+    scores = [1.0, 3.0, 2.0]
+    copies = {
+        "query_id": np.repeat([f"{query:02}" for query in range(queries)], 3),
+        "doc_id": list("xyz") * queries,
+        "score": scores * queries,
+        "other": [0.0] * (3 * queries),
+    }
+    pq.write_table(pa.table(copies), tmp_path / "features.parquet")
     seen: Counter[Any] = Counter()
-    for _ in range(draws):
-        ranked = rank(FIRST, table, draw=True, rng=rng)
-        order = ranked.scores[2:]
-        assert (np.diff(order) < 0).all()
-        seen.update((doc, k) for k, doc in enumerate(ranked.doc_ids.to_pylist()[2:]))
-    found = np.array([[seen[doc, k] / draws for k in range(3)] for doc in "xyz"])
-    np.testing.assert_allclose(found, marginals(np.array([1.0, 3.0, 2.0]), 3), atol=0.04)
+    for _ in range(times):
+        ranked = rank(FIRST, tmp_path / "features.parquet", draw=True, rng=rng)
+        assert (np.diff(ranked.scores.reshape(queries, 3)) < 0).all()
+        seen.update((doc, row % 3) for row, doc in enumerate(ranked.doc_ids.to_pylist()))
+    found = np.array([[seen[doc, k] for k in range(3)] for doc in "xyz"]) / (queries * times)
+    np.testing.assert_allclose(found, marginals(np.array(scores), 3), atol=0.04)
 
 
 def test_a_logs_features_are_scored_in_batches(tmp_path: Path) -> None:

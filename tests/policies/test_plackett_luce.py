@@ -45,7 +45,7 @@ def test_marginals_equal_enumeration(spread: float, ranks: int) -> None:
     st.lists(st.floats(-40, 40), min_size=1, max_size=6),
     st.lists(st.floats(0.01, 1), min_size=1, max_size=7),
 )
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=60)
 def test_expected_weights_equal_enumeration(scores: list[float], weights: list[float]) -> None:
     values = np.array(scores)
     listed = marginals(values, len(weights)) @ np.array(weights)
@@ -56,7 +56,7 @@ def test_expected_weights_equal_enumeration(scores: list[float], weights: list[f
 
 
 @given(st.integers(1, 60), st.integers(1, 20), st.floats(0, 8), st.integers(0, 1000))
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=60)
 def test_every_rank_is_taken_by_exactly_one_item(n: int, ranks: int, scale: float, seed: int) -> None:
     scores = scale * np.random.default_rng(seed).normal(size=n)
     table = rank_marginals(scores, np.array([0, n]), ranks)
@@ -99,7 +99,8 @@ def test_several_vectors_at_once_equal_one_at_a_time(rng: np.random.Generator) -
     together = expected_rank_weights(scores, offsets, vectors)
     for v in range(3):
         alone = expected_rank_weights(scores, offsets, vectors[v])
-        np.testing.assert_array_equal(together[:, v], alone)
+        # Sums over another number of columns may be vectorised in another order.
+        np.testing.assert_allclose(together[:, v], alone, rtol=1e-12)
 
 
 def test_adding_a_constant_to_all_scores_changes_nothing(rng: np.random.Generator) -> None:
@@ -108,7 +109,18 @@ def test_adding_a_constant_to_all_scores_changes_nothing(rng: np.random.Generato
     np.testing.assert_allclose(rank_marginals(scores + 1e4, offsets, 5), expected, rtol=1e-8)
 
 
-@pytest.mark.parametrize(("n", "ranks"), [(7, 7), (400, 8), (400, 16), (400, 33), (400, 100), (300, 300)])
+@pytest.mark.parametrize(
+    ("n", "ranks"),
+    [
+        (7, 7),
+        (400, 8),
+        (400, 16),
+        (400, 33),
+        (400, 100),
+        (130, 130),
+        pytest.param(300, 300, marks=pytest.mark.long),
+    ],
+)
 def test_ties_are_treated_alike_at_every_rank(n: int, ranks: int) -> None:
     table = rank_marginals(np.full(n, 3.0), np.array([0, n]), ranks)
     np.testing.assert_allclose(table, 1 / n, rtol=1e-6)

@@ -29,7 +29,7 @@ QUIET = pytest.mark.filterwarnings(
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[None]:
     """Ray on this machine: it takes longer to start than the tests need it."""
-    running = pytest.importorskip("ray")
+    running = pytest.importorskip("ray", reason='Ray is not installed: pip install "rankloop[ray]"')
     running.init(num_cpus=2, log_to_driver=False, logging_level=logging.ERROR, include_dashboard=False)
     yield
     running.shutdown()

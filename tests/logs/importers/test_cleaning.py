@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from rankloop.errors import DataError
@@ -19,7 +19,7 @@ from tests.logs.importers.reading import counts, shown, write_lines
 ROWS = st.lists(
     st.fixed_dictionaries(
         {
-            "impression_id": st.sampled_from("ijk"),
+            "impression_id": st.sampled_from("fghijk"),
             "query_id": st.sampled_from("qqqr"),
             "policy_id": st.just("a"),
             "position": st.integers(0, 3),
@@ -29,18 +29,28 @@ ROWS = st.lists(
         }
     ),
     min_size=1,
-    max_size=10,
+    max_size=30,
 )
 CLICKS = st.lists(
     st.fixed_dictionaries(
         {
-            "impression_id": st.sampled_from("ijkm"),
+            "impression_id": st.sampled_from("fghijkm"),
             "doc_id": st.sampled_from("xyzw"),
             "timestamp": st.none() | st.sampled_from([0, 1800, 7200]),
         }
     ),
-    max_size=6,
+    max_size=15,
 )
+# Nothing is left of a log whose only row has no position.
+NOTHING = {
+    "impression_id": "i",
+    "query_id": "q",
+    "policy_id": "a",
+    "position": 0,
+    "doc_id": "x",
+    "clicked": True,
+    "timestamp": None,
+}
 
 
 def by_the_rules(
@@ -108,8 +118,9 @@ def by_the_rules(
     return log, +found
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25)
 @given(rows=ROWS, clicks=CLICKS)
+@example(rows=[NOTHING], clicks=[])
 def test_a_log_is_what_the_rules_say(rows: list[dict[str, Any]], clicks: list[dict[str, Any]]) -> None:
     """With clicks in a table of their own, the rows' own do not count."""
     expected, found = by_the_rules([row | {"clicked": row["clicked"] and not clicks} for row in rows], clicks)
