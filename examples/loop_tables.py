@@ -20,10 +20,11 @@ import numpy as np
 
 import rankloop
 from rankloop import online
-from rankloop.experiments.baselines import full_information, production_ranker
+from rankloop.experiments.baselines import oracle, production_ranker
 from rankloop.experiments.spec import IN_SHORT
 from rankloop.experiments.summary import Mean
-from rankloop.loop import ROBUST, Evaluated, Loop, exponential_times
+from rankloop.loop import Evaluated, Loop, exponential_times
+from rankloop.training import ROBUST
 from rankloop.types import Model
 
 HORIZON, FIRST_TIME, MEASURED_ONLINE = 1_000_000, 100, 20
@@ -85,7 +86,7 @@ def run(setting: Setting, seed: int) -> dict[str, Any]:
     data = rankloop.synthetic(queries=2_000, features=100, seed=seed)
     start = production_ranker(data, seed=seed)
     users = rankloop.SimulatedUsers.of(data, "paper@5")
-    full = full_information(
+    full = oracle(
         start,
         data,
         users.relevance,

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from rankloop.cli.console import Tasks
     from rankloop.logs import Log, LogCounts
     from rankloop.offline import Comparison, Fit
+    from rankloop.progress import Update
     from rankloop.types import Bias
 
 ESTIMATE = "estimate"
@@ -76,12 +77,11 @@ def fit(
     from rankloop import offline
     from rankloop.cli import console
     from rankloop.logs import open_log
-    from rankloop.loop.presets import LEARNING
     from rankloop.model_files import save
     from rankloop.names import unknown
     from rankloop.reports.fit import fit_page
     from rankloop.storage.files import check_writable, write_whole
-    from rankloop.training import Epoch
+    from rankloop.training import LEARNING
 
     beside = {name: out.with_name(out.name + name) for name in (BIAS_FILE, HELD_OUT_FILE, PAGE_FILE)}
     check_writable(out, *beside.values())
@@ -91,8 +91,8 @@ def fit(
     with console.announce_compilation(), console.progress() as tasks:
         assumed = _Assumed.of(bias, opened, tasks, ranks=ranks, engine=engine, master=master, seed=seed)
 
-        def watch(epoch: Epoch) -> None:
-            tasks.update(f"fitting {model}", f"{epoch.number:3d}  held out {epoch.held_out:.4f}")
+        def progress(update: Update) -> None:
+            tasks.update(f"fitting {model}", update.note)
 
         found = offline.fit(
             opened,
@@ -106,7 +106,7 @@ def fit(
             counts=assumed.counts,
             engine=engine,
             master=master,
-            watch=watch,
+            progress=progress,
         )
     found = replace(found, notes=(*assumed.notes, *found.notes))
     assumed.save(beside[BIAS_FILE])

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from rankloop.cli.options import DATA, DataArgument, FoldOption, JsonOption, SeedOption
 from rankloop.errors import RankloopError
+
+if TYPE_CHECKING:
+    from rankloop.progress import Update
 
 MetricsOption = Annotated[
     list[str] | None,
@@ -50,7 +53,7 @@ def train(
     from rankloop.models.optimisers import optimiser as optimiser_named
     from rankloop.models.specs import LightGBMSpec, model_spec
     from rankloop.storage.files import check_writable
-    from rankloop.training import Epoch, Settings
+    from rankloop.training import Settings
 
     check_writable(out)
     given = {"epochs": epochs, "patience": patience, "batch": batch}
@@ -66,10 +69,12 @@ def train(
     collection = rankloop.dataset(data, fold=fold)
     with console.announce_compilation(), console.progress() as tasks:
 
-        def watch(epoch: Epoch) -> None:
-            tasks.update(f"training {model}", f"epoch {epoch.number:3d}  validation {epoch.held_out:.4f}")
+        def progress(update: Update) -> None:
+            tasks.update(f"training {model}", update.note)
 
-        result = rankloop.train(collection, model, metric=metric, settings=settings, seed=seed, watch=watch)
+        result = rankloop.train(
+            collection, model, metric=metric, settings=settings, seed=seed, progress=progress
+        )
     rankloop.save(result.model, out)
     scores = result.model.scores(collection.test.features)
     _print_measures(

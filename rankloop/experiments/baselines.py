@@ -1,9 +1,7 @@
-"""The rankers that every experiment is measured against: random, the production ranker, full information."""
+"""The rankers that every experiment is measured against: random, the production ranker, the oracle."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
 from typing import TypeVar
 
 import numpy as np
@@ -11,7 +9,8 @@ import numpy as np
 from rankloop.errors import DataError
 from rankloop.models import MLP
 from rankloop.models.mlp import Network
-from rankloop.training import Epoch, Settings, Task, train, train_network
+from rankloop.progress import Progress
+from rankloop.training import Problem, Settings, learn, train
 from rankloop.types import Dataset, Float64, Model
 
 # The paper trains its production ranker on 1 % of the training queries.
@@ -19,7 +18,6 @@ PRODUCTION_SHARE = 0.01
 # Fewer queries than this say nothing about ranking, however small the collection.
 PRODUCTION_QUERIES = 10
 
-Watch = Callable[[Epoch], None]
 AnyNetwork = TypeVar("AnyNetwork", bound=Network)
 
 
@@ -45,12 +43,12 @@ def production_data(dataset: Dataset, n_queries: int, rng: np.random.Generator) 
 
 
 def production_ranker(
-    dataset: Dataset, *, n_queries: int | None = None, seed: int = 0, watch: Watch | None = None
+    dataset: Dataset, *, n_queries: int | None = None, seed: int = 0, progress: Progress | None = None
 ) -> Model:
     """The ranker that a search engine has before it learns from clicks: trained on a few labelled queries."""
     few = production_queries(dataset.train.n_queries) if n_queries is None else n_queries
     labelled = production_data(dataset, few, np.random.default_rng(seed))
-    return train(labelled, "mlp", seed=seed, watch=watch).model
+    return train(labelled, "mlp", seed=seed, progress=progress).model
 
 
 def random_ranker(n_features: int, rng: np.random.Generator) -> MLP:
@@ -62,7 +60,7 @@ def random_ranker(n_features: int, rng: np.random.Generator) -> MLP:
     return scaled(MLP.initialise(n_features, rng), 0.0)
 
 
-def full_information(
+def oracle(
     start: Model,
     dataset: Dataset,
     relevance: Float64,
@@ -70,30 +68,27 @@ def full_information(
     *,
     settings: Settings,
     rng: np.random.Generator,
-    watch: Watch | None = None,
+    progress: Progress | None = None,
 ) -> Model:
-    """What the loop would learn if clicks told the whole truth: the bound that it strives for.
+    """Learn from the true relevance: what the loop would learn if clicks told the whole truth.
 
-    The same network, from the same starting policy, by the same optimiser and the same early stopping; the
-    true relevance stands where the loop has weights estimated from clicks. There is no caution: what is known
-    need not convince.
+    The network, the starting policy, the optimiser and early stopping are those of the loop; only the weights
+    are the true relevance instead of estimates from clicks. There is no caution, because true values need no
+    significance test.
 
     Args:
         start: the policy that every training starts from.
-        dataset: its training queries are learned from, its validation queries stopped on.
-        relevance: of every item, training queries first, then validation queries.
-        rank_weights: θ, what a rank is worth.
-        settings: of the optimiser.
-        rng: for the order of the queries.
-        watch: called after every epoch.
+        dataset: its training queries are learned from, its validation queries decide when to stop.
+        relevance: the relevance of every item, training queries first, then validation queries.
+        rank_weights: θ, what each rank is worth.
+        settings: the settings of the training.
+        rng: draws the order of the queries.
+        progress: told of every epoch.
     """
-    parts = np.split(relevance, [dataset.train.n_docs])
-    task, held_out = (
-        Task(split.features, split.offsets, part, rank_weights)
-        for split, part in zip((dataset.train, dataset.validation), parts, strict=True)
-    )
-    sure = replace(settings, caution=0.0)
-    return train_network(start, task, held_out=held_out, settings=sure, rng=rng, watch=watch).model
+    train_weights, held_out_weights = np.split(relevance, [dataset.train.n_docs])
+    splits = (dataset.train, dataset.validation)
+    problem = Problem.from_weights(splits, (train_weights, held_out_weights), rank_weights)
+    return learn(start, problem, settings=settings.without_caution(), rng=rng, progress=progress).model
 
 
 def scaled(network: AnyNetwork, by: float) -> AnyNetwork:

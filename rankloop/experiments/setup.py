@@ -12,13 +12,14 @@ from rankloop import online
 from rankloop.data import dataset
 from rankloop.estimators import estimator
 from rankloop.evaluation import policy_metrics
-from rankloop.experiments.baselines import full_information
+from rankloop.experiments.baselines import oracle
 from rankloop.experiments.spec import RunSpec
 from rankloop.experiments.starting_policy import Peakedness, starting_policy
-from rankloop.loop import LEARNING, Loop
+from rankloop.loop import Loop
 from rankloop.loop.exploration import exploration
 from rankloop.loop.simulated_users import SimulatedUsers
-from rankloop.training import Epoch
+from rankloop.progress import Progress, Update
+from rankloop.training import LEARNING, Epoch
 from rankloop.types import Dataset, Model
 
 # Told what is being trained, after every epoch.
@@ -119,8 +120,15 @@ def build_setup(
     """
     collection, users = world(spec) if on is None else on
 
-    def told(name: str) -> Callable[[Epoch], None] | None:
-        return None if watch is None else lambda epoch: watch(name, epoch)
+    def told(name: str) -> Progress | None:
+        if watch is None:
+            return None
+
+        def tell(update: Update) -> None:
+            assert isinstance(update.detail, Epoch)  # training reports its epochs
+            watch(name, update.detail)
+
+        return tell
 
     def true_value(model: Model) -> float:
         return _metric(model.scores(collection.test.features), collection, spec.metric)
@@ -131,19 +139,19 @@ def build_setup(
         production_queries=spec.production_queries,
         temperature=spec.temperature,
         seed=spec.seed,
-        watch=told(STARTING),
+        progress=told(STARTING),
     )
     bound = None
     if spec.full_information:
         learning = LEARNING[spec.learning]
-        bound = full_information(
+        bound = oracle(
             start,
             collection,
             users.relevance,
             learning.rank_weights(users.bias),
             settings=learning.settings,
             rng=np.random.default_rng(spec.seed),
-            watch=told(FULL_INFORMATION),
+            progress=told(FULL_INFORMATION),
         )
     logged = (collection.train, collection.validation)
     scores = np.concatenate([start.scores(split.features) for split in logged])

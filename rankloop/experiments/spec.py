@@ -23,9 +23,10 @@ from rankloop import clicks, evaluation, names, online
 from rankloop.errors import RankloopError
 from rankloop.estimators import estimator as read_estimator
 from rankloop.experiments.starting_policy import PRODUCTION
-from rankloop.loop import LEARNING, ROBUST, Loop, exponential_times
+from rankloop.loop import Loop, default_exploration, exponential_times
 from rankloop.loop.exploration import AsLearned
 from rankloop.loop.exploration import exploration as read_exploration
+from rankloop.training import LEARNING, ROBUST
 
 # The first policy is deployed when there is a little to learn from: after this many interactions, or after
 # this share of a short run.
@@ -164,7 +165,7 @@ class RunSpec(BaseModel):
             return asked
         return {
             "estimator": str(learning.estimator),
-            "exploration": _spelled(learning.exploration),
+            "exploration": _spelled(default_exploration(learning)),
             "caution": learning.settings.caution,
             **asked,
         }

@@ -8,11 +8,12 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict
 
 from rankloop.errors import DataError, ModelFileError, RankloopError
-from rankloop.experiments.baselines import Watch, production_ranker, random_ranker, scaled
+from rankloop.experiments.baselines import production_ranker, random_ranker, scaled
 from rankloop.loop import SUPPORT_LEVELS
 from rankloop.model_files import load
 from rankloop.models.mlp import Network
 from rankloop.policies import expected_rank_weights
+from rankloop.progress import Progress
 from rankloop.ragged import segment_max
 from rankloop.types import Dataset, Float64, Int64, Model
 
@@ -76,7 +77,7 @@ def starting_policy(
     production_queries: int | None = None,
     temperature: float = 1.0,
     seed: int = 0,
-    watch: Watch | None = None,
+    progress: Progress | None = None,
 ) -> Model:
     """The policy that logs first, and that every training starts from.
 
@@ -86,13 +87,13 @@ def starting_policy(
         production_queries: labelled queries that the production ranker sees; None for 1 % of them.
         temperature: what its scores are divided by; above 1 it is softer.
         seed: of everything random.
-        watch: called after every epoch of the production ranker.
+        progress: told of every epoch of the production ranker.
     """
     if production_queries is not None and name != PRODUCTION:
         raise RankloopError(f"production queries train the production ranker, but the start is {name!r}")
     model: Model
     if name == PRODUCTION:
-        model = production_ranker(dataset, n_queries=production_queries, seed=seed, watch=watch)
+        model = production_ranker(dataset, n_queries=production_queries, seed=seed, progress=progress)
     elif name == RANDOM:
         model = random_ranker(dataset.n_features, np.random.default_rng(seed))
     else:

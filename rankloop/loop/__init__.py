@@ -1,4 +1,4 @@
-"""Algorithm 1: gather, learn, evaluate, deploy, repeat; as a generator of events."""
+"""The paper's Algorithm 1: gather, learn, evaluate, deploy, repeat, as a generator of events."""
 
 from rankloop.loop.events import Deployed as Deployed
 from rankloop.loop.events import Evaluated as Evaluated
@@ -14,8 +14,5 @@ from rankloop.loop.loop import SUPPORT_LEVELS as SUPPORT_LEVELS
 from rankloop.loop.loop import Loop as Loop
 from rankloop.loop.loop import Source as Source
 from rankloop.loop.loop import exponential_times as exponential_times
-from rankloop.loop.presets import LEARNING as LEARNING
-from rankloop.loop.presets import PAPER as PAPER
-from rankloop.loop.presets import ROBUST as ROBUST
-from rankloop.loop.presets import Learning as Learning
+from rankloop.loop.presets import default_exploration as default_exploration
 from rankloop.loop.simulated_users import SimulatedUsers as SimulatedUsers

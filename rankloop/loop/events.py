@@ -1,4 +1,4 @@
-"""What happens in a loop, event by event, and the state that each event leaves behind."""
+"""The events of a loop, and the state that each event leaves behind."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ STATE_KIND = "loop-state"
 
 @dataclass(frozen=True, eq=False)
 class LoopState:
-    """Where a loop stands.
+    """The state of a loop between two events.
 
     Attributes:
-        phase: how many of the loop's times are behind.
+        phase: how many of the loop's times have passed.
         stage: what was done last in this phase.
-        statistics: of everything gathered so far, training queries first, then validation queries; empty
-            for an online method, which learns from an interaction and forgets it.
+        statistics: all interactions so far, training queries first, then validation queries; empty for an
+            online method, which learns from each interaction and keeps none.
         learned: the policy learned last; the starting policy before that.
-        logging: the model whose scores, times the scale, are logging.
+        logging: the model whose scores, multiplied by the scale, make up the logging policy.
         scale: how soft the logging policy is.
-        online: where an online method stands; None where policies are learned from statistics.
+        online: the state of an online method; None if policies are learned from statistics.
     """
 
     phase: int
@@ -45,11 +45,11 @@ class LoopState:
 
     @property
     def timesteps(self) -> int:
-        """How many interactions are behind."""
+        """The number of interactions so far."""
         return self.statistics.timesteps if self.online is None else self.online.interactions
 
     def to_bytes(self) -> bytes:
-        """The whole state, without pickle: a checkpoint."""
+        """Serialise the whole state as a checkpoint; nothing is pickled."""
         parts = {
             "statistics": statistics_to_bytes(self.statistics),
             "learned": model_to_bytes(self.learned),
@@ -62,10 +62,14 @@ class LoopState:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> LoopState:
-        """The state that `to_bytes` wrote; anything else is refused with `ModelFileError`."""
+        """Read the state that `to_bytes` wrote.
+
+        Raises:
+            ModelFileError: these are not the bytes of a checkpoint, or they are damaged.
+        """
         content = unpack(data)
         if content.kind != STATE_KIND:
-            raise ModelFileError(f"expected the checkpoint of a loop, but this is a {content.kind!r}")
+            raise ModelFileError(f"expected the checkpoint of a loop, but found {content.kind!r}")
         parts = {name: part.tobytes() for name, part in content.tensors.items()}
         return cls(
             statistics=statistics_from_bytes(parts["statistics"]),
@@ -78,7 +82,7 @@ class LoopState:
 
 @dataclass(frozen=True)
 class Event:
-    """Something that happened after ``timesteps`` interactions; `state` is what to go on from."""
+    """Something that happened after ``timesteps`` interactions; a run can be resumed from its `state`."""
 
     timesteps: int
     state: LoopState = field(repr=False)
@@ -96,7 +100,9 @@ class Gathered(Event):
 class Trained(Event):
     """A policy was learned from all clicks so far.
 
-    There are no epochs if no held-out query ever came, nor of an online method.
+    Attributes:
+        epochs: the epochs of the training; empty for an online method, and as long as there are no
+            interactions with training queries or none with held-out queries.
     """
 
     epochs: tuple[Epoch, ...]
@@ -104,14 +110,15 @@ class Trained(Event):
 
 @dataclass(frozen=True)
 class Evaluated(Event):
-    """How good the policies are.
+    """The learned and the logging policy were measured.
 
     Attributes:
-        learned: the true NDCG of the policy learned last, on the test queries.
-        logging: that of the policy that gathered the last interactions: the price of exploring.
-        estimate: the reward of the learned policy as held-out clicks estimate it; NaN of an online method.
+        learned: the true metric of the policy learned last, on the test queries.
+        logging: the true metric of the policy that gathered the last interactions: the price of exploring.
+        estimate: the reward of the learned policy as estimated from held-out clicks; NaN for an online
+            method.
         estimate_error: the standard error of the estimate, over queries.
-        support: the share of items whose expected α under the logging policy is below each level.
+        support: for each level, the share of items whose expected α under the logging policy is below it.
     """
 
     learned: float
@@ -123,7 +130,7 @@ class Evaluated(Event):
 
 @dataclass(frozen=True)
 class Deployed(Event):
-    """The learned policy, times ``scale``, is now the one that logs."""
+    """The learned policy, its scores multiplied by ``scale``, became the logging policy."""
 
     policy: str
     scale: float

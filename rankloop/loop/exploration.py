@@ -1,8 +1,8 @@
-"""From the policy that was learned to the policy that logs: soft enough that the next round learns too.
+"""From the learned policy to the logging policy: soft enough for the next round to learn from.
 
-A learned policy may be so sure of itself that most items are hardly ever shown again, and the next round
-learns nothing about them. The policy that logs is therefore a softened one: the learned scores times a
-number below 1.
+A learned policy may be so peaked that most items are hardly ever shown again, and the next round learns
+nothing about them. The logging policy is therefore softened: the learned scores are multiplied by a number
+below 1.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from rankloop.errors import RankloopError
 from rankloop.ragged import segment_std
 from rankloop.types import Float64, Int64
 
-# How finely a scale is searched for: 2^-12 of the range, far finer than matters.
+# Bisection steps in the search for a scale: 2^-12 of the range is far finer than needed.
 SEARCH_STEPS = 12
 
 Exposed = Callable[[Float64], Float64]
@@ -30,13 +30,13 @@ class Exploration(Protocol):
     name: ClassVar[str]
 
     def scale(self, scores: Float64, offsets: Int64, exposed: Exposed, clip: float) -> float:
-        """The number that the scores are multiplied by.
+        """Return the number that the scores are multiplied by.
 
         Args:
-            scores: of the learned policy, items.
-            offsets: of their queries.
-            exposed: from scores to each item's expected α under their policy.
-            clip: the paper's bound ``10 / √T`` at the horizon: what is exposed less is hardly learned about.
+            scores: items; the scores of the learned policy.
+            offsets: the offsets of their queries.
+            exposed: a function from scores to the expected α of each item under their policy.
+            clip: the paper's bound ``10 / √T`` at the horizon; little is learned about items exposed less.
         """
         ...
 
@@ -55,13 +55,13 @@ class AsLearned(_Named):
     name: ClassVar[str] = "as-learned"
 
     def scale(self, scores: Float64, offsets: Int64, exposed: Exposed, clip: float) -> float:  # noqa: ARG002
-        """1: nothing is softened."""
+        """Return 1: nothing is softened."""
         return 1.0
 
 
 @dataclass(frozen=True)
 class Soft(_Named):
-    """The learned scores times a fixed number.
+    """Multiply the learned scores by a fixed number.
 
     >>> str(Soft(by=0.5))
     'soft(by=0.5)'
@@ -75,20 +75,20 @@ class Soft(_Named):
             raise RankloopError(f"soft: by must be above 0 and at most 1, got {self.by}")
 
     def scale(self, scores: Float64, offsets: Int64, exposed: Exposed, clip: float) -> float:  # noqa: ARG002
-        """The fixed number."""
+        """Return the fixed number."""
         return self.by
 
 
 @dataclass(frozen=True)
 class Spread(_Named):
-    """As soft as it takes for the scores of a query to spread no more than this, on average.
+    """Soften until the scores within a query spread no more than this, on average.
 
     A Plackett–Luce policy sorts by score plus Gumbel noise, whose standard deviation is 1.28: the spread is
-    the signal, the noise is the exploration. Scores grow with every epoch and every optimiser's rate; the
-    policy that logs stays as soft as it was.
+    the signal, the noise is the exploration. Scores grow with the number of epochs and with the optimiser's
+    rate; the softness of the logging policy does not change with them.
 
     Attributes:
-        to: the standard deviation of the scores within a query, mean over the queries.
+        to: the standard deviation of the scores within a query, averaged over the queries.
 
     Example:
         >>> scores = np.array([0.0, 8.0, 0.0, 4.0])  # two queries, with standard deviations 4 and 2
@@ -104,19 +104,19 @@ class Spread(_Named):
             raise RankloopError(f"spread: to must be a number above 0, got {self.to}")
 
     def scale(self, scores: Float64, offsets: Int64, exposed: Exposed, clip: float) -> float:  # noqa: ARG002
-        """What brings the spread down to the wanted one; 1 where it is small already."""
-        several = np.diff(offsets) > 1  # a query with one candidate has nothing to explore
+        """Return the scale that reduces the spread to the given one; 1 if it is already smaller."""
+        several = np.diff(offsets) > 1  # there is nothing to explore in a query with a single candidate
         spread = segment_std(scores, offsets)[several].sum() / max(several.sum(), 1)
         return min(1.0, self.to / float(spread)) if spread > 0.0 else 1.0
 
 
 @dataclass(frozen=True)
 class Support(_Named):
-    """As soft as it takes for a share of the items to stay exposed above the clip, and no softer.
+    """Soften just enough for a share of the items to stay exposed above the clip.
 
     Attributes:
-        share: of all items. Where even a random policy exposes fewer, the softest scale is taken.
-        softest: no scale is smaller.
+        share: the share of all items. If even a random policy exposes fewer, the softest scale is used.
+        softest: the smallest scale allowed.
     """
 
     name: ClassVar[str] = "support"
@@ -130,7 +130,7 @@ class Support(_Named):
             )
 
     def scale(self, scores: Float64, offsets: Int64, exposed: Exposed, clip: float) -> float:  # noqa: ARG002
-        """The largest scale, up to 1, that keeps the share above the clip."""
+        """Return the largest scale, up to 1, that keeps the share above the clip."""
 
         def enough(scale: float) -> bool:
             return bool(np.mean(exposed(scale * scores) >= clip) >= self.share)
@@ -153,7 +153,7 @@ _READERS: Mapping[str, tuple[type[Any], Mapping[str, Callable[[str], Any]]]] = {
 
 
 def exploration(text: str) -> Exploration:
-    """The exploration that a name spells.
+    """Parse the name of an exploration.
 
     >>> exploration("support(share=0.8)")
     Support(share=0.8, softest=0.05)

@@ -1,56 +1,22 @@
-"""How a policy is learned from the statistics of clicks: two named presets, and any other."""
+"""The presets of the loop: which exploration goes with which way of learning."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Literal
+from collections.abc import Mapping
 
-from rankloop import rank_weights
-from rankloop.estimators import Estimator, InterventionAware
 from rankloop.loop.exploration import AsLearned, Exploration, Spread
-from rankloop.models import SGD, Adam
-from rankloop.training import Settings
-from rankloop.types import Bias, Float64
+from rankloop.training import PAPER, ROBUST, Learning
 
-# What a relevance is known from before any click, in examined impressions: the noise of one, p (1 − p) / α,
-# about 0.7, over the variance of relevance from item to item, about 0.07.
-PRIOR = 10.0
+# In the paper, the learned policy itself logs.
+EXPLORATION: Mapping[str, Exploration] = {ROBUST.name: Spread(), PAPER.name: AsLearned()}
 
 
-@dataclass(frozen=True)
-class Learning:
-    """How a policy is learned from statistics, and how it logs afterwards.
+def default_exploration(learning: Learning) -> Exploration:
+    """Return the exploration that goes with a way of learning unless another one is chosen.
 
-    Attributes:
-        settings: of the optimiser and of early stopping.
-        clip_validation: whether weights of held-out clicks are clipped as those of training clicks are.
-        reward: what a rank is worth: ``dcg``, or ``clicks``, α + β.
-        estimator: how clicks become weights.
-        exploration: how soft the learned policy becomes when it logs.
+    A `Learning` with a name of its own gets the exploration of the robust preset.
+
+    >>> print(default_exploration(ROBUST), default_exploration(PAPER))
+    spread as-learned
     """
-
-    settings: Settings = field(
-        default_factory=lambda: Settings(Adam(rate=0.003), epochs=50, patience=10, caution=3.0)
-    )
-    clip_validation: bool = True
-    reward: Literal["dcg", "clicks"] = "dcg"
-    estimator: Estimator = field(
-        default_factory=lambda: InterventionAware(clip="off", average="query", control="mean", prior=PRIOR)
-    )
-    exploration: Exploration = field(default_factory=Spread)
-
-    def rank_weights(self, bias: Bias) -> Float64:
-        """θ, one a rank that these users see."""
-        return rank_weights.dcg(bias.ranks) if self.reward == "dcg" else bias.alpha + bias.beta
-
-
-ROBUST = Learning()
-# What the authors' programs do where the paper is silent.
-PAPER = Learning(
-    Settings(SGD(rate=0.01), epochs=50, patience=50, least_gain=0.001),
-    clip_validation=False,
-    reward="clicks",
-    estimator=InterventionAware(),
-    exploration=AsLearned(),
-)
-LEARNING = {"robust": ROBUST, "paper": PAPER}
+    return EXPLORATION.get(learning.name, EXPLORATION[ROBUST.name])

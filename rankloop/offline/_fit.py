@@ -13,13 +13,13 @@ from rankloop.estimators import Estimator
 from rankloop.estimators import estimator as estimator_named
 from rankloop.logs import Log, LogCounts, LogStatistics, split_of_log, statistics_of_log
 from rankloop.logs.log_statistics import Source
-from rankloop.loop.presets import ROBUST, Learning
-from rankloop.models.specs import LightGBMSpec, ModelSpec, model_spec
+from rankloop.models.specs import ModelSpec, model_spec
 from rankloop.offline.policy_rankings import sorted_rank_weights
+from rankloop.progress import Progress
 from rankloop.ragged import segment_sum
 from rankloop.statistics import Statistics
-from rankloop.training import Epoch, Task, Training, Watch, train_network, train_trees
-from rankloop.types import Bias, Float64, Int64, Model, Split
+from rankloop.training import ROBUST, Epoch, Learning, Task, learn
+from rankloop.types import Bias, Float64, Int64, Model
 
 # Expected α below which a document's clicks say ever less of it.
 SUPPORT_LEVELS = (1e-2, 1e-4, 1e-6)
@@ -142,7 +142,7 @@ def fit(
     counts: LogCounts | None = None,
     engine: str = "duckdb",
     master: str | None = None,
-    watch: Watch | None = None,
+    progress: Progress | None = None,
 ) -> Fit:
     """Fit a ranker to the clicks of a log.
 
@@ -166,34 +166,34 @@ def fit(
         counts: what `rankloop.logs.count` gave with as many ranks as the bias has, if it was called before.
         engine: ``duckdb`` or ``spark``.
         master: where Spark runs.
-        watch: called after every epoch.
+        progress: told of every epoch, or of every tree.
 
     Raises:
         DataError: no features, features that are missing or not finite, an empty log, too few queries.
     """
     spec = model_spec(model) if isinstance(model, str) else model
-    weighing = estimator_named(estimator) if isinstance(estimator, str) else estimator or learning.estimator
+    if estimator is not None:
+        chosen = estimator_named(estimator) if isinstance(estimator, str) else estimator
+        learning = replace(learning, estimator=chosen)
     if not 0.0 < validation < 1.0:
         raise RankloopError(f"validation is the share of the queries held out, between 0 and 1: {validation}")
     found = statistics_of_log(log, bias, exposure=exposure, counts=counts, engine=engine, master=master)
     split = split_of_log(log, found)
     rng = np.random.default_rng(seed)
     parts = _dealt(found.statistics, validation, rng)
-    theta = learning.rank_weights(bias)
     train, held_out = (found.statistics.select(part) for part in parts)
-    careful = weighing if learning.clip_validation else weighing.unclipped
-    tasks = (
-        _task(split, parts[0], weighing.weights(train, bias), theta),
-        _task(split, parts[1], careful.weights(held_out, bias), theta),
-    )
-    training = _trained(spec, tasks, learning, rng, watch)
+    problem = learning.problem((split.select(parts[0]), split.select(parts[1])), (train, held_out), bias)
+    # Caution protects a policy that users already see; there is none here.
+    settings = learning.settings.without_caution()
+    training = learn(spec, problem, settings=settings, rng=rng, progress=progress)
+    assert problem.held_out is not None  # clicks are always split in two
     return Fit(
         model=training.model,
         bias=bias,
         history=training.history,
-        held_out=_held_out(training.model, tasks[1], held_out),
+        held_out=_held_out(training.model, problem.held_out, held_out),
         spec=str(spec),
-        estimator=str(weighing),
+        estimator=str(learning.estimator),
         reward=learning.reward,
         seed=seed,
         policies=tuple(_learned(found.statistics)),
@@ -214,27 +214,6 @@ def _dealt(statistics: Statistics, validation: float, rng: np.random.Generator) 
     first, _ = counts_by_share(len(came), (1.0 - validation, validation))
     order = rng.permutation(came)
     return np.sort(order[:first]), np.sort(order[first:])
-
-
-def _task(split: Split, queries: Int64, weights: Float64, theta: Float64) -> Task:
-    chosen = split.select(queries)
-    return Task(chosen.features, chosen.offsets, weights, theta)
-
-
-def _trained(
-    spec: ModelSpec,
-    tasks: tuple[Task, Task],
-    learning: Learning,
-    rng: np.random.Generator,
-    watch: Watch | None,
-) -> Training:
-    task, held_out = tasks
-    if isinstance(spec, LightGBMSpec):
-        return train_trees(task, spec, held_out=held_out, rng=rng, watch=watch)
-    start = spec.initialise(task.features.shape[1], rng)
-    # Caution guards a policy that users see; first parameters are nobody's.
-    settings = replace(learning.settings, caution=0.0)
-    return train_network(start, task, held_out=held_out, settings=settings, rng=rng, watch=watch)
 
 
 def _held_out(model: Model, task: Task, statistics: Statistics) -> HeldOutEstimate:

@@ -1,10 +1,15 @@
-"""Weights to a model: exact gradients, early stopping."""
+"""From weights to a model: exact gradients, early stopping, and one `learn` for every caller."""
 
-from rankloop.training.training import Epoch as Epoch
-from rankloop.training.training import Settings as Settings
-from rankloop.training.training import Task as Task
-from rankloop.training.training import Training as Training
-from rankloop.training.training import Watch as Watch
-from rankloop.training.training import train as train
-from rankloop.training.training import train_network as train_network
-from rankloop.training.training import train_trees as train_trees
+from rankloop.training._learn import learn as learn
+from rankloop.training.history import Epoch as Epoch
+from rankloop.training.history import Training as Training
+from rankloop.training.learning import LEARNING as LEARNING
+from rankloop.training.learning import PAPER as PAPER
+from rankloop.training.learning import ROBUST as ROBUST
+from rankloop.training.learning import Learning as Learning
+from rankloop.training.network import train_network as train_network
+from rankloop.training.problem import Problem as Problem
+from rankloop.training.settings import Settings as Settings
+from rankloop.training.supervised import train as train
+from rankloop.training.task import Task as Task
+from rankloop.training.trees import train_trees as train_trees

@@ -1,4 +1,4 @@
-"""A ranker with scikit-learn's manners, for people who come from there."""
+"""A ranker with the interface of scikit-learn."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ class Ranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn is not typed
     """Learn to rank from labelled documents: ``fit(X, y, qid=…)`` or ``fit(X, y, group=…)``, ``predict``.
 
     Args:
-        model: what to train: ``mlp``, ``linear``, ``lightgbm``, with options as in ``mlp(hidden=64-32)``.
-        metric: what to maximise; also what `score` reports.
-        settings: of networks (`rankloop.Settings`); None for the defaults.
-        validation: the share of queries held out for early stopping where `fit` is given none.
-        seed: of everything random.
+        model: ``mlp``, ``linear`` or ``lightgbm``, with options as in ``mlp(hidden=64-32)``.
+        metric: the metric to maximise, which `score` reports.
+        settings: the settings of networks (`rankloop.Settings`); None for the defaults.
+        validation: the share of queries held out for early stopping, unless `fit` is given an ``eval_set``.
+        seed: the random seed.
 
     Attributes:
         model_: the trained model.
-        training_: the model with its history.
+        training_: the model, and the history of its training.
 
     Example:
         >>> from rankloop.data import synthetic
@@ -65,26 +65,26 @@ class Ranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn is not typed
         eval_qid: Any = None,
         eval_group: Any = None,
     ) -> Self:
-        """Train on documents × features, labels, and which query each row belongs to.
+        """Train on features, labels, and the query that each row belongs to.
 
         Args:
-            X: documents × features; the rows of one query stand together.
+            X: documents × features; the rows of a query are adjacent.
             y: labels, not negative; higher is better.
             qid: the query of each row.
-            group: or the number of rows of each query, in order.
+            group: instead of ``qid``, the number of rows of each query, in order.
             eval_set: (X, y) to stop early on, instead of a share of the queries.
-            eval_qid: the query of each of its rows.
-            eval_group: or the number of rows of each of its queries.
+            eval_qid: the query of each row of ``eval_set``.
+            eval_group: instead of ``eval_qid``, the number of rows of each query of ``eval_set``.
         """
         given = as_split(X, y, qid=qid, group=group)
         if eval_set is None:
             if eval_qid is not None or eval_group is not None:
-                raise DataError("eval_qid and eval_group say which queries the rows of eval_set belong to")
+                raise DataError("eval_qid and eval_group need the rows of eval_set, which were not given")
             shares = (1.0 - self.validation, self.validation)
             given, held_out = split_queries(given, shares, np.random.default_rng(self.seed))
         else:
             held_out = as_split(*eval_set, qid=eval_qid, group=eval_group)
-        # Training never looks at the test split.
+        # Training never reads the test split.
         dataset = Dataset("fit", given, held_out, test=held_out)
         self.training_: Training = train(
             dataset, self.model, metric=self.metric, settings=self.settings, seed=self.seed
@@ -94,24 +94,24 @@ class Ranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn is not typed
         return self
 
     def predict(self, X: Any) -> Float64:
-        """One score a row; sort the rows of a query by it, highest first."""
+        """Return one score per row; sort the rows of a query by it, highest first."""
         check_is_fitted(self, "model_")
         return self.model_.scores(np.ascontiguousarray(_dense(X), dtype=np.float32))
 
     def score(self, X: Any, y: Any, *, qid: Any = None, group: Any = None) -> float:
-        """The mean of the metric over the queries, ranked by `predict`."""
+        """Return the mean of the metric over the queries, ranked by `predict`."""
         split = as_split(X, y, qid=qid, group=group)
         (value,) = ranking_metrics(self.predict(split.features), split, [self.metric]).values()
         return value
 
 
 def as_split(X: Any, y: Any, *, qid: Any = None, group: Any = None) -> Split:
-    """Rows as a split, from the query of each row or from the number of rows of each query."""
+    """Build a split from the query of each row, or from the number of rows of each query."""
     if (qid is None) == (group is None):
-        raise DataError("say which query each row belongs to: either qid (one a row) or group (rows a query)")
+        raise DataError("give the query of each row: either qid (one per row) or group (rows per query)")
     features = _dense(X)
     if len(features) != len(y):
-        raise DataError(f"X has {len(features)} rows and y has {len(y)}: every row needs its label")
+        raise DataError(f"X has {len(features)} rows and y has {len(y)}: every row needs a label")
     if group is not None:
         sizes = np.asarray(group, dtype=np.int64)
         if sizes.ndim != 1 or sizes.sum() != len(y):
@@ -123,8 +123,8 @@ def as_split(X: Any, y: Any, *, qid: Any = None, group: Any = None) -> Split:
     starts = np.flatnonzero(np.concatenate([[True], ids[1:] != ids[:-1]]))
     if len(np.unique(ids)) < len(starts):
         names, counts = np.unique(ids[starts], return_counts=True)
-        again = names[counts > 1][0].item()
-        raise DataError(f"the rows of query {again!r} do not stand together: sort the rows by query")
+        repeated = names[counts > 1][0].item()
+        raise DataError(f"the rows of query {repeated!r} are not adjacent: sort the rows by query")
     return Split.build(features, y, np.diff(np.append(starts, len(ids))), query_ids=ids[starts])
 
 

@@ -9,7 +9,7 @@ from rankloop.data import synthetic
 from rankloop.errors import DataError
 from rankloop.evaluation import policy_metrics
 from rankloop.experiments.baselines import (
-    full_information,
+    oracle,
     production_data,
     production_queries,
     production_ranker,
@@ -18,8 +18,9 @@ from rankloop.experiments.baselines import (
 )
 from rankloop.models import MLP, Adam, Linear
 from rankloop.models.mlp import Network
+from rankloop.progress import Update
 from rankloop.rank_weights import dcg
-from rankloop.training import Epoch, Settings, train
+from rankloop.training import Settings, train
 from rankloop.types import Dataset, Model
 
 
@@ -62,11 +63,11 @@ def test_more_queries_than_there_are_or_none(data: Dataset, n_queries: int) -> N
 
 
 def test_the_production_ranker_is_trained_on_the_production_data(data: Dataset) -> None:
-    seen: list[Epoch] = []
-    ranker = production_ranker(data, n_queries=15, seed=4, watch=seen.append)
+    seen: list[Update] = []
+    ranker = production_ranker(data, n_queries=15, seed=4, progress=seen.append)
     expected = train(production_data(data, 15, np.random.default_rng(4)), "mlp", seed=4)
     assert ranker.fingerprint == expected.model.fingerprint
-    assert tuple(seen) == expected.history
+    assert tuple(update.detail for update in seen) == expected.history
     ten = production_ranker(data, n_queries=10, seed=4).fingerprint
     assert production_ranker(data, seed=4).fingerprint == ten != ranker.fingerprint
 
@@ -97,13 +98,13 @@ def test_scaling_the_output_layer_scales_the_scores(
     assert third.parameters.dtype == model.parameters.dtype
 
 
-def test_full_information_starts_from_the_start_and_ends_above_it(data: Dataset) -> None:
+def test_the_oracle_starts_from_the_start_and_ends_above_it(data: Dataset) -> None:
     start = production_ranker(data)
     relevance = np.concatenate([data.train.labels, data.validation.labels]) / 4
     settings = Settings(Adam(rate=0.003), epochs=8)
 
     def bound(truth: np.ndarray) -> Model:
-        return full_information(start, data, truth, dcg(5), settings=settings, rng=np.random.default_rng(0))
+        return oracle(start, data, truth, dcg(5), settings=settings, rng=np.random.default_rng(0))
 
     assert value(bound(relevance), data) > value(start, data) + 0.02
     # Where all documents are alike there is nothing to learn, and the start is what is left.

@@ -11,15 +11,15 @@ import pytest
 
 import rankloop
 from rankloop.errors import RankloopError
-from rankloop.experiments import setup as setup_module
-from rankloop.experiments.baselines import full_information
+from rankloop.experiments import setup as setup_of_runs
+from rankloop.experiments.baselines import oracle
 from rankloop.experiments.results import read_facts, read_rows, read_run
 from rankloop.experiments.run import prepare, run, share_done
 from rankloop.experiments.setup import Setup, build_setup
 from rankloop.experiments.spec import RunSpec
-from rankloop.loop import LEARNING, Evaluated, Event
+from rankloop.loop import Evaluated, Event
 from rankloop.objectives import expected_reward
-from rankloop.training import Epoch
+from rankloop.training import LEARNING, Epoch
 from tests.experiments.cutting import CutError, cut_after
 
 SPEC = RunSpec(data="synthetic(queries=60, features=5)", horizon=3000, interventions=3)
@@ -95,7 +95,7 @@ def test_facts(built: Setup) -> None:
     assert facts.random == uniform < facts.start
     assert (facts.start_kind, facts.start_fingerprint) == ("mlp", built.start.fingerprint)
     learning = LEARNING[SPEC.learning]
-    bound = full_information(
+    bound = oracle(
         built.start,
         data,
         built.users.relevance,
@@ -176,7 +176,7 @@ def read_run_timing(folder: Path) -> dict[str, float]:
 
 def test_what_was_prepared_is_not_prepared_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = prepare(SPEC, tmp_path)
-    monkeypatch.setattr(setup_module, "starting_policy", None)
+    monkeypatch.setattr(setup_of_runs, "starting_policy", None)
     again = prepare(SPEC, tmp_path)
     assert (again.facts, again.start.fingerprint) == (first.facts, first.start.fingerprint)
 

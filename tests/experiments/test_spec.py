@@ -10,8 +10,9 @@ import pytest
 from pydantic import ValidationError
 
 from rankloop.experiments.spec import RunSpec, read_times
-from rankloop.loop import LEARNING, ROBUST, Loop
+from rankloop.loop import Loop, default_exploration
 from rankloop.loop.exploration import exploration
+from rankloop.training import LEARNING, ROBUST
 
 
 def test_json_and_back() -> None:
@@ -39,7 +40,7 @@ def test_what_is_not_said_is_what_the_loop_does() -> None:
     spec = RunSpec()
     loop = {field.name: field for field in Loop.__dataclass_fields__.values()}
     assert loop["learning"].default is LEARNING[spec.learning]
-    assert exploration(str(spec.exploration)) == ROBUST.exploration
+    assert exploration(str(spec.exploration)) == default_exploration(ROBUST)
     assert spec.estimator == str(ROBUST.estimator)
     assert (spec.metric, spec.floor) == (loop["metric"].default, loop["floor"].default)
 

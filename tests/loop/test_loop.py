@@ -1,7 +1,8 @@
-"""The loop: the order of its events, stopping and going on, and what it does to a policy."""
+"""The loop: the order of its events, resuming, and what it does to a policy."""
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 
 import numpy as np
@@ -10,23 +11,23 @@ import pytest
 import rankloop
 from rankloop import online
 from rankloop.errors import ModelFileError, RankloopError
-from rankloop.estimators import estimator
+from rankloop.estimators import InterventionAware, estimator
 from rankloop.loop import (
-    PAPER,
     Deployed,
     Evaluated,
     Event,
     Gathered,
-    Learning,
     Loop,
     LoopState,
     Trained,
     exponential_times,
 )
-from rankloop.loop.exploration import AsLearned, Soft
+from rankloop.loop.exploration import AsLearned, Soft, Spread
 from rankloop.loop.simulated_users import SimulatedUsers
 from rankloop.models import Adam
-from rankloop.training import Settings
+from rankloop.statistics import Statistics
+from rankloop.training import PAPER, Learning, Settings
+from rankloop.types import Bias, Float64
 
 QUICK = Learning(Settings(Adam(rate=0.01), epochs=4))
 DATA = rankloop.synthetic(queries=120, features=8)
@@ -73,11 +74,29 @@ def test_without_interventions_one_policy_gathers_everything() -> None:
 
 
 @pytest.mark.parametrize("stop", range(11))
-def test_stopped_after_any_event_it_goes_on_to_the_same_end(stop: int) -> None:
+def test_resumed_after_any_event_it_comes_to_the_same_end(stop: int) -> None:
     whole = list(loop().run())
     checkpoint = whole[stop].state.to_bytes()
     resumed = [*whole[: stop + 1], *loop().run(LoopState.from_bytes(checkpoint))]
     assert summary(resumed) == summary(whole)
+
+
+def test_weights_are_computed_once_per_phase(monkeypatch: pytest.MonkeyPatch) -> None:
+    counted: Counter[int] = Counter()
+    weights = InterventionAware.weights
+
+    def count(self: InterventionAware, statistics: Statistics, bias: Bias) -> Float64:
+        counted[statistics.log_timesteps] += 1
+        return weights(self, statistics, bias)
+
+    monkeypatch.setattr(InterventionAware, "weights", count)
+    events = list(loop().run())
+    # One call for the training queries and one for the held-out queries.
+    assert counted == {200: 2, 1000: 2, 5000: 2}
+    counted.clear()
+    trained = next(event for event in reversed(events) if isinstance(event, Trained))
+    assert [type(event) for event in loop().run(trained.state)] == [Evaluated]
+    assert counted == {5000: 2}
 
 
 def test_a_damaged_checkpoint_or_another_file_is_refused() -> None:
@@ -85,7 +104,7 @@ def test_a_damaged_checkpoint_or_another_file_is_refused() -> None:
     data[len(data) // 2] ^= 1
     with pytest.raises(ModelFileError, match="damaged"):
         LoopState.from_bytes(bytes(data))
-    with pytest.raises(ModelFileError, match="expected the checkpoint of a loop"):
+    with pytest.raises(ModelFileError, match="expected the checkpoint of a loop, but found"):
         LoopState.from_bytes(START.to_bytes())
 
 
@@ -141,8 +160,8 @@ def test_the_paper_preset_runs() -> None:
     assert isinstance(events[-1], Evaluated)
 
 
-def test_presets_say_what_is_not_said() -> None:
-    assert (loop().effective_estimator, loop().effective_exploration) == (QUICK.estimator, QUICK.exploration)
+def test_presets_give_the_defaults() -> None:
+    assert (loop().effective_estimator, loop().effective_exploration) == (QUICK.estimator, Spread())
     paper = loop(learning=PAPER)
     assert (str(paper.effective_estimator), str(paper.effective_exploration)) == (
         "intervention-aware",

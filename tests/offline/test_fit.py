@@ -15,12 +15,12 @@ import pytest
 from rankloop.errors import RankloopError
 from rankloop.estimators import estimator
 from rankloop.logs import count, open_log, split_of_log, statistics_of_log
-from rankloop.loop.presets import PAPER, ROBUST
 from rankloop.models import Adam, Linear
 from rankloop.models.specs import LightGBMSpec, LinearSpec
 from rankloop.offline import fit
+from rankloop.progress import Update
 from rankloop.ragged import segment_sum
-from rankloop.training import Epoch, Settings, Task, train_network, train_trees
+from rankloop.training import PAPER, ROBUST, Settings, Task, train_network, train_trees
 from tests.logs.logs_of import Row, write_rows
 from tests.offline.worlds_of_logs import BIAS, Simulated, simulated
 
@@ -148,10 +148,10 @@ def test_the_same_seed_and_counts_given_before_give_the_same(world: Simulated) -
     assert other.train_queries != first.train_queries
 
 
-def test_every_epoch_is_told(world: Simulated) -> None:
-    told: list[Epoch] = []
-    found = fit(world.log, BIAS, model=TREES, watch=told.append)
-    assert tuple(told) == found.history
+def test_every_epoch_is_reported(world: Simulated) -> None:
+    updates: list[Update] = []
+    found = fit(world.log, BIAS, model=TREES, progress=updates.append)
+    assert tuple(update.detail for update in updates) == found.history
 
 
 def log_of(folder: Path, rows: list[Row], features: dict[str, Any]) -> Any:

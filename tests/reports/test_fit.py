@@ -9,10 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rankloop.loop.presets import ROBUST
 from rankloop.offline import Fit, fit
 from rankloop.reports.fit import fit_page, importance
-from rankloop.training import Settings
+from rankloop.training import ROBUST, Settings
 from tests.offline.worlds_of_logs import BIAS, simulated
 
 MODELS = ["linear", "mlp(hidden=4)", "lightgbm(min_docs=2, rounds=4)"]

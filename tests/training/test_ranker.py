@@ -1,4 +1,4 @@
-"""The ranker keeps scikit-learn's manners."""
+"""The ranker has the interface of scikit-learn."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from rankloop.data import split_queries, synthetic
 from rankloop.errors import DataError, RankloopError
 from rankloop.evaluation import ranking_metrics
 from rankloop.models import Adam
-from rankloop.ragged import THREADS_VARIABLE
 from rankloop.training import train
 from rankloop.types import Dataset, Split
 
@@ -31,12 +30,6 @@ def split() -> Split:
 @pytest.fixture(scope="module")
 def qid(split: Split) -> Any:
     return np.repeat(split.query_ids, split.sizes)
-
-
-@pytest.fixture(autouse=True)
-def one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On data this small, the threads of LightGBM would only wait for one another."""
-    monkeypatch.setenv(THREADS_VARIABLE, "1")
 
 
 def ranker(**options: Any) -> Ranker:
@@ -162,8 +155,8 @@ Y = [0, 1, 0, 1]
     [
         ({}, "either qid .* or group"),
         ({"qid": [1, 1, 2, 2], "group": [2, 2]}, "either qid .* or group"),
-        ({"qid": [1, 2, 1, 2]}, "the rows of query 1 do not stand together: sort the rows by query"),
-        ({"qid": ["b", "a", "b", "b"]}, "the rows of query 'b' do not stand together"),
+        ({"qid": [1, 2, 1, 2]}, "the rows of query 1 are not adjacent: sort the rows by query"),
+        ({"qid": ["b", "a", "b", "b"]}, "the rows of query 'b' are not adjacent"),
         ({"qid": [1, 1, 2]}, r"qid must name the query of each of the 4 rows, got shape \(3,\)"),
         ({"group": [2, 3]}, "group must add up to the 4 rows, got 5"),
         ({"group": [4, 0]}, "query number 1 has no documents"),
@@ -180,7 +173,7 @@ def test_queries_that_cannot_be_told_are_refused(given: dict[str, Any], message:
 
 
 def test_rows_and_labels_must_match() -> None:
-    with pytest.raises(DataError, match="X has 4 rows and y has 3: every row needs its label"):
+    with pytest.raises(DataError, match="X has 4 rows and y has 3: every row needs a label"):
         ranker().fit(X, [0, 1, 0], group=[3])
     with pytest.raises(DataError, match="a negative label"):
         ranker().fit(X, [0, 1, 0, -1], group=[2, 2])

@@ -8,8 +8,11 @@ import numpy as np
 import pytest
 
 from rankloop.errors import DataError
+from rankloop.evaluation import policy_metrics
 from rankloop.models import Linear
 from rankloop.training import Settings, Task, train_network
+from rankloop.types import Dataset
+from tests.training.problems import N_FEATURES, new_rng
 
 
 @pytest.fixture
@@ -51,3 +54,16 @@ def test_a_task_takes_any_array_of_numbers(task: Task) -> None:
         for t in (task, other)
     ]
     assert results[0].model.fingerprint == results[1].model.fingerprint
+
+
+def test_the_objective_is_the_mean_expected_metric(noisy: Dataset) -> None:
+    scores = new_rng().normal(size=noisy.test.n_docs)
+    for metric in ["ndcg@3", "dcg", "precision@2", "rctr@4", "nrctr@4"]:
+        (expected,) = policy_metrics(scores, noisy.test, [metric]).values()
+        assert Task.supervised(noisy.test, metric).value(scores) == pytest.approx(expected, rel=1e-9)
+
+
+def test_values_by_query_are_those_of_the_reward(easy: Dataset) -> None:
+    task = Task.supervised(easy.train, "ndcg@5")
+    scores = Linear.initialise(N_FEATURES, new_rng()).scores(task.features)
+    np.testing.assert_allclose(task.values(scores), task.reward(scores).values, rtol=1e-9, atol=1e-12)

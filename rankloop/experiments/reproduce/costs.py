@@ -11,8 +11,9 @@ import numpy as np
 from rankloop import online
 from rankloop.experiments.baselines import random_ranker
 from rankloop.experiments.reproduce.schedule import Job
-from rankloop.loop import LEARNING, Gathered, Loop, Trained
+from rankloop.loop import Gathered, Loop, Trained
 from rankloop.loop.simulated_users import SimulatedUsers
+from rankloop.training import LEARNING
 from rankloop.types import Dataset, Split
 
 # Of the queries that are logged from, training and validation together: time grows with their number.

@@ -8,7 +8,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from rankloop import clicks, names, online
 from rankloop.experiments.spec import ALL, RunSpec
-from rankloop.loop import LEARNING
+from rankloop.training import LEARNING
 
 
 class Arm(BaseModel):

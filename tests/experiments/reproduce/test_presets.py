@@ -8,8 +8,8 @@ from rankloop.errors import RankloopError
 from rankloop.experiments.reproduce.figures import FIGURES, figure
 from rankloop.experiments.reproduce.presets import PAPER, PRESETS, QUICK, Arm, Preset
 from rankloop.experiments.reproduce.schedule import arms, jobs
-from rankloop.loop import LEARNING
 from rankloop.models import SGD
+from rankloop.training import LEARNING
 
 ALL = list(FIGURES.values())
 

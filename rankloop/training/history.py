@@ -1,0 +1,104 @@
+"""The epochs of a training, which of them is kept, and when to stop."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from rankloop.progress import Progress, report
+from rankloop.types import Model
+
+# The name of the task that progress is reported under.
+TRAINING = "training"
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """The state of training after one epoch.
+
+    Attributes:
+        number: the number of epochs (for trees: of trees) so far; 0 is the start.
+        held_out: the objective on the held-out queries; NaN if there are none.
+        best: whether this is the best epoch so far.
+    """
+
+    number: int
+    held_out: float
+    best: bool
+
+
+@dataclass(frozen=True)
+class Training:
+    """The result of training.
+
+    Attributes:
+        model: the model of the best epoch, or of the last one if no queries were held out.
+        history: all epochs, the start included.
+    """
+
+    model: Model
+    history: tuple[Epoch, ...]
+
+    @property
+    def best(self) -> Epoch:
+        """The epoch whose model was kept."""
+        return next(epoch for epoch in reversed(self.history) if epoch.best)
+
+
+class History:
+    """The epochs so far, and whether it is time to stop.
+
+    Args:
+        progress: told of every epoch; the `Epoch` is the detail of the update.
+        patience: the number of epochs without a higher held-out value after which training stops.
+        least_gain: the gain over the epoch before, below which training stops at once; None for no such rule.
+        unit: what is counted, in the notes of the updates.
+
+    Example:
+        >>> history = History(None, patience=1)
+        >>> [history.add(value) for value in (0.5, 0.7, 0.6)]
+        [True, True, False]
+        >>> history.exhausted
+        True
+    """
+
+    def __init__(
+        self,
+        progress: Progress | None,
+        patience: int,
+        least_gain: float | None = None,
+        *,
+        unit: str = "epoch",
+    ) -> None:
+        self.epochs: list[Epoch] = []
+        self._progress = progress
+        self._patience = patience
+        self._least_gain = -np.inf if least_gain is None else least_gain
+        self._unit = unit
+        self._best = self._highest = -np.inf
+        self._last_rise = 0
+
+    def add(self, value: float, *, convincing: bool = True) -> bool:
+        """Record an epoch's held-out value; return whether its model is the one to keep.
+
+        Args:
+            value: the held-out value.
+            convincing: whether the gain over the start is large enough for the model to be kept.
+        """
+        # Without held-out queries every value is NaN; the comparisons are such that the last epoch is kept.
+        best = convincing and not value <= self._best
+        self._best = value if best else self._best
+        if not value <= self._highest:
+            self._highest, self._last_rise = value, len(self.epochs)
+        epoch = Epoch(len(self.epochs), float(value), best)
+        self.epochs.append(epoch)
+        held_out = "" if np.isnan(epoch.held_out) else f"  held out {epoch.held_out:.4f}"
+        report(self._progress, TRAINING, note=f"{self._unit} {epoch.number:3d}{held_out}", detail=epoch)
+        return best
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether training should stop."""
+        gain = self.epochs[-1].held_out - self.epochs[-2].held_out
+        return self.epochs[-1].number - self._last_rise >= self._patience or gain < self._least_gain

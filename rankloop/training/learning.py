@@ -1,0 +1,79 @@
+"""How a policy is learned from the statistics of clicks: two named presets, or one of your own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from rankloop import rank_weights
+from rankloop.estimators import Estimator, InterventionAware
+from rankloop.models import SGD, Adam
+from rankloop.statistics import Statistics
+from rankloop.training.problem import Problem
+from rankloop.training.settings import Settings
+from rankloop.types import Bias, Float64, Split
+
+# How many examined impressions the prior is worth: the variance of one, p (1 − p) / α, about 0.7, divided by
+# the variance of relevance between items, about 0.07.
+PRIOR = 10.0
+
+
+@dataclass(frozen=True)
+class Learning:
+    """How statistics of clicks become a policy.
+
+    Attributes:
+        settings: the optimiser and early stopping.
+        clip_validation: whether the weights of held-out clicks are clipped like those of training clicks.
+        reward: what a rank is worth: ``dcg``, or ``clicks`` for α + β.
+        estimator: how clicks become weights.
+        name: the preset that this is, or that it varies.
+    """
+
+    settings: Settings = field(
+        default_factory=lambda: Settings(Adam(rate=0.003), epochs=50, patience=10, caution=3.0)
+    )
+    clip_validation: bool = True
+    reward: Literal["dcg", "clicks"] = "dcg"
+    estimator: Estimator = field(
+        default_factory=lambda: InterventionAware(clip="off", average="query", control="mean", prior=PRIOR)
+    )
+    name: str = "robust"
+
+    def rank_weights(self, bias: Bias) -> Float64:
+        """Return θ, one weight per rank that these users see."""
+        return rank_weights.dcg(bias.ranks) if self.reward == "dcg" else bias.alpha + bias.beta
+
+    def problem(
+        self, splits: tuple[Split, Split], statistics: tuple[Statistics, Statistics], bias: Bias
+    ) -> Problem:
+        """Turn clicks into a problem to learn from: the reward as the estimator estimates it.
+
+        This is the only place where the clicks of a loop or of a log become weights for training.
+
+        Args:
+            splits: the queries to train on, and those held out; their labels are not read.
+            statistics: the clicks on each split.
+            bias: how users click.
+
+        Raises:
+            DataError: one of the splits has no interactions.
+        """
+        held_out_estimator = self.estimator if self.clip_validation else self.estimator.unclipped
+        doc_weights = (
+            self.estimator.weights(statistics[0], bias),
+            held_out_estimator.weights(statistics[1], bias),
+        )
+        return Problem.from_weights(splits, doc_weights, self.rank_weights(bias))
+
+
+ROBUST = Learning()
+# Follows the authors' programs where the paper does not say.
+PAPER = Learning(
+    Settings(SGD(rate=0.01), epochs=50, patience=50, least_gain=0.001),
+    clip_validation=False,
+    reward="clicks",
+    estimator=InterventionAware(),
+    name="paper",
+)
+LEARNING = {learning.name: learning for learning in (ROBUST, PAPER)}

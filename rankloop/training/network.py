@@ -1,0 +1,117 @@
+"""The training of models that learn in steps: ascend the exact gradient of the expected reward."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rankloop.errors import DataError, RankloopError
+from rankloop.kernels.epoch import run_epoch
+from rankloop.models.mlp import Network, NetworkLearner
+from rankloop.progress import Progress
+from rankloop.ragged import offsets_of, segment_max
+from rankloop.training.history import History, Training
+from rankloop.training.settings import Settings
+from rankloop.training.task import Task, diverged
+from rankloop.types import Float64, Int64, Learner, Model
+
+# The held-out values if nothing is held out.
+UNKNOWN = np.array([np.nan])
+
+
+def train_network(
+    start: Model,
+    task: Task,
+    *,
+    held_out: Task | None,
+    settings: Settings | None = None,
+    rng: np.random.Generator,
+    progress: Progress | None = None,
+) -> Training:
+    """Train a model by steps along the exact gradient, each on a few queries.
+
+    The best epoch by the held-out value is kept, and the start counts as an epoch: the result is never worse
+    than the start on the held-out queries. With caution, the result is either the start, or better by the
+    given number of standard errors.
+
+    Args:
+        start: the model to start from; it is not changed.
+        task: the objective to maximise.
+        held_out: the objective to stop on; None to keep the last epoch.
+        settings: the optimiser, and when to stop; None for the defaults.
+        rng: draws the order of the queries.
+        progress: told of every epoch.
+    """
+    chosen = settings or Settings()
+    if not hasattr(start, "learner"):
+        raise RankloopError(
+            f"a {start.kind} model does not learn in steps, so training cannot start from it; "
+            "give the name of a model to train a new one"
+        )
+    if start.n_features != task.features.shape[1]:
+        raise DataError(
+            f"the model takes {start.n_features} features, the documents have {task.features.shape[1]}"
+        )
+    learner: Learner = start.learner(chosen.optimiser)
+    history = History(progress, chosen.patience, chosen.least_gain)
+    best = start
+    first = _values(held_out, start)
+    history.add(first.mean())
+    for _ in range(chosen.epochs):
+        _run_epoch(learner, task, rng.permutation(task.n_queries), chosen.batch)
+        values = _values(held_out, learner)
+        if history.add(values.mean(), convincing=_convincing(values - first, chosen.caution)):
+            best = learner.model()
+        if history.exhausted:
+            break
+    return Training(best, tuple(history.epochs))
+
+
+def _values(held_out: Task | None, scorer: Model | Learner) -> Float64:
+    return UNKNOWN if held_out is None else held_out.values(scorer.scores(held_out.features))
+
+
+def _convincing(gain: Float64, caution: float) -> bool:
+    """Whether the mean gain per query exceeds ``caution`` of its standard errors."""
+    # Differences per query: how much queries differ in what can be earned on them cancels out.
+    # Without held-out queries the gain is NaN, and every epoch convinces.
+    return not gain.mean() < caution * gain.std() / np.sqrt(len(gain))
+
+
+def _run_epoch(learner: Learner, task: Task, order: Int64, batch: int) -> None:
+    if isinstance(learner, NetworkLearner):
+        _run_compiled_epoch(learner, task, order, batch)
+        return
+    # If all documents of a query have the same weight, every ranking is equally good: nothing to learn.
+    matters = segment_max(task.doc_weights, task.offsets) > -segment_max(-task.doc_weights, task.offsets)
+    for first in range(0, len(order), batch):
+        queries = order[first : first + batch]
+        queries = queries[matters[queries]]
+        if not len(queries):
+            continue
+        rows = np.concatenate([np.arange(task.offsets[q], task.offsets[q + 1]) for q in queries])
+        offsets = offsets_of(task.offsets[queries + 1] - task.offsets[queries])
+        features = task.features[rows]
+        part = Task(features, offsets, task.doc_weights[rows], task.rank_weights)
+        learner.update(features, part.reward(learner.scores(features)).gradient)
+
+
+def _run_compiled_epoch(learner: NetworkLearner, task: Task, order: Int64, batch: int) -> None:
+    network: Network = learner.start
+    learner.state.step, finite = run_epoch(
+        order,
+        batch,
+        task.offsets,
+        task.features,
+        task.doc_weights,
+        task.rank_weights,
+        network.widths,
+        network.activation_code,
+        learner.parameters,
+        learner.optimiser.code,
+        learner.optimiser.constants,
+        learner.state.first_moment,
+        learner.state.second_moment,
+        learner.state.step,
+    )
+    if not finite:
+        raise diverged()

@@ -1,0 +1,45 @@
+"""A learning problem: an objective to train on, and the same objective on held-out queries to stop on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
+
+from rankloop import evaluation
+from rankloop.training.task import Task
+from rankloop.types import Dataset, Float64, Split
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """What `rankloop.training.learn` solves.
+
+    Attributes:
+        train: the objective to maximise.
+        held_out: the objective that decides when to stop and which epoch is kept; None to stop at the last.
+    """
+
+    train: Task
+    held_out: Task | None = None
+
+    @classmethod
+    def from_labels(cls, dataset: Dataset, metric: str | evaluation.Metric) -> Self:
+        """Build the problem of maximising a metric of known labels; the test split is not read."""
+        return cls(Task.supervised(dataset.train, metric), Task.supervised(dataset.validation, metric))
+
+    @classmethod
+    def from_weights(
+        cls, splits: tuple[Split, Split], doc_weights: tuple[Float64, Float64], rank_weights: Float64
+    ) -> Self:
+        """Build the problem of maximising the expected reward of weighted documents.
+
+        Args:
+            splits: the queries to train on, and those held out; their labels are not read.
+            doc_weights: what each document is worth, for each split.
+            rank_weights: θ, what each rank is worth.
+        """
+        train, held_out = (
+            Task(split.features, split.offsets, weights, rank_weights)
+            for split, weights in zip(splits, doc_weights, strict=True)
+        )
+        return cls(train, held_out)

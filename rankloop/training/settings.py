@@ -1,0 +1,48 @@
+"""Settings of the training of networks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Self
+
+from rankloop.errors import RankloopError
+from rankloop.models import Adam
+from rankloop.models.optimisers import Optimiser
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How networks are trained.
+
+    Attributes:
+        optimiser: how a gradient becomes a step.
+        batch: queries per step.
+        epochs: the maximum number of passes over the queries.
+        patience: the number of epochs without a better held-out value after which training stops.
+        least_gain: stop as soon as an epoch gains less than this over the one before, whatever the patience;
+            None for no such rule. The paper's programs stop at 0.001.
+        caution: an epoch is kept only if its mean held-out gain over the start, measured per query, exceeds
+            this many standard errors. It guards against keeping a model whose gain may be noise.
+    """
+
+    optimiser: Optimiser = field(default_factory=lambda: Adam(rate=0.003))
+    batch: int = 1
+    epochs: int = 100
+    patience: int = 5
+    least_gain: float | None = None
+    caution: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.caution < 0.0:
+            raise RankloopError(f"caution must be at least 0, got {self.caution}")
+        for name in ("batch", "epochs", "patience"):
+            if getattr(self, name) < 1:
+                raise RankloopError(f"{name} must be at least 1, got {getattr(self, name)}")
+
+    def without_caution(self) -> Self:
+        """Return the same settings, but keep the best epoch however small its gain over the start.
+
+        >>> Settings(epochs=7, caution=3.0).without_caution() == Settings(epochs=7)
+        True
+        """
+        return replace(self, caution=0.0)

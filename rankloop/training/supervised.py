@@ -1,0 +1,44 @@
+"""Training on known labels."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rankloop import evaluation
+from rankloop.models.specs import ModelSpec
+from rankloop.progress import Progress
+from rankloop.training._learn import learn
+from rankloop.training.history import Training
+from rankloop.training.problem import Problem
+from rankloop.training.settings import Settings
+from rankloop.types import Dataset, Model
+
+
+def train(
+    dataset: Dataset,
+    model: str | ModelSpec | Model = "mlp",
+    *,
+    metric: str | evaluation.Metric = "ndcg@5",
+    settings: Settings | None = None,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> Training:
+    """Train a ranker on known labels by exact gradients, stopping early on the validation queries.
+
+    Args:
+        dataset: its train and validation splits are used; its test split is not read.
+        model: a name such as ``mlp``, ``linear`` or ``lightgbm``, or a model to start from.
+        metric: what is maximised, in expectation under the Plackett–Luce policy of the scores.
+        settings: the settings of networks; trees have theirs in their name.
+        seed: the random seed of first parameters, the order of queries, and sampled rows.
+        progress: told of every epoch, or of every tree.
+
+    Example:
+        >>> from rankloop.data import synthetic
+        >>> result = train(synthetic(queries=60, features=10), "linear", settings=Settings(epochs=3))
+        >>> len(result.history), result.model.kind
+        (4, 'linear')
+    """
+    problem = Problem.from_labels(dataset, metric)
+    rng = np.random.default_rng(seed)
+    return learn(model, problem, settings=settings, rng=rng, progress=progress)

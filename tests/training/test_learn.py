@@ -1,0 +1,52 @@
+"""One way to learn: `learn` chooses the trainer, and everything else is in the problem."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rankloop.models import Linear
+from rankloop.models.specs import LightGBMSpec, LinearSpec
+from rankloop.progress import Update
+from rankloop.training import Problem, Settings, learn, train_network, train_trees
+from rankloop.types import Dataset
+from tests.training.problems import N_FEATURES, new_rng
+
+SETTINGS = Settings(epochs=3)
+
+
+def test_a_network_is_initialised_and_then_trained_with_the_same_generator(easy: Dataset) -> None:
+    problem = Problem.from_labels(easy, "ndcg@5")
+    rng = new_rng()
+    start = LinearSpec().initialise(N_FEATURES, rng)
+    expected = train_network(start, problem.train, held_out=problem.held_out, settings=SETTINGS, rng=rng)
+    for model in ("linear", LinearSpec()):
+        result = learn(model, problem, settings=SETTINGS, rng=new_rng())
+        assert result.history == expected.history
+        assert result.model.fingerprint == expected.model.fingerprint
+
+
+def test_a_model_is_the_start(easy: Dataset) -> None:
+    problem = Problem.from_labels(easy, "ndcg@5")
+    start = Linear.initialise(N_FEATURES, np.random.default_rng(9))
+    expected = train_network(
+        start, problem.train, held_out=problem.held_out, settings=SETTINGS, rng=new_rng()
+    )
+    result = learn(start, problem, settings=SETTINGS, rng=new_rng())
+    assert result.model.fingerprint == expected.model.fingerprint != start.fingerprint
+
+
+def test_trees_grow_from_nothing(easy: Dataset) -> None:
+    problem = Problem.from_labels(easy, "ndcg@5")
+    spec = LightGBMSpec(rounds=3, min_docs=5)
+    expected = train_trees(problem.train, spec, held_out=problem.held_out, rng=new_rng())
+    result = learn(str(spec), problem, rng=new_rng())
+    assert result.model.to_bytes() == expected.model.to_bytes()
+
+
+def test_without_held_out_queries_the_last_epoch_is_kept_and_reported(easy: Dataset) -> None:
+    seen: list[Update] = []
+    alone = Problem(Problem.from_labels(easy, "ndcg@5").train)
+    result = learn("linear", alone, settings=SETTINGS, rng=new_rng(), progress=seen.append)
+    assert result.best is result.history[-1]
+    assert result.history[-1].number == 3
+    assert tuple(update.detail for update in seen) == result.history
