@@ -11,8 +11,8 @@ freedom, and independent of G. All that is computed from a direction has exactly
 
 The rest itself is needed of the directions that won alone, and of them only the sum. The rests are
 independent, of known lengths, and uniform on a sphere, so their sum points in a uniform direction too; how
-long it is follows from the angles between them, one number a winner (`lengthen`). In the end one U is drawn,
-however many won (`complete`):
+long it is follows from the angles between them, one number per winner (`lengthen`). In the end one U is
+drawn, however many won (`complete`):
 
     U = Q G + c (I − Q Qᵀ) Z = c Z + Xᵀ C,      Z standard normal,   Q Qᵀ Z = Xᵀ (X Xᵀ)⁻¹ X Z
 
@@ -25,9 +25,9 @@ import math
 
 import numpy as np
 
-from rankloop.kernels.dense import add_product
 from rankloop.kernels.jit import kernel
-from rankloop.kernels.normal import draw_chi_square, draw_normal, fill_normal
+from rankloop.kernels.matrix_product import add_product
+from rankloop.kernels.normal_numbers import draw_chi_square, draw_normal, fill_normal
 
 # A document of which less than this share of the longest one's square is left counts as a combination of
 # others: 1e-6 of its length, which is what float32 scores are rounded to.
@@ -71,7 +71,7 @@ def factorise(rows, factor, pivots, rest):
     """F with ``X Xᵀ = F Fᵀ``, by Cholesky's method on one document after the other. Return the rank.
 
     The document of which most is left comes next, until nothing is left of any; ``pivots`` are these
-    documents, in their order. ``rest`` is scratch, one number a document.
+    documents, in their order. ``rest`` is scratch, one number per document.
     """
     n = len(rows)
     factor[:n, :n] = 0.0

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from rankloop.kernels.dense import backward, forward
 from rankloop.kernels.expectations import LARGEST_SCORE
-from rankloop.kernels.interaction import longest_query, next_query, show
+from rankloop.kernels.interaction import next_query, show
 from rankloop.kernels.jit import kernel
-from rankloop.kernels.preference_pairs import prefer, ranks_considered, weigh_remaining
+from rankloop.kernels.network_layers import backward, forward
+from rankloop.kernels.preference_pairs import prefer, ranks_considered
+from rankloop.kernels.query_sizes import longest_query
+from rankloop.kernels.ranking_samples import log_remaining
 
 
 @kernel
@@ -71,7 +73,7 @@ def run_pdgd(simulated, log, world, logging, network, options, parameters, memor
             if not np.all(np.abs(own_scores[:considered]) <= LARGEST_SCORE):
                 return i
         if debiased:
-            weigh_remaining(policy, ranking, length, placed, remaining)
+            log_remaining(policy, ranking, length, placed, remaining)
         prefer(own_scores, policy, ranking, clicked, considered, remaining, debiased, slope)
         step = slope[:considered]
         step *= rate

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
 from rankloop.kernels.jit import kernel
 from rankloop.kernels.ranking_samples import add_exponentials
 
@@ -17,26 +15,6 @@ def ranks_considered(clicked, length):
         if clicked[k]:
             return min(k + 2, length)
     return 0
-
-
-@kernel
-def weigh_remaining(scores, ranking, length, placed, remaining):
-    """``remaining[k]``: log of the total weight that is left when k items are placed, k = 0 … length.
-
-    Summed from the last rank up, so that no small remainder is lost in a difference. ``placed`` is scratch,
-    one boolean an item.
-    """
-    placed[: len(scores)] = False
-    for k in range(length):
-        placed[ranking[k]] = True
-    largest, total = -np.inf, 0.0
-    for j in range(len(scores)):
-        if not placed[j]:
-            largest, total = add_exponentials(largest, total, scores[j])
-    remaining[length] = largest + math.log(total) if total > 0.0 else -np.inf
-    for k in range(length - 1, -1, -1):
-        largest, total = add_exponentials(largest, total, scores[ranking[k]])
-        remaining[k] = largest + math.log(total) if total > 0.0 else -np.inf
 
 
 @kernel
@@ -81,7 +59,7 @@ def prefer(scores, logging, ranking, clicked, considered, remaining, debiased, s
         ranking: items by rank.
         clicked: by rank.
         considered: how many ranks count.
-        remaining: of the logging policy, from `weigh_remaining`; not read unless ``debiased``.
+        remaining: of the logging policy, from `log_remaining`; not read unless ``debiased``.
         debiased: whether preferences are weighted by ρ.
         slope: out, by rank.
     """

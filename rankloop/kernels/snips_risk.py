@@ -23,11 +23,13 @@ def mark_losses(clicked, length, losses):
 
 @kernel
 def log_chances(scores, ranking, length, placed, out):
-    """The log-probability with which each shown item was drawn from those that were left."""
-    shown = ranking[:length]
-    log_remaining(scores, shown, placed[: len(scores)], out)
+    """By rank, the log-probability with which the item was drawn from those that were left.
+
+    ``out`` has room for one number more than there are ranks, as `log_remaining` needs.
+    """
+    log_remaining(scores, ranking, length, placed, out)
     for k in range(length):
-        out[k] = scores[shown[k]] - out[k]
+        out[k] = scores[ranking[k]] - out[k]
 
 
 @kernel

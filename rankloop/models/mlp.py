@@ -12,17 +12,13 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from rankloop.errors import DataError, ModelFileError, RankloopError
-from rankloop.kernels.dense import ACTIVATIONS, backward, forward
-from rankloop.kernels.jit import kernel
+from rankloop.kernels.activations import ACTIVATIONS
+from rankloop.kernels.network_layers import ROWS_TOGETHER, add_gradient, score_rows
 from rankloop.models.optimisers import Optimiser, OptimiserState, Parameters
 from rankloop.models.storage import fingerprint, pack, payload_of, unpack
 from rankloop.names import unknown
 from rankloop.ragged import for_segments
 from rankloop.types import Float32, Float64, Int64
-
-# Rows that go through the layers together: enough to fill the tiles of the product, few enough that their
-# activations stay in the fastest cache.
-ROWS_TOGETHER = 64
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,7 +87,7 @@ class Network:
         """``Σ_i g_i ∂s_i / ∂parameters``, flat like the parameters, for a gradient g on the scores."""
         rows, g = _checked(self, features, score_gradient)
         gradient = np.zeros_like(self.parameters)
-        _add_gradient(rows, self.widths, self.parameters, self.activation_code, g, gradient)
+        add_gradient(rows, self.widths, self.parameters, self.activation_code, g, gradient)
         return gradient
 
     def learner(self, optimiser: Optimiser) -> NetworkLearner:
@@ -186,7 +182,7 @@ class NetworkLearner:
         rows, g = _checked(self.start, features, score_gradient)
         self._gradient[:] = 0
         code = self.start.activation_code
-        _add_gradient(rows, self.start.widths, self.parameters, code, g, self._gradient)
+        add_gradient(rows, self.start.widths, self.parameters, code, g, self._gradient)
         self.optimiser.step(self.parameters, self._gradient, self.state)
 
     def model(self) -> Network:
@@ -241,35 +237,5 @@ def _scores(model: Network, parameters: Parameters, features: Float32) -> Float6
     scores = np.empty(len(rows))
     # Cut at the same rows whatever the number of threads.
     offsets = np.append(np.arange(0, len(rows), ROWS_TOGETHER), len(rows))
-    for_segments(_score_rows, offsets, rows, model.widths, parameters, model.activation_code, scores)
+    for_segments(score_rows, offsets, rows, model.widths, parameters, model.activation_code, scores)
     return scores
-
-
-@kernel
-def _score_rows(
-    first: Any,
-    last: Any,
-    offsets: Any,
-    features: Any,
-    widths: Any,
-    parameters: Any,
-    activation: Any,
-    scores: Any,
-) -> None:
-    activations = np.empty(ROWS_TOGETHER * widths[1:].sum(), parameters.dtype)
-    for k in range(first, last):
-        a, b = offsets[k], offsets[k + 1]
-        scores[a:b] = forward(features, a, b, widths, parameters, activation, activations)
-
-
-@kernel
-def _add_gradient(
-    features: Any, widths: Any, parameters: Any, activation: Any, score_gradient: Any, gradient: Any
-) -> None:
-    activations = np.empty(ROWS_TOGETHER * widths[1:].sum(), parameters.dtype)
-    deltas = np.empty_like(activations)
-    for a in range(0, len(features), ROWS_TOGETHER):
-        b = min(a + ROWS_TOGETHER, len(features))
-        g = score_gradient[a:b]
-        forward(features, a, b, widths, parameters, activation, activations)
-        backward(features, a, b, widths, parameters, activation, activations, g, deltas, gradient)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankloop.errors import ModelFileError, RankloopError
-from rankloop.kernels.ranking_samples import seed_stream
+from rankloop.kernels.random_streams import seed_stream
 from rankloop.models import model_from_bytes, model_to_bytes
 from rankloop.models.mlp import Network
 from rankloop.models.storage import pack, unpack

@@ -14,8 +14,8 @@ import math
 
 import numpy as np
 
-from rankloop.kernels.click_simulation import next_uniform, next_word
 from rankloop.kernels.jit import kernel
+from rankloop.kernels.random_streams import next_uniform, next_word, read_state, write_state
 
 LAYERS = 256
 # Where the tail begins, such that 256 layers of the tail's area and its rectangle fill the bell exactly.
@@ -91,23 +91,21 @@ def next_in_tail(state):
 @kernel
 def fill_normal(stream, out):
     """Fill ``out`` with standard normal numbers, and return the sum of their squares."""
-    state = (stream[0], stream[1], stream[2], stream[3])
+    state = read_state(stream)
     total = 0.0
     for k in range(len(out)):
         state, x = next_normal(state)
         out[k] = x
         total += x * x
-    for word in range(4):
-        stream[word] = state[word]
+    write_state(stream, state)
     return total
 
 
 @kernel
 def draw_normal(stream):
     """One standard normal number."""
-    state, x = next_normal((stream[0], stream[1], stream[2], stream[3]))
-    for word in range(4):
-        stream[word] = state[word]
+    state, x = next_normal(read_state(stream))
+    write_state(stream, state)
     return x
 
 
@@ -116,7 +114,7 @@ def draw_chi_square(stream, freedom):
     """The sum of the squares of ``freedom`` standard normal numbers, in constant time."""
     if freedom == 0:
         return 0.0
-    state = (stream[0], stream[1], stream[2], stream[3])
+    state = read_state(stream)
     # Twice a gamma number, whose method wants a shape of at least 1; one square is drawn as it is.
     state, x = next_normal(state)
     result = x * x
@@ -132,6 +130,5 @@ def draw_chi_square(stream, freedom):
                     result = 2.0 * d * v
                     break
             state, x = next_normal(state)
-    for word in range(4):
-        stream[word] = state[word]
+    write_state(stream, state)
     return result
