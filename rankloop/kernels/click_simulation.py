@@ -14,7 +14,7 @@ ALPHA, BETA, STOP_CLICKED, STOP_RELEVANT, STOP_SKIPPED = range(5)
 
 @kernel
 def draw_clicks(state, relevance, ranking, length, behaviour, stops, clicked):
-    """Let one user go down the ranking, who may stop early if ``stops``. Return the stream's state."""
+    """Let one user read the ranking, who may stop early if ``stops``; return the random state."""
     reading = True
     for k in range(length):
         r = relevance[ranking[k]]

@@ -1,4 +1,4 @@
-"""COLTR, compiled: draw candidates, judge them on the interaction just seen, move towards those that win."""
+"""COLTR: draw candidates, evaluate them on the current interaction, and move towards those that win."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from rankloop.kernels.snips_risk import log_chances, mark_losses, risk
 
 @kernel
 def score_hidden(hidden, widths, tail, activation, activations, scores):
-    """Scores from what reaches the first layer's units, documents × units, which changes in place."""
+    """Scores from the inputs of the first layer's units, documents × units, which are overwritten."""
     if len(widths) == 2:
         scores[:] = hidden[:, 0]
         return
@@ -45,7 +45,7 @@ def draw_direction(stream, seen, tail, freedom, reach):
 
 @kernel
 def run_coltr(simulated, log, world, logging, network, options, parameters, memory, stream):  # noqa: ARG001
-    """Go through the log; `rankloop.online.base.Method.run` says what the arguments are."""
+    """Process the log; `rankloop.online.base.Method.run` documents the arguments."""
     queries, rankings, _ = log
     _, _, offsets, _, _, _ = world
     widths, activation = network

@@ -1,4 +1,4 @@
-"""One pass of training over the queries, compiled: scores, exact gradient, step, no Python in between."""
+"""One training pass over the queries, in one compiled loop: scores, exact gradient, step."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ def run_epoch(
 ):
     """Ascend the expected reward of the queries in ``order``, ``batch`` queries per step.
 
-    Parameters and moments change in place. A query whose documents all weigh the same cannot be ranked better
-    or worse: it costs nothing and moves nothing. Returns the number of steps taken so far, and whether
-    scores stayed within `LARGEST_SCORE`; the epoch ends where they do not.
+    Parameters and moments change in place. A query whose documents all have the same weight cannot be ranked
+    better or worse, so it is skipped. Return the number of steps taken so far, and whether scores stayed
+    within `LARGEST_SCORE`; the epoch ends where they do not.
     """
     longest = longest_query(offsets)
     activations = np.empty(longest * widths[1:].sum(), parameters.dtype)

@@ -20,7 +20,7 @@ from rankloop.kernels.quadrature import (
 from rankloop.kernels.query_sizes import longest_query
 from rankloop.types import Float64
 
-# Only differences of scores matter, and beyond this a float64 no longer resolves them to 1e-8.
+# Only differences of scores matter, and beyond this value a float64 no longer resolves them to 1e-8.
 LARGEST_SCORE = 1e8
 
 
@@ -38,7 +38,7 @@ def shown(scores):
 
 @kernel
 def take(values, items):
-    """``values[items]``, by a loop: it compiles in a fraction of the time."""
+    """``values[items]``, as a loop, which compiles in a fraction of the time."""
     out = np.empty(len(items))
     for i in range(len(items)):
         out[i] = values[items[i]]

@@ -1,4 +1,4 @@
-"""One interaction after the other, compiled: who comes, what they are shown, what they click.
+"""One interaction: which query comes, what its user is shown, and what they click.
 
 Every method runs the same two steps around its own update:
 
@@ -20,7 +20,7 @@ from rankloop.kernels.ranking_samples import draw_ranking, shown_length
 
 @kernel
 def next_query(i, simulated, log, world, stream):
-    """Interaction number i: the matrix that holds its query's documents, their rows there and among all."""
+    """The query of interaction i: the matrix with its documents, their rows in it and among all documents."""
     queries, _, _ = log
     features, starts, offsets, _, _, _ = world
     if simulated:
@@ -40,7 +40,7 @@ def next_query(i, simulated, log, world, stream):
 def show(i, simulated, scores, a, b, log, world, stream, arrivals, ranking, clicked):
     """Draw the ranking and the clicks of interaction i, or read them; return how many items were shown.
 
-    ``scores`` are those of the policy that logs, of the documents ``a … b``; ``arrivals`` is scratch, one
+    ``scores`` are the logging policy's, for the documents ``a … b``; ``arrivals`` is scratch, one
     number per rank.
     """
     _, rankings, clicks = log

@@ -1,7 +1,7 @@
 """Normal and chi-square numbers from a stream of random bits.
 
 Normal numbers come from a ziggurat of 256 layers of equal area: 99 % of them take one word of random bits,
-one multiplication and one comparison. Layer, sign and place in the layer are different bits of the word.
+one multiplication and one comparison. Layer, sign and position in the layer are different bits of the word.
 
 References:
     Marsaglia and Tsang, The ziggurat method for generating random variables, 2000; A simple method for
@@ -35,7 +35,7 @@ def _layers() -> tuple[np.ndarray, np.ndarray]:
 
 _X, _BELL = _layers()
 _WIDTH = 2.0**-52 * _X
-# Nearer to the middle than this, a place within the layer lies under the bell, whatever its height.
+# A position nearer to the middle than this lies under the bell, whatever its height.
 _SURE = np.array([int(2**52 * ratio) for ratio in _X[1:] / _X[:-1]])
 
 _LAYER, _ONE = np.uint64(LAYERS - 1), np.uint64(1)
@@ -45,7 +45,7 @@ _PLACE_SHIFT = np.int64(11)
 @kernel
 def next_normal(state):
     """The next state of the stream, and a standard normal number."""
-    # Small, so that it is inlined: what is seldom needed stands elsewhere.
+    # Kept small, so that it is inlined; the rare cases are in `decide`.
     state, layer, place = next_place(state)
     if abs(place) < _SURE[layer]:
         return state, place * _WIDTH[layer]
@@ -54,14 +54,14 @@ def next_normal(state):
 
 @kernel
 def next_place(state):
-    """A layer, and a place in it: 53 bits with their sign, since a branch on it would be a bad guess."""
+    """A layer, and a position in it: 53 signed bits, because a branch on the sign could not be predicted."""
     state, word = next_word(state)
     return state, word & _LAYER, np.int64(word) >> _PLACE_SHIFT
 
 
 @kernel
 def decide(state, layer, place):
-    """What becomes of a place that may lie above the bell; another place if it does."""
+    """The number for a position that may lie above the bell; if it does, from another position."""
     while True:
         x = place * _WIDTH[layer]
         if abs(place) < _SURE[layer]:
@@ -115,7 +115,7 @@ def draw_chi_square(stream, freedom):
     if freedom == 0:
         return 0.0
     state = read_state(stream)
-    # Twice a gamma number, whose method wants a shape of at least 1; one square is drawn as it is.
+    # Twice a gamma number; that method needs a shape of at least 1, so a single square is drawn directly.
     state, x = next_normal(state)
     result = x * x
     if freedom > 1:

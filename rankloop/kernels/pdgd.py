@@ -1,4 +1,4 @@
-"""PDGD, compiled: interaction after interaction, each a step of gradient ascent, no Python in between."""
+"""PDGD: one step of gradient ascent per interaction, in one compiled loop."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rankloop.kernels.ranking_samples import log_remaining
 
 @kernel
 def keep_rows(rows, n, widths, activations, kept):
-    """Copy what a forward pass over n documents left in ``activations``, for these rows alone."""
+    """Copy what a forward pass over n documents left in ``activations``, for these rows only."""
     start, at = 0, 0
     for layer in range(1, len(widths)):
         width = widths[layer]
@@ -29,7 +29,7 @@ def keep_rows(rows, n, widths, activations, kept):
 
 @kernel
 def run_pdgd(simulated, log, world, logging, network, options, parameters, memory, stream):  # noqa: ARG001
-    """Go through the log; `rankloop.online.base.Method.run` says what the arguments are."""
+    """Process the log; `rankloop.online.base.Method.run` documents the arguments."""
     queries, rankings, _ = log
     _, _, offsets, _, _, _ = world
     widths, activation = network
@@ -39,7 +39,7 @@ def run_pdgd(simulated, log, world, logging, network, options, parameters, memor
     ranking, clicked, arrivals = np.empty(ranks, np.int64), np.empty(ranks, np.bool_), np.empty(ranks)
     scores, placed, remaining = np.empty(longest), np.empty(longest, np.bool_), np.empty(ranks + 1)
     activations = np.empty(longest * widths[1:].sum(), parameters.dtype)
-    # Of the documents that are shown: the only ones that learn.
+    # Only for documents that are shown: no others get a gradient.
     own_features = np.empty((ranks, widths[0]), np.float32)
     own_activations = np.empty(ranks * widths[1:].sum(), parameters.dtype)
     deltas = np.empty_like(own_activations)

@@ -24,9 +24,9 @@ from rankloop.kernels.jit import kernel
 from rankloop.kernels.query_sizes import longest_query
 from rankloop.kernels.random_streams import next_uniform
 
-# A table is left for the next one when the items from the first that is not shown on have less than this
-# share of its weight. At a half, policies that are not peaked need one table only, and the bound on failed
-# draws doubles.
+# A table is replaced by the next one when the items from the first one not shown have less than this share of
+# its weight. At a half, policies that are not peaked need only one table, and the bound on failed draws
+# doubles.
 LEAST_SHARE = 0.5
 
 _TWO = np.uint64(2)
@@ -34,7 +34,7 @@ _TWO = np.uint64(2)
 
 @kernel
 def heaviest_first(scores, ranks, items):
-    """Put the items that can be shown into ``items``, the ``ranks`` heaviest first; return how many."""
+    """Put the items that can be shown into ``items``, the ``ranks`` heaviest first; return their number."""
     shown = 0
     for j in range(len(scores)):
         if scores[j] == -np.inf:
@@ -76,7 +76,7 @@ def build_table(level, scores, items, shown, ranks, tables):
         rest -= cut[leave[level] - level]
         leave[level] += 1
 
-    # Those below the mean from the left of ``work``, the others from the right; these fill up those.
+    # Items below the mean go to the left of ``work``, the others to the right; the latter fill up the former.
     scale = size / total
     small, large = 0, size
     for i in range(size):
@@ -98,7 +98,7 @@ def build_table(level, scores, items, shown, ranks, tables):
             large += 1
         else:
             small -= 1
-    # What remains is 1 but for rounding.
+    # The rest is 1, up to rounding.
     for k in range(small):
         cut[work[k]] = work[k] + 1.0
     for k in range(large, size):
@@ -107,25 +107,25 @@ def build_table(level, scores, items, shown, ranks, tables):
 
 @kernel
 def draw_position(level, state, shown, cut, pair):
-    """Draw from the table of the items from ``level`` on; return the stream's state and the position."""
+    """Draw from the table of the items from ``level`` on; return the random state and the position."""
     state, u = next_uniform(state)
     x = u * (shown - level)
-    # Unsigned, because a signed index costs a test for counting from the end; and one of a pair, because a
-    # branch on a random number is predicted wrongly as often as not.
+    # Unsigned, because a signed index costs a test for negative numbers; one of a pair instead of a branch,
+    # because a branch on a random number is mispredicted half of the time.
     i = np.uint64(np.int64(x))
     return state, np.uint64(pair[level, _TWO * i + np.uint64(x >= cut[level, i])])
 
 
 @kernel
 def draw_from_tables(number, state, scores, items, shown, tables, ranking):
-    """Draw one ranking, as many items as fit; return the stream's state.
+    """Draw one ranking, as many items as fit; return the random state.
 
     ``number`` tells this ranking from the others of the query in ``last_shown``.
     """
     cut, pair, leave, last_shown, _ = tables
     ranks = len(ranking)
     k = 0
-    # Without a branch: what has been drawn before is overwritten by the next.
+    # Without a branch: an item that was drawn before is overwritten by the next.
     for _ in range(leave[0]):
         state, position = draw_position(0, state, shown, cut, pair)
         ranking[k] = items[position]
@@ -139,7 +139,7 @@ def draw_from_tables(number, state, scores, items, shown, tables, ranking):
             k += 1
             last_shown[position] = number
             continue
-        # Which table is next depends on what is shown alone, so that chances stay what they are.
+        # Which table is next depends only on the items shown, so that their probabilities do not change.
         while last_shown[front] == number:
             front += 1
         if front >= leave[level]:
@@ -151,7 +151,7 @@ def draw_from_tables(number, state, scores, items, shown, tables, ranking):
 
 @kernel
 def room_for_tables(offsets, ranks):
-    """Room for the items and tables of the longest query: cut, pair, leave, last_shown, work."""
+    """Scratch for the items and tables of the longest query: cut, pair, leave, last_shown, work."""
     longest = longest_query(offsets)
     levels = min(ranks, longest)
     items = np.empty(longest, np.int64)
