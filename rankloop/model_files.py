@@ -1,4 +1,4 @@
-"""Models on disk: written whole or not at all, refused if damaged."""
+"""Models in files: written atomically, and refused if damaged."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from rankloop.types import Model
 
 
 def save(model: Model, path: str | os.PathLike[str]) -> Path:
-    """Store a model; `load` reads it back."""
+    """Write a model to a file, atomically; `load` reads it back."""
     return write_whole(path, model_to_bytes(model))
 
 
 def load(path: str | os.PathLike[str]) -> Model:
-    """The model that `save` stored.
+    """The model that `save` wrote.
 
     Raises:
         ModelFileError: there is no such file, or it is damaged or something else.

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 from pathlib import Path
 from typing import Any
 
 from rankloop.bias.estimate import BiasEstimate
-from rankloop.errors import DataError, RankloopError
+from rankloop.errors import DataError
+from rankloop.storage.files import write_whole
 from rankloop.types import Bias
 
 FORMAT, VERSION = "rankloop-bias", 1
@@ -20,6 +20,7 @@ def save_bias(bias: BiasEstimate | Bias, path: str | os.PathLike[str]) -> Path:
     """Store a bias, with its intervals and all else that is known of it; `load_bias` reads it back.
 
     Example:
+        >>> import tempfile
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     path = save_bias(Bias(alpha=[0.5], beta=[0.2], examination=[1.0]), f"{folder}/bias.json")
         ...     print(path.read_text())
@@ -41,16 +42,7 @@ def save_bias(bias: BiasEstimate | Bias, path: str | os.PathLike[str]) -> Path:
         content["estimate"] = {
             name: value for name, value in bias.to_dict().items() if name not in (*VALUES, "ranks")
         }
-    target = Path(path)
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}.") as folder:
-            unfinished = Path(folder) / target.name
-            unfinished.write_text(_spelt(content), encoding="utf-8")
-            unfinished.replace(target)
-    except OSError as error:
-        raise RankloopError(f"{target} cannot be written: {error.strerror or error}") from error
-    return target
+    return write_whole(path, _spelt(content).encode())
 
 
 def load_bias(path: str | os.PathLike[str]) -> Bias:

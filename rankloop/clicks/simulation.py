@@ -11,7 +11,6 @@ counted (`gather`) or written down (`gather_log`).
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,10 +18,14 @@ from numpy.typing import NDArray
 
 from rankloop.clicks.base import Users
 from rankloop.errors import DataError
-from rankloop.kernels.click_simulation import count_impressions, log_impressions
+from rankloop.kernels.click_simulation import simulate_impressions
 from rankloop.policies.plackett_luce import check_scores
 from rankloop.ragged import for_segments, offsets_of
 from rankloop.types import Float64, Int64
+
+# What the kernel fills: displays and clicks by rank; rows, rankings and clicks of a log.
+_CountArrays = tuple[Int64, Int64]
+_LogArrays = tuple[Int64, NDArray[np.int32], NDArray[np.bool_]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,7 +124,7 @@ def gather(
     setting = _Setting.draw(scores, offsets, relevance, users, interactions, rng, frequencies)
     shape = (len(setting.scores), users.behaviour.ranks)
     displays, clicks = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
-    setting.run(count_impressions, displays, clicks)
+    setting.run((displays, clicks), _no_log(shape[1]))
     return Counts(np.diff(setting.starts), displays, clicks)
 
 
@@ -157,7 +160,7 @@ def gather_log(
     rankings, clicks = np.full(shape, -1, np.int32), np.zeros(shape, np.bool_)
     # Impressions are drawn query by query; in which order they happened is a matter of chance too.
     rows = rng.permutation(interactions)
-    setting.run(log_impressions, rows, rankings, clicks)
+    setting.run(_no_counts(shape[1]), (rows, rankings, clicks))
     queries = np.empty(interactions, np.int64)
     queries[rows] = np.repeat(np.arange(len(offsets) - 1), np.diff(setting.starts))
     return Impressions(queries, rankings, clicks)
@@ -194,11 +197,11 @@ class _Setting:
         seed = rng.integers(2**63, dtype=np.int64)
         return cls(offsets_of(counts), offsets, flat, relevant, users, seed)
 
-    def run(self, kernel: Callable[..., None], *out: object) -> None:
+    def run(self, counts: _CountArrays, log: _LogArrays) -> None:
         behaviour = self.users.behaviour
         # Threads share the impressions out evenly, which is why these are the segments.
         for_segments(
-            kernel,
+            simulate_impressions,
             self.starts,
             self.offsets,
             self.scores,
@@ -206,8 +209,17 @@ class _Setting:
             behaviour.table,
             behaviour.stops,
             self.seed,
-            *out,
+            counts,
+            log,
         )
+
+
+def _no_counts(ranks: int) -> _CountArrays:
+    return np.empty((0, ranks), np.int64), np.empty((0, ranks), np.int64)
+
+
+def _no_log(ranks: int) -> _LogArrays:
+    return np.empty(0, np.int64), np.empty((0, ranks), np.int32), np.empty((0, ranks), np.bool_)
 
 
 def check_relevance(relevance: object, offsets: Int64) -> Float64:

@@ -4,26 +4,31 @@ from __future__ import annotations
 
 import hashlib
 import os
-import tempfile
-import zlib
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save_file
 
+from rankloop.errors import DataError, RankloopError
+from rankloop.storage.files import replace_file
+from rankloop.storage.tensor_file import TensorFormat
 from rankloop.types import Split, Str
 
 FOLDER_VARIABLE = "RANKLOOP_CACHE"
-# Part of every key: raise it when the parser comes to read a file differently.
+# Part of every key: raise it when the parser starts to read a file differently.
 PARSER_VERSION = 1
-# What reading a damaged entry, or one that something else wrote, can raise.
-DAMAGE = (SafetensorError, OSError, KeyError, TypeError, ValueError)
-
-Arrays = dict[str, NDArray[np.generic]]
+FORMAT = TensorFormat(
+    name="rankloop-split",
+    version="1",
+    noun="cache entry",
+    error=DataError,
+    foreign="this is not a cache entry",
+    renewal="parse the file again",
+)
+KIND = "split"
 
 
 def cache_folder() -> Path:
@@ -37,17 +42,18 @@ def cache_folder() -> Path:
 def remembered(sources: Sequence[Path], parse: Callable[[], Split]) -> Split:
     """What ``parse`` makes of the source files, from the cache where they were parsed before.
 
-    An entry that is damaged is parsed and written again; a folder that cannot be written to costs nothing
-    but the time of parsing.
+    A damaged entry is parsed and written again; if the folder cannot be written to, files are parsed every
+    time.
     """
     try:
         entry = cache_folder() / f"{_key(sources)}.safetensors"
-    except RuntimeError:  # nobody's home, in a container without users
+    except RuntimeError:  # there is no home folder, as in a container without users
         return parse()
-    with suppress(*DAMAGE):
+    # Whatever an entry that is missing, damaged or foreign makes the reader do, the file is parsed.
+    with suppress(OSError, DataError, KeyError, TypeError, ValueError):
         return _read(entry)
     split = parse()
-    with suppress(OSError, SafetensorError):
+    with suppress(RankloopError):
         _write(entry, split)
     return split
 
@@ -61,7 +67,7 @@ def _key(sources: Sequence[Path]) -> str:
 
 
 def _write(entry: Path, split: Split) -> None:
-    arrays: Arrays = {
+    arrays: dict[str, NDArray[Any]] = {
         "features": split.features,
         "labels": split.labels,
         "offsets": split.offsets,
@@ -69,43 +75,27 @@ def _write(entry: Path, split: Split) -> None:
     }
     if split.doc_ids is not None:
         arrays["doc_ids"] = _to_codes(split.doc_ids)
-    entry.parent.mkdir(parents=True, exist_ok=True)
-    # Written aside and moved: another process sees the whole entry or none.
-    handle, name = tempfile.mkstemp(prefix=entry.stem, suffix=".part", dir=entry.parent)
-    os.close(handle)
-    try:
-        save_file(arrays, name, metadata={"checksum": _checksum(arrays)})
-        Path(name).replace(entry)
-    finally:
-        Path(name).unlink(missing_ok=True)
+    with replace_file(entry) as file:
+        FORMAT.write(file, KIND, {}, arrays)
 
 
 def _read(entry: Path) -> Split:
-    with safe_open(entry, framework="numpy") as file:
-        stored = (file.metadata() or {})["checksum"]
-        arrays: Arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    if _checksum(arrays) != stored:
-        raise ValueError(f"{entry} is damaged")
+    with entry.open("rb") as file:
+        arrays = FORMAT.read(file).tensors
+    doc_ids = arrays.pop("doc_ids", None)
     return Split(
-        features=arrays["features"].astype(np.float32, copy=False),
-        labels=arrays["labels"].astype(np.float64, copy=False),
-        offsets=arrays["offsets"].astype(np.int64, copy=False),
+        features=arrays["features"],
+        labels=arrays["labels"],
+        offsets=arrays["offsets"],
         query_ids=_from_codes(arrays["query_ids"]),
-        doc_ids=_from_codes(arrays["doc_ids"]) if "doc_ids" in arrays else None,
+        doc_ids=None if doc_ids is None else _from_codes(doc_ids),
     )
 
 
-def _checksum(arrays: Arrays) -> str:
-    total = 0
-    for name in sorted(arrays):
-        total = zlib.crc32(arrays[name].reshape(-1).view(np.uint8).data, total)
-    return str(total)
-
-
 def _to_codes(ids: Str) -> NDArray[np.uint32]:
-    """Strings as NumPy holds them, one row of code points each: safetensors knows numbers only."""
+    """Strings as NumPy holds them, one row of code points each: the container holds numbers only."""
     return np.ascontiguousarray(ids).view(np.uint32).reshape(len(ids), -1)
 
 
-def _from_codes(codes: NDArray[np.generic]) -> Str:
-    return codes.view(f"<U{codes.shape[1]}").reshape(len(codes))
+def _from_codes(codes: NDArray[Any]) -> Str:
+    return codes.view(f"=U{codes.shape[1]}").reshape(len(codes))

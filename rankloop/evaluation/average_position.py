@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from rankloop import ragged
 from rankloop.evaluation.base import Gain, Metric, NoRelevant, gains
-from rankloop.kernels.jit import kernel
+from rankloop.kernels.expected_ranks import add_items_ahead
 from rankloop.types import Float64, Int64
 
 
@@ -77,17 +77,5 @@ def expected_ranks(scores: Float64, offsets: Int64) -> Float64:
         array([1.75, 1.25, 3.  ])
     """
     result = np.ones(len(scores))
-    ragged.for_segments(_add_pairs, offsets, scores, result)
+    ragged.for_segments(add_items_ahead, offsets, scores, result)
     return result
-
-
-@kernel
-def _add_pairs(first: int, last: int, offsets: Int64, scores: Float64, out: Float64) -> None:
-    for q in range(first, last):
-        for d in range(offsets[q], offsets[q + 1]):
-            for j in range(offsets[q], d):
-                # Of two excluded documents the earlier is ahead, like equal scores in a ranking.
-                both_excluded = scores[d] == -np.inf and scores[j] == -np.inf
-                ahead = 1.0 if both_excluded else 1.0 / (1.0 + np.exp(scores[d] - scores[j]))
-                out[d] += ahead
-                out[j] += 1.0 - ahead

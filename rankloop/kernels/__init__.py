@@ -1,1 +1,1 @@
-"""Every compiled loop (numba), and nothing else."""
+"""Every compiled loop (numba), and nothing else; functions around them carry the types and the checks."""

@@ -1,6 +1,6 @@
-"""Passes over what was shown: expectations of the mixture, its curvature, and what moved between ranks.
+"""Passes over displays and clicks: expectations of the mixture, its curvature, and items shared by ranks.
 
-Items are cut into blocks, and each block adds up its own sums: they do not depend on the number of threads.
+Items are divided into blocks with sums of their own, so that results do not depend on the number of threads.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from rankloop.kernels.jit import kernel
 
 
 @kernel
-def posterior(cells, starts, rank, displays, clicks, log_hit, log_miss, prior, out):
-    """Fill ``out`` with the chances of an item's relevance at each node; returns the log-likelihood.
+def posterior(item, starts, rank, displays, clicks, log_hit, log_miss, prior, out):
+    """Fill ``out`` with the posterior of an item's relevance at each node; return the log-likelihood.
 
-    ``cells`` is the item's number; ``prior`` the chances of the nodes before any click.
+    ``item`` is its number; ``prior`` the probability of each node before any click.
     """
     nodes = len(out)
     out[:] = 0.0
-    for cell in range(starts[cells], starts[cells + 1]):
+    for cell in range(starts[item], starts[item + 1]):
         k, hits, misses = rank[cell], clicks[cell], displays[cell] - clicks[cell]
         for t in range(nodes):
             out[t] += hits * log_hit[k, t] + misses * log_miss[k, t]
@@ -42,8 +42,8 @@ def expect(
 ):  # fmt: skip
     """One pass: expected displays and clicks by rank and node, and items by stratum and component.
 
-    ``knot[t]`` is the component left of node t and ``lower[s, t]`` the share of the node's prior that is its;
-    the rest belongs to the next component.
+    ``knot[t]`` is the component left of node t and ``lower[s, t]`` its share of the node's prior; the rest
+    belongs to the next component.
     """
     nodes = log_hit.shape[1]
     chances = np.empty(nodes)
@@ -149,10 +149,10 @@ def mean_relevance(
 
 @kernel
 def compare_ranks(starts, rank, displays, clicks, weight, shared, effective, clicked):
-    """What every two ranks have in common: items, effective displays, and expected clicks among these.
+    """What each pair of ranks shares: items, effective displays, and expected clicks on these.
 
     Of an item that was shown n times at rank j and m times at rank k, ``n · m / (n + m)`` displays count at
-    either: as many, if there were as many at both, would compare the ranks as well.
+    each: that many displays at both ranks would compare them with the same precision.
     """
     for item in range(len(starts) - 1):
         w = weight[item]
@@ -174,7 +174,7 @@ def compare_ranks(starts, rank, displays, clicks, weight, shared, effective, cli
 
 @kernel
 def compare_with(starts, rank, displays, connected, effective):
-    """Effective displays between each rank and all ranks that are connected, taken as one."""
+    """Effective displays between each rank and the connected ranks, taken together."""
     for item in range(len(starts) - 1):
         for a in range(starts[item], starts[item + 1]):
             there = 0.0

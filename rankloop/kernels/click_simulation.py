@@ -1,190 +1,20 @@
-"""Impressions by the million: draw rankings of one query from tables, let users click, count or write down.
-
-A ranking is filled from the top. Each item comes from an alias table over the weights ``exp(score)``: one
-random number, one comparison. An item that is already in the ranking is drawn again, which leaves exactly
-the chances of those that are not: Plackett–Luce.
-
-What keeps drawing again cheap, whatever the scores: the heaviest items come first in ``items``, and there are
-tables for all items from position ``level`` on, at several levels, each built when it is first needed. The
-first item that is not shown is the heaviest that is left, and fewer than ``ranks`` are shown; so among the
-items from that one on, those left have at least 1 / ranks of the weight. Draws that fail move on to such a
-table. Weights are relative to the heaviest of their table, so scores may lie as far apart as they like.
-
-Reference:
-    Vose, A linear algorithm for generating random numbers with a given distribution, 1991.
-"""
+"""Impressions by the million: draw rankings, let simulated users click, and count or record what happens."""
 
 from __future__ import annotations
-
-import math
 
 import numpy as np
 
 from rankloop.kernels.jit import kernel
-from rankloop.kernels.ranking_samples import seed_stream
-
-# A table is left for the next one when the items from the first that is not shown on have less than this
-# share of its weight. At a half, policies that are not peaked need one table only, and the bound on failed
-# draws doubles.
-LEAST_SHARE = 0.5
+from rankloop.kernels.random_streams import next_uniform, read_state, seed_stream
+from rankloop.kernels.ranking_tables import build_first_table, draw_from_tables, room_for_tables
 
 # Rows of the behaviour table; `Behaviour.table` stacks them in this order.
 ALPHA, BETA, STOP_CLICKED, STOP_RELEVANT, STOP_SKIPPED = range(5)
 
-_U11, _U17, _U19, _U23 = np.uint64(11), np.uint64(17), np.uint64(19), np.uint64(23)
-_U2, _U41, _U45 = np.uint64(2), np.uint64(41), np.uint64(45)
-_ULP = 2.0**-53
-
-
-@kernel
-def first_state(seed, stream):
-    """The state in which a random stream starts; a tuple, because it then lives in registers."""
-    words = seed_stream(seed, stream)
-    return words[0], words[1], words[2], words[3]
-
-
-@kernel
-def next_word(state):
-    """The next state of the stream (xoshiro256++), and 64 random bits."""
-    s0, s1, s2, s3 = state
-    total = s0 + s3
-    result = ((total << _U23) | (total >> _U41)) + s0
-    s2 ^= s0
-    s3 ^= s1
-    state = (s0 ^ s3, s1 ^ s2, s2 ^ (s1 << _U17), (s3 << _U45) | (s3 >> _U19))
-    return state, result
-
-
-@kernel
-def next_uniform(state):
-    """The next state of the stream, and a number uniform on [0, 1), a multiple of 2⁻⁵³.
-
-    It stays below 1, so that ``n`` times it, rounded, stays below ``n`` and can be an index.
-    """
-    state, word = next_word(state)
-    return state, np.float64(np.int64(word >> _U11)) * _ULP
-
-
-@kernel
-def heaviest_first(scores, ranks, items):
-    """Put the items that can be shown into ``items``, the ``ranks`` heaviest first; return how many."""
-    shown = 0
-    for j in range(len(scores)):
-        if scores[j] == -np.inf:
-            continue
-        place = min(shown, ranks)
-        if place == ranks and scores[j] <= scores[items[ranks - 1]]:
-            items[shown] = j
-        else:
-            if place == ranks:
-                place = ranks - 1
-                items[shown] = items[place]
-            while place > 0 and scores[items[place - 1]] < scores[j]:
-                items[place] = items[place - 1]
-                place -= 1
-            items[place] = j
-        shown += 1
-    return shown
-
-
-@kernel
-def build_table(level, scores, items, shown, ranks, tables):
-    """Fill the alias table of the items from ``level`` on, and note at which position it is left.
-
-    With ``x`` uniform on [0, size) and i its whole part, the table draws the position ``pair[2 i]`` if
-    ``x < cut[i]`` and ``pair[2 i + 1]`` if not.
-    """
-    cut, pair, leave, _, work = tables
-    cut, pair = cut[level], pair[level]
-    size = shown - level
-    heaviest = scores[items[level]]
-    total = 0.0
-    for i in range(size):
-        cut[i] = math.exp(scores[items[level + i]] - heaviest)
-        total += cut[i]
-
-    leave[level] = level + 1
-    rest = total - cut[0]
-    while leave[level] < min(shown, ranks) and rest >= LEAST_SHARE * total:
-        rest -= cut[leave[level] - level]
-        leave[level] += 1
-
-    # Those below the mean from the left of ``work``, the others from the right; these fill up those.
-    scale = size / total
-    small, large = 0, size
-    for i in range(size):
-        cut[i] *= scale
-        pair[2 * i] = pair[2 * i + 1] = level + i
-        if cut[i] < 1.0:
-            work[small] = i
-            small += 1
-        else:
-            large -= 1
-            work[large] = i
-    while small > 0 and large < size:
-        poor, rich = work[small - 1], work[large]
-        pair[2 * poor + 1] = level + rich
-        cut[rich] -= 1.0 - cut[poor]
-        cut[poor] += poor
-        if cut[rich] < 1.0:
-            work[small - 1] = rich
-            large += 1
-        else:
-            small -= 1
-    # What remains is 1 but for rounding.
-    for k in range(small):
-        cut[work[k]] = work[k] + 1.0
-    for k in range(large, size):
-        cut[work[k]] = work[k] + 1.0
-
-
-@kernel
-def draw_position(level, state, shown, cut, pair):
-    """Draw from the table of the items from ``level`` on; return the stream's state and the position."""
-    state, u = next_uniform(state)
-    x = u * (shown - level)
-    # Unsigned, because a signed index costs a test for counting from the end; and one of a pair, because a
-    # branch on a random number is predicted wrongly as often as not.
-    i = np.uint64(np.int64(x))
-    return state, np.uint64(pair[level, _U2 * i + np.uint64(x >= cut[level, i])])
-
-
-@kernel
-def draw_ranking(number, state, scores, items, shown, tables, ranking):
-    """Draw one ranking, as many items as fit; return the stream's state.
-
-    ``number`` tells this ranking from the others of the query in ``last_shown``.
-    """
-    cut, pair, leave, last_shown, _ = tables
-    ranks = len(ranking)
-    k = 0
-    # Without a branch: what has been drawn before is overwritten by the next.
-    for _ in range(leave[0]):
-        state, position = draw_position(0, state, shown, cut, pair)
-        ranking[k] = items[position]
-        k += last_shown[position] != number
-        last_shown[position] = number
-    level = front = 0
-    while k < min(shown, ranks):
-        state, position = draw_position(level, state, shown, cut, pair)
-        if last_shown[position] != number:
-            ranking[k] = items[position]
-            k += 1
-            last_shown[position] = number
-            continue
-        # Which table is next depends on what is shown alone, so that chances stay what they are.
-        while last_shown[front] == number:
-            front += 1
-        if front >= leave[level]:
-            level = front
-            if leave[level] == 0:
-                build_table(level, scores, items, shown, ranks, tables)
-    return state
-
 
 @kernel
 def draw_clicks(state, relevance, ranking, length, behaviour, stops, clicked):
-    """Let one user go down the ranking, who may stop early if ``stops``. Return the stream's state."""
+    """Let one user read the ranking, who may stop early if ``stops``; return the random state."""
     reading = True
     for k in range(length):
         r = relevance[ranking[k]]
@@ -202,41 +32,30 @@ def draw_clicks(state, relevance, ranking, length, behaviour, stops, clicked):
 
 
 @kernel
-def room_for_tables(offsets, ranks):
-    """Room for the items and tables of the largest query: cut, pair, leave, last_shown, work."""
-    largest = np.max(offsets[1:] - offsets[:-1])
-    levels = min(ranks, largest)
-    items = np.empty(largest, np.int64)
-    tables = (
-        np.empty((levels, largest)),
-        np.empty((levels, 2 * largest), np.int64),
-        np.empty(levels, np.int64),
-        np.empty(largest, np.int64),
-        np.empty(largest, np.int64),
-    )
-    return items, tables
-
-
-@kernel
-def prepare(scores, ranks, items, tables):
-    """Order a query's items and build its first table; return how many items it can show."""
-    _, _, leave, last_shown, _ = tables
-    shown = heaviest_first(scores, ranks, items)
-    leave[:] = 0  # no table yet
-    last_shown[:] = -1
-    if shown > 0:
-        build_table(0, scores, items, shown, ranks, tables)
-    return shown
-
-
-@kernel
-def count_impressions(
-    first, last, starts, offsets, scores, relevance, behaviour, stops, seed, displays, clicks
+def simulate_impressions(
+    first, last, starts, offsets, scores, relevance, behaviour, stops, seed, counts, log
 ):
-    """Add the impressions of the queries ``first … last`` to displays and clicks, items × ranks.
+    """Simulate the impressions of the queries ``first … last``; count them, record them, or both.
 
     Query q has impressions number ``starts[q] … starts[q + 1]``, drawn from random stream q.
+
+    Args:
+        first: the first query.
+        last: one past the last query.
+        starts: queries + 1, numbers of impressions.
+        offsets: queries + 1.
+        scores: items.
+        relevance: items.
+        behaviour: the users' behaviour table, rows × ranks.
+        stops: whether users may stop before the last rank.
+        seed: of the random streams.
+        counts: displays and clicks to add to, items × ranks each; empty arrays: nothing is counted.
+        log: by impression number the row to record it in; then rankings and clicks, rows × ranks each, which
+            come filled with -1 and False. No row numbers: nothing is recorded.
     """
+    displays, clicks = counts
+    rows, logged_rankings, logged_clicks = log
+    counted, logged = len(displays) > 0, len(rows) > 0
     ranks = behaviour.shape[1]
     items, tables = room_for_tables(offsets, ranks)
     ranking, clicked = np.empty(ranks, np.int64), np.empty(ranks, np.bool_)
@@ -246,39 +65,17 @@ def count_impressions(
         own = slice(offsets[q], offsets[q + 1])
         own_scores, own_relevance = scores[own], relevance[own]
         own_displays, own_clicks = displays[own], clicks[own]
-        state = first_state(seed, q)
-        shown = prepare(own_scores, ranks, items, tables)
+        state = read_state(seed_stream(seed, q))
+        shown = build_first_table(own_scores, ranks, items, tables)
         length = min(shown, ranks)
         for i in range(starts[q], starts[q + 1]):
-            state = draw_ranking(i, state, own_scores, items, shown, tables, ranking)
+            state = draw_from_tables(i, state, own_scores, items, shown, tables, ranking)
             state = draw_clicks(state, own_relevance, ranking, length, behaviour, stops, clicked)
-            for k in range(length):
-                own_displays[ranking[k], k] += 1
-                own_clicks[ranking[k], k] += clicked[k]
-
-
-@kernel
-def log_impressions(
-    first, last, starts, offsets, scores, relevance, behaviour, stops, seed, rows, rankings, clicks
-):
-    """Write down the impressions that `count_impressions` counts, number i in row ``rows[i]``.
-
-    ``rankings`` and ``clicks`` come filled with -1 and False.
-    """
-    ranks = behaviour.shape[1]
-    items, tables = room_for_tables(offsets, ranks)
-    ranking, clicked = np.empty(ranks, np.int64), np.empty(ranks, np.bool_)
-    for q in range(first, last):
-        if starts[q] == starts[q + 1]:
-            continue
-        own = slice(offsets[q], offsets[q + 1])
-        own_scores, own_relevance = scores[own], relevance[own]
-        state = first_state(seed, q)
-        shown = prepare(own_scores, ranks, items, tables)
-        length = min(shown, ranks)
-        for i in range(starts[q], starts[q + 1]):
-            state = draw_ranking(i, state, own_scores, items, shown, tables, ranking)
-            state = draw_clicks(state, own_relevance, ranking, length, behaviour, stops, clicked)
-            for k in range(length):
-                rankings[rows[i], k] = ranking[k]
-                clicks[rows[i], k] = clicked[k]
+            if counted:
+                for k in range(length):
+                    own_displays[ranking[k], k] += 1
+                    own_clicks[ranking[k], k] += clicked[k]
+            if logged:
+                for k in range(length):
+                    logged_rankings[rows[i], k] = ranking[k]
+                    logged_clicks[rows[i], k] = clicked[k]

@@ -1,4 +1,4 @@
-"""COLTR, compiled: draw candidates, judge them on the interaction just seen, move towards those that win."""
+"""COLTR: draw candidates, evaluate them on the current interaction, and move towards those that win."""
 
 from __future__ import annotations
 
@@ -6,23 +6,26 @@ import math
 
 import numpy as np
 
-from rankloop.kernels.dense import _activate, add_product, forward
+from rankloop.kernels.activations import activate
 from rankloop.kernels.directions import complete, copy_documents, factorise, is_direct, lengthen
 from rankloop.kernels.expectations import LARGEST_SCORE
-from rankloop.kernels.interaction import longest_query, next_query, show
+from rankloop.kernels.interaction import next_query, show
 from rankloop.kernels.jit import kernel
-from rankloop.kernels.normal import draw_chi_square, fill_normal
+from rankloop.kernels.matrix_product import add_product
+from rankloop.kernels.network_layers import forward
+from rankloop.kernels.normal_numbers import draw_chi_square, fill_normal
+from rankloop.kernels.query_sizes import longest_query
 from rankloop.kernels.snips_risk import log_chances, mark_losses, risk
 
 
 @kernel
 def score_hidden(hidden, widths, tail, activation, activations, scores):
-    """Scores from what reaches the first layer's units, documents × units, which changes in place."""
+    """Scores from the inputs of the first layer's units, documents × units, which are overwritten."""
     if len(widths) == 2:
         scores[:] = hidden[:, 0]
         return
     n = len(hidden)
-    _activate(hidden.reshape(-1), activation)
+    activate(hidden.reshape(-1), activation)
     scores[:] = forward(hidden, 0, n, widths[1:], tail, activation, activations)
 
 
@@ -42,7 +45,7 @@ def draw_direction(stream, seen, tail, freedom, reach):
 
 @kernel
 def run_coltr(simulated, log, world, logging, network, options, parameters, memory, stream):  # noqa: ARG001
-    """Go through the log; `rankloop.online.base.Method.run` says what the arguments are."""
+    """Process the log; `rankloop.online.base.Method.run` documents the arguments."""
     queries, rankings, _ = log
     _, _, offsets, _, _, _ = world
     widths, activation = network
@@ -53,7 +56,7 @@ def run_coltr(simulated, log, world, logging, network, options, parameters, memo
     # Weights and biases of the first layer, inputs × units, and all layers above it.
     layer, tail = parameters[: inputs * units].reshape(inputs, units), parameters[inputs * units :]
     ranking, clicked, arrivals = np.empty(ranks, np.int64), np.empty(ranks, np.bool_), np.empty(ranks)
-    losses, logged, judged = np.empty(ranks), np.empty(ranks), np.empty(ranks)
+    losses, logged, judged = np.empty(ranks), np.empty(ranks + 1), np.empty(ranks + 1)
     all_scores, policy, placed = np.empty(longest), np.empty(longest), np.empty(longest, np.bool_)
     all_base, all_hidden = np.empty((longest, units), number), np.empty((longest, units), number)
     activations = np.empty(longest * widths[1:].sum(), number)

@@ -7,12 +7,12 @@ layer, the documents X (documents × inputs, the last input being the 1 of the b
 
 where the columns of Q are orthonormal and span the documents. So G is drawn instead of U. What is missing
 for ‖g‖ is the length of the rest, ``‖(I − Q Qᵀ) U‖²``: chi-square with (inputs − rank) · units degrees of
-freedom, and independent of G. All that is computed from a direction has exactly the law that it should have.
+freedom, and independent of G. Everything computed from a direction has exactly the right distribution.
 
-The rest itself is needed of the directions that won alone, and of them only the sum. The rests are
+The rest itself is needed only for the directions that won, and of these only the sum. The rests are
 independent, of known lengths, and uniform on a sphere, so their sum points in a uniform direction too; how
-long it is follows from the angles between them, one number a winner (`lengthen`). In the end one U is drawn,
-however many won (`complete`):
+long it is follows from the angles between them, one number per winner (`lengthen`). In the end one U is
+drawn, however many won (`complete`):
 
     U = Q G + c (I − Q Qᵀ) Z = c Z + Xᵀ C,      Z standard normal,   Q Qᵀ Z = Xᵀ (X Xᵀ)⁻¹ X Z
 
@@ -25,23 +25,23 @@ import math
 
 import numpy as np
 
-from rankloop.kernels.dense import add_product
 from rankloop.kernels.jit import kernel
-from rankloop.kernels.normal import draw_chi_square, draw_normal, fill_normal
+from rankloop.kernels.matrix_product import add_product
+from rankloop.kernels.normal_numbers import draw_chi_square, draw_normal, fill_normal
 
-# A document of which less than this share of the longest one's square is left counts as a combination of
-# others: 1e-6 of its length, which is what float32 scores are rounded to.
+# A document whose remaining square is below this share of the longest one's counts as a combination of the
+# others: 1e-6 of its length is the precision of float32 scores.
 LEAST_REST = 1e-12
 
 
-# What things cost, in multiply-adds of a product that fills the registers: a normal number, and a
-# multiply-add of the factorisation, which is in float64 and does not.
+# Costs, in multiply-adds of a product that fills the registers, of a normal number and of a multiply-add of
+# the factorisation, which is in float64 and does not fill them.
 NORMAL_COST, FACTOR_COST = 40, 4
 
 
 @kernel
 def is_direct(documents, widths, candidates):
-    """Whether whole directions are cheaper to draw: where there are many documents, or few candidates."""
+    """Whether it is cheaper to draw whole directions: with many documents, or few candidates."""
     inputs, units = widths[0] + 1, widths[1]
     saved = candidates * units * (inputs - documents) * (NORMAL_COST + documents)
     return saved <= FACTOR_COST * documents * documents // 2 * inputs
@@ -68,10 +68,10 @@ def inner(x, y):
 
 @kernel
 def factorise(rows, factor, pivots, rest):
-    """F with ``X Xᵀ = F Fᵀ``, by Cholesky's method on one document after the other. Return the rank.
+    """F with ``X Xᵀ = F Fᵀ``, by Cholesky's method, document by document. Return the rank.
 
-    The document of which most is left comes next, until nothing is left of any; ``pivots`` are these
-    documents, in their order. ``rest`` is scratch, one number a document.
+    The document with the largest remainder comes next, until no remainder is left; ``pivots`` are these
+    documents, in that order. ``rest`` is scratch, one number per document.
     """
     n = len(rows)
     factor[:n, :n] = 0.0

@@ -1,13 +1,14 @@
-"""One pass of training over the queries, compiled: scores, exact gradient, step, no Python in between."""
+"""One training pass over the queries, in one compiled loop: scores, exact gradient, step."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from rankloop.kernels.dense import backward, forward
 from rankloop.kernels.expectations import LARGEST_SCORE, gradient_workspace, reward_of_query
 from rankloop.kernels.jit import kernel
+from rankloop.kernels.network_layers import backward, forward
 from rankloop.kernels.optimiser_steps import ascend
+from rankloop.kernels.query_sizes import longest_query
 
 
 @kernel
@@ -27,15 +28,13 @@ def run_epoch(
     second_moment,
     step,
 ):
-    """Ascend the expected reward of the queries in ``order``, ``batch`` queries a step.
+    """Ascend the expected reward of the queries in ``order``, ``batch`` queries per step.
 
-    Parameters and moments change in place. A query whose documents all weigh the same cannot be ranked better
-    or worse: it costs nothing and moves nothing. Returns the number of steps taken so far, and whether
-    scores stayed within `LARGEST_SCORE`; the epoch ends where they do not.
+    Parameters and moments change in place. A query whose documents all have the same weight cannot be ranked
+    better or worse, so it is skipped. Return the number of steps taken so far, and whether scores stayed
+    within `LARGEST_SCORE`; the epoch ends where they do not.
     """
-    longest = 1
-    for q in order:
-        longest = max(longest, offsets[q + 1] - offsets[q])
+    longest = longest_query(offsets)
     activations = np.empty(longest * widths[1:].sum(), parameters.dtype)
     deltas = np.empty_like(activations)
     gradient = np.zeros_like(parameters)

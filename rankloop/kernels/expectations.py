@@ -17,9 +17,10 @@ from rankloop.kernels.quadrature import (
     step_back,
     workspace,
 )
+from rankloop.kernels.query_sizes import longest_query
 from rankloop.types import Float64
 
-# Only differences of scores matter, and beyond this a float64 no longer resolves them to 1e-8.
+# Only differences of scores matter, and beyond this value a float64 no longer resolves them to 1e-8.
 LARGEST_SCORE = 1e8
 
 
@@ -37,20 +38,11 @@ def shown(scores):
 
 @kernel
 def take(values, items):
-    """``values[items]``, by a loop: it compiles in a fraction of the time."""
+    """``values[items]``, as a loop, which compiles in a fraction of the time."""
     out = np.empty(len(items))
     for i in range(len(items)):
         out[i] = values[items[i]]
     return out
-
-
-@kernel
-def longest(first, last, offsets):
-    """The number of items of the longest query in ``first … last``."""
-    most = 1
-    for q in range(first, last):
-        most = max(most, offsets[q + 1] - offsets[q])
-    return most
 
 
 @kernel
@@ -218,7 +210,7 @@ def value_and_derivatives(scores, doc_weights, rank_weights, work, gradient, sec
 @kernel
 def expected_weights_of_queries(first, last, offsets, scores, rank_weights, out):
     """``expected_weights`` of the queries ``first … last``; items that are never shown get 0."""
-    work = workspace(longest(first, last, offsets), rank_weights.shape[1])
+    work = workspace(longest_query(offsets[first : last + 1]), rank_weights.shape[1])
     for q in range(first, last):
         a, b = offsets[q], offsets[q + 1]
         keep = shown(scores[a:b])
@@ -260,7 +252,7 @@ def reward_of_query(scores, doc_weights, rank_weights, work, gradient, second, c
 @kernel
 def rewards_of_queries(first, last, offsets, scores, doc_weights, rank_weights, values, derivatives):
     """``reward_of_query`` of the queries ``first … last``; derivatives is 3 × items."""
-    work = gradient_workspace(longest(first, last, offsets), len(rank_weights))
+    work = gradient_workspace(longest_query(offsets[first : last + 1]), len(rank_weights))
     for q in range(first, last):
         a, b = offsets[q], offsets[q + 1]
         values[q] = reward_of_query(

@@ -1,4 +1,4 @@
-"""How kernels are compiled: once, on first use, without the GIL, and kept on disk for the next process."""
+"""How kernels are compiled: on first use, without the GIL, and cached on disk for the next process."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from numba.extending import intrinsic
 # a score of -inf is how an item is excluded.
 FASTMATH = {"reassoc", "contract", "arcp", "nsz"}
 
-# Where the order of operations is what keeps the precision, it is kept.
+# For kernels whose precision depends on the order of operations.
 ORDERED = {"contract", "nsz"}
 
 

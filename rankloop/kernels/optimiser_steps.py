@@ -1,4 +1,4 @@
-"""One step of an optimiser, upwards, in place."""
+"""One ascent step of an optimiser, in place."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def adam_step(
 ):
     """Adam's step number ``step`` (from 1), in place on parameters and moments."""
     number = parameters.dtype.type
-    # The corrections 1 − βᵗ are scalars: taken out of the loop, they leave it one root and one division.
+    # The corrections 1 − βᵗ are scalars: outside the loop, they leave one root and one division inside.
     root = math.sqrt(1 - beta2**step)
     scale, floor = number(rate * root / (1 - beta1**step)), number(epsilon * root)
     keep1, new1, keep2, new2 = number(beta1), number(1 - beta1), number(beta2), number(1 - beta2)
@@ -57,7 +57,7 @@ def ascend(
     second_moment,
     step,
 ):
-    """The step of an optimiser whose ``code`` is ``method`` and whose ``constants`` these are, in place."""
+    """One step of the optimiser with the code ``method`` and these constants, in place."""
     if method == SGD_METHOD:
         sgd_step(parameters, gradient, constants[0])
     else:

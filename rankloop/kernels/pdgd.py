@@ -1,19 +1,21 @@
-"""PDGD, compiled: interaction after interaction, each a step of gradient ascent, no Python in between."""
+"""PDGD: one step of gradient ascent per interaction, in one compiled loop."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from rankloop.kernels.dense import backward, forward
 from rankloop.kernels.expectations import LARGEST_SCORE
-from rankloop.kernels.interaction import longest_query, next_query, show
+from rankloop.kernels.interaction import next_query, show
 from rankloop.kernels.jit import kernel
-from rankloop.kernels.preference_pairs import prefer, ranks_considered, weigh_remaining
+from rankloop.kernels.network_layers import backward, forward
+from rankloop.kernels.preference_pairs import prefer, ranks_considered
+from rankloop.kernels.query_sizes import longest_query
+from rankloop.kernels.ranking_samples import log_remaining
 
 
 @kernel
 def keep_rows(rows, n, widths, activations, kept):
-    """Copy what a forward pass over n documents left in ``activations``, for these rows alone."""
+    """Copy what a forward pass over n documents left in ``activations``, for these rows only."""
     start, at = 0, 0
     for layer in range(1, len(widths)):
         width = widths[layer]
@@ -27,7 +29,7 @@ def keep_rows(rows, n, widths, activations, kept):
 
 @kernel
 def run_pdgd(simulated, log, world, logging, network, options, parameters, memory, stream):  # noqa: ARG001
-    """Go through the log; `rankloop.online.base.Method.run` says what the arguments are."""
+    """Process the log; `rankloop.online.base.Method.run` documents the arguments."""
     queries, rankings, _ = log
     _, _, offsets, _, _, _ = world
     widths, activation = network
@@ -37,7 +39,7 @@ def run_pdgd(simulated, log, world, logging, network, options, parameters, memor
     ranking, clicked, arrivals = np.empty(ranks, np.int64), np.empty(ranks, np.bool_), np.empty(ranks)
     scores, placed, remaining = np.empty(longest), np.empty(longest, np.bool_), np.empty(ranks + 1)
     activations = np.empty(longest * widths[1:].sum(), parameters.dtype)
-    # Of the documents that are shown: the only ones that learn.
+    # Only for documents that are shown: no others get a gradient.
     own_features = np.empty((ranks, widths[0]), np.float32)
     own_activations = np.empty(ranks * widths[1:].sum(), parameters.dtype)
     deltas = np.empty_like(own_activations)
@@ -71,7 +73,7 @@ def run_pdgd(simulated, log, world, logging, network, options, parameters, memor
             if not np.all(np.abs(own_scores[:considered]) <= LARGEST_SCORE):
                 return i
         if debiased:
-            weigh_remaining(policy, ranking, length, placed, remaining)
+            log_remaining(policy, ranking, length, placed, remaining)
         prefer(own_scores, policy, ranking, clicked, considered, remaining, debiased, slope)
         step = slope[:considered]
         step *= rate

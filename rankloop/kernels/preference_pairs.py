@@ -1,10 +1,8 @@
-"""Preferences between the items of one ranking, and how much each of them counts: kernels of PDGD."""
+"""Preferences between the items of one ranking, and their weights, as PDGD infers them from clicks."""
 
 from __future__ import annotations
 
 import math
-
-import numpy as np
 
 from rankloop.kernels.jit import kernel
 from rankloop.kernels.ranking_samples import add_exponentials
@@ -12,7 +10,7 @@ from rankloop.kernels.ranking_samples import add_exponentials
 
 @kernel
 def ranks_considered(clicked, length):
-    """How many ranks, from the top, say something: down to one past the last click; 0 without a click."""
+    """How many ranks, from the top, users have seen: down to one past the last click; 0 without a click."""
     for k in range(length - 1, -1, -1):
         if clicked[k]:
             return min(k + 2, length)
@@ -20,34 +18,14 @@ def ranks_considered(clicked, length):
 
 
 @kernel
-def weigh_remaining(scores, ranking, length, placed, remaining):
-    """``remaining[k]``: log of the total weight that is left when k items are placed, k = 0 … length.
-
-    Summed from the last rank up, so that no small remainder is lost in a difference. ``placed`` is scratch,
-    one boolean an item.
-    """
-    placed[: len(scores)] = False
-    for k in range(length):
-        placed[ranking[k]] = True
-    largest, total = -np.inf, 0.0
-    for j in range(len(scores)):
-        if not placed[j]:
-            largest, total = add_exponentials(largest, total, scores[j])
-    remaining[length] = largest + math.log(total) if total > 0.0 else -np.inf
-    for k in range(length - 1, -1, -1):
-        largest, total = add_exponentials(largest, total, scores[ranking[k]])
-        remaining[k] = largest + math.log(total) if total > 0.0 else -np.inf
-
-
-@kernel
 def swap_log_odds(i, j, scores, ranking, remaining):
     """``log π(y*) − log π(y)``, where y* is the ranking y with the items at ranks i < j swapped.
 
-    Items draw with the same weights in both; what they are drawn from differs at ranks i + 1 … j alone, where
-    the item of rank i is left instead of that of rank j.
+    Items have the same weights in both; the sets that they are drawn from differ only at ranks i + 1 … j,
+    where the item of rank i is left instead of that of rank j.
     """
     log_odds = 0.0
-    # The weight left before rank k without the item of rank j: grown from below, never by subtraction.
+    # The weight left before rank k without the item of rank j: summed from below, never by subtraction.
     largest, total = remaining[j + 1], 1.0
     for k in range(j, i, -1):
         top, sum_ = add_exponentials(largest, total, scores[ranking[i]])
@@ -73,15 +51,15 @@ def logistic_slope(x):
 
 @kernel
 def prefer(scores, logging, ranking, clicked, considered, remaining, debiased, slope):
-    """Fill ``slope``: by rank, what each considered item's score gains from all preferences.
+    """Fill ``slope``: by rank, the gradient of all preferences on the score of each considered item.
 
     Args:
         scores: of the learned policy, by rank.
         logging: scores of the policy that drew the ranking, of all items.
         ranking: items by rank.
         clicked: by rank.
-        considered: how many ranks count.
-        remaining: of the logging policy, from `weigh_remaining`; not read unless ``debiased``.
+        considered: how many ranks are considered.
+        remaining: of the logging policy, from `log_remaining`; not read unless ``debiased``.
         debiased: whether preferences are weighted by ρ.
         slope: out, by rank.
     """

@@ -22,14 +22,14 @@ FIRST_NODE = -3.0
 LEFT_TAIL = 20.0
 # Survival probabilities below exp(−32) = 1e-14 close a window.
 RIGHT_TAIL = 32.0
-# A clock that ought to have rung 300 times over has rung; exp(±300) is still a float64.
+# A clock that is expected to have rung 300 times has rung; exp(±300) is still a float64.
 LARGEST = 300.0
 # Added to every chance, so that products of small ones never become denormal numbers, on which processors
 # are a hundred times slower. Twice its size in decimal digits is still a normal number.
 TINY = 1e-150
 # The step is this for few ranks, and this over the root of the number of ranks for many.
 WIDEST_STEP, STEP_BY_ROOT = 0.3, 0.85
-# Nodes a block: long enough for SIMD to pay, short enough for a query's block to stay in the cache.
+# Nodes per block: enough for SIMD to pay off, few enough for a query's block to stay in the cache.
 WIDEST, NARROWEST = 32, 16
 CACHED_NUMBERS = 262_144
 
@@ -120,7 +120,7 @@ def place_nodes(scores, ranks, positions, widths):
 
 @kernel
 def block_width(n, ranks):
-    """How many nodes a block of this query has at most."""
+    """The largest number of nodes in a block of this query."""
     return min(WIDEST, max(NARROWEST, CACHED_NUMBERS // (n * ranks)))
 
 

@@ -1,4 +1,4 @@
-"""Gradients estimated from rankings, one query at a time."""
+"""Gradients estimated from sampled rankings, one query at a time."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ import math
 import numpy as np
 
 from rankloop.kernels.jit import kernel
-from rankloop.kernels.ranking_samples import log_remaining
+from rankloop.kernels.ranking_samples import log_remaining, shown_length
+
+REINFORCE, PL_RANK = range(2)
 
 
 @kernel
@@ -19,54 +21,54 @@ def sum_from_rank(rank_weights, doc_weights, ranking, length, to_come):
 
 
 @kernel
-def reinforce_of_queries(first, last, offsets, scores, doc_weights, rank_weights, rankings, gradient):
-    """``1/N Σ_y Σ_k R_k ∇ log π(y_k | y_1 … y_{k−1})`` for the queries ``first … last``."""
-    ranks = min(len(rank_weights), rankings.shape[2])
-    remaining, to_come = np.empty(ranks), np.empty(ranks + 1)
-    for q in range(first, last):
-        a, b = offsets[q], offsets[q + 1]
-        own, r, out = scores[a:b], doc_weights[a:b], gradient[a:b]
-        placed = np.empty(b - a, np.bool_)
-        out[:] = 0.0
-        for i in range(len(rankings)):
-            ranking = rankings[i, q, :ranks]
-            length = log_remaining(own, ranking, placed, remaining)
-            sum_from_rank(rank_weights, r, ranking, length, to_come)
-            for k in range(length):
-                out[ranking[k]] += to_come[k]
-                for d in range(b - a):
-                    if not placed[d]:
-                        out[d] -= to_come[k] * math.exp(own[d] - remaining[k])
-                for later in range(k, length):
-                    d = ranking[later]
-                    out[d] -= to_come[k] * math.exp(own[d] - remaining[k])
-        out /= len(rankings)
+def add_reinforce(scores, ranking, length, placed, remaining, to_come, gradient):
+    """Add ``Σ_k R_k ∇ log π(y_k | y_1 … y_{k−1})`` of one ranking y."""
+    for k in range(length):
+        gradient[ranking[k]] += to_come[k]
+        for d in range(len(scores)):
+            if not placed[d]:
+                gradient[d] -= to_come[k] * math.exp(scores[d] - remaining[k])
+        for later in range(k, length):
+            d = ranking[later]
+            gradient[d] -= to_come[k] * math.exp(scores[d] - remaining[k])
 
 
 @kernel
-def pl_rank_of_queries(first, last, offsets, scores, doc_weights, rank_weights, rankings, gradient):
-    """PL-Rank-3 for the queries ``first … last``: O(items + ranks) a sampled ranking."""
+def add_pl_rank(
+    scores, doc_weights, rank_weights, ranking, length, placed, remaining, to_come, top, gradient
+):
+    """Add PL-Rank-3 of one ranking, in O(items + ranks); ``top`` is the highest score."""
+    direct, risk = 0.0, 0.0
+    for k in range(length):
+        share = math.exp(top - remaining[k])
+        direct += rank_weights[k] * share
+        risk += to_come[k] * share
+        d = ranking[k]
+        gradient[d] += to_come[k + 1] + math.exp(scores[d] - top) * (doc_weights[d] * direct - risk)
+    for d in range(len(scores)):
+        if not placed[d]:
+            gradient[d] += math.exp(scores[d] - top) * (doc_weights[d] * direct - risk)
+
+
+@kernel
+def sampled_gradients(first, last, offsets, scores, doc_weights, rank_weights, rankings, method, gradient):
+    """The mean over the sampled rankings of `REINFORCE` or `PL_RANK`, for the queries ``first … last``."""
     ranks = min(len(rank_weights), rankings.shape[2])
-    remaining, to_come = np.empty(ranks), np.empty(ranks + 1)
+    remaining, to_come = np.empty(ranks + 1), np.empty(ranks + 1)
     for q in range(first, last):
         a, b = offsets[q], offsets[q + 1]
         own, r, out = scores[a:b], doc_weights[a:b], gradient[a:b]
         placed = np.empty(b - a, np.bool_)
-        # Weights relative to the heaviest item: ratios to what remains are all that counts.
+        # Weights relative to the heaviest item: only their ratios to the remaining weight matter.
         top = np.max(own)
         out[:] = 0.0
         for i in range(len(rankings)):
             ranking = rankings[i, q, :ranks]
-            length = log_remaining(own, ranking, placed, remaining)
+            length = shown_length(ranking)
+            log_remaining(own, ranking, length, placed, remaining)
             sum_from_rank(rank_weights, r, ranking, length, to_come)
-            direct, risk = 0.0, 0.0
-            for k in range(length):
-                share = math.exp(top - remaining[k])
-                direct += rank_weights[k] * share
-                risk += to_come[k] * share
-                d = ranking[k]
-                out[d] += to_come[k + 1] + math.exp(own[d] - top) * (r[d] * direct - risk)
-            for d in range(b - a):
-                if not placed[d]:
-                    out[d] += math.exp(own[d] - top) * (r[d] * direct - risk)
+            if method == REINFORCE:
+                add_reinforce(own, ranking, length, placed, remaining, to_come, out)
+            else:
+                add_pl_rank(own, r, rank_weights, ranking, length, placed, remaining, to_come, top, out)
         out /= len(rankings)

@@ -1,4 +1,4 @@
-"""What an interaction says of a policy that did not log it, by self-normalised importance weighting."""
+"""The risk of a policy on an interaction that another one logged, by self-normalised importance weights."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rankloop.kernels.ranking_samples import log_remaining
 
 @kernel
 def mark_losses(clicked, length, losses):
-    """A loss of 1 where an item was passed over: not clicked, and a click below it. Return the sum."""
+    """A loss of 1 for each item that was skipped: not clicked, with a click below it. Return the sum."""
     total, below = 0.0, False
     for k in range(length - 1, -1, -1):
         losses[k] = 1.0 if below and not clicked[k] else 0.0
@@ -23,23 +23,25 @@ def mark_losses(clicked, length, losses):
 
 @kernel
 def log_chances(scores, ranking, length, placed, out):
-    """The log-probability with which each shown item was drawn from those that were left."""
-    shown = ranking[:length]
-    log_remaining(scores, shown, placed[: len(scores)], out)
+    """By rank, the log-probability with which the item was drawn from those that were left.
+
+    ``out`` has room for one number more than there are ranks, as `log_remaining` needs.
+    """
+    log_remaining(scores, ranking, length, placed, out)
     for k in range(length):
-        out[k] = scores[shown[k]] - out[k]
+        out[k] = scores[ranking[k]] - out[k]
 
 
 @kernel
 def risk(log_chance, logged_log_chance, losses, length, caution):
-    """The self-normalised estimate of a policy's loss, and ``caution`` of its standard errors on top.
+    """The self-normalised estimate of a policy's loss, plus ``caution`` times its standard error.
 
     Args:
-        log_chance: by rank, of the policy that is judged; overwritten.
+        log_chance: by rank, of the policy that is evaluated; overwritten.
         logged_log_chance: by rank, of the policy that logged.
         losses: by rank.
         length: how many ranks were shown.
-        caution: how many standard errors.
+        caution: how many standard errors to add.
     """
     highest = -np.inf
     for k in range(length):

@@ -15,8 +15,7 @@ import duckdb
 import ibis
 import pyarrow as pa
 
-from rankloop.errors import DataError, RankloopError
-from rankloop.frozen import one_line
+from rankloop.errors import DataError, RankloopError, one_line
 from rankloop.ragged import threads
 
 ENGINES = ("duckdb", "spark")

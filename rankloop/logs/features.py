@@ -14,8 +14,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from rankloop.errors import DataError
-from rankloop.frozen import one_line
+from rankloop.errors import DataError, one_line
 from rankloop.logs.folder import Log
 from rankloop.logs.schema import FEATURES, ITEM, feature_columns
 from rankloop.logs.writer import LogWriter

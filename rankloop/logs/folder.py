@@ -10,8 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from rankloop.errors import DataError
-from rankloop.frozen import one_line
+from rankloop.errors import DataError, one_line
 from rankloop.logs.schema import FEATURES, IMPRESSIONS, TABLES, VERSION, check_columns, feature_columns
 
 # Keys of a file's own metadata, which this program writes after it has looked. The second says of how many

@@ -17,8 +17,7 @@ from typing import Any
 import ibis
 import pyarrow as pa
 
-from rankloop.errors import RankloopError
-from rankloop.frozen import one_line
+from rankloop.errors import RankloopError, one_line
 from rankloop.logs.engines import Batches, Engine, Expression, Mapped
 
 PYTHON_VARIABLE = "PYSPARK_PYTHON"

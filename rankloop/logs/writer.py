@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import shutil
-import tempfile
-from contextlib import suppress
+from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -13,10 +11,10 @@ from typing import Any, Self
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from rankloop.errors import DataError
-from rankloop.frozen import one_line
+from rankloop.errors import DataError, one_line
 from rankloop.logs.folder import STARTS_KEY, VERSION_KEY
 from rankloop.logs.schema import FEATURES, IMPRESSIONS, REPORT_FILE, TABLES, VERSION, arrow_schema
+from rankloop.storage.files import replace_folder
 
 # Rows of a row group: what a reader's thread takes at a time.
 ROWS_PER_GROUP = 1_000_000
@@ -26,6 +24,7 @@ class LogWriter:
     """Writes the tables of a log to a folder aside, which takes its place when the block ends well.
 
     Example:
+        >>> import tempfile
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     with LogWriter(Path(folder) / "log") as writer:
         ...         writer.write(
@@ -50,14 +49,9 @@ class LogWriter:
         self._writers: dict[str, pq.ParquetWriter] = {}
 
     def __enter__(self) -> Self:
-        above = self.folder.absolute().parent
-        self._made = [folder for folder in (above, *above.parents) if not folder.exists()]
-        try:
-            above.mkdir(parents=True, exist_ok=True)
-            # Beside its final place: moving a folder is one step within a file system only.
-            self.scratch = Path(tempfile.mkdtemp(dir=above, prefix=f".{self.folder.name}."))
-        except OSError as error:
-            raise DataError(f"{self.folder} cannot be written: {error.strerror or error}") from error
+        self._stack = ExitStack()
+        self.scratch = self._stack.enter_context(replace_folder(self.folder))
+        self._stack.callback(self._close)
         return self
 
     def __exit__(
@@ -66,22 +60,15 @@ class LogWriter:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        try:
-            for table, writer in self._writers.items():
-                metadata = {VERSION_KEY: VERSION}
-                if table == IMPRESSIONS and self.starts:
-                    metadata[STARTS_KEY] = str(self._rows)
-                writer.add_key_value_metadata(metadata)
-                writer.close()
-            if kind is None:
-                self._move()
-        finally:
-            shutil.rmtree(self.scratch, ignore_errors=True)
-            if not self.folder.exists():
-                # Folders that were made for the log and hold nothing else.
-                for folder in self._made:
-                    with suppress(OSError):
-                        folder.rmdir()
+        self._stack.__exit__(kind, error, trace)
+
+    def _close(self) -> None:
+        for table, writer in self._writers.items():
+            metadata = {VERSION_KEY: VERSION}
+            if table == IMPRESSIONS and self.starts:
+                metadata[STARTS_KEY] = str(self._rows)
+            writer.add_key_value_metadata(metadata)
+            writer.close()
 
     def write(self, table: str, columns: Any) -> None:
         """Append rows.
@@ -112,16 +99,6 @@ class LogWriter:
         return pq.ParquetWriter(
             self.scratch / f"{table}.parquet", schema, compression="zstd", store_schema=False
         )
-
-    def _move(self) -> None:
-        target, part = self.folder, self.scratch / "log"
-        part.mkdir()
-        for child in self.scratch.iterdir():
-            if child != part:
-                child.rename(part / child.name)
-        if target.exists():
-            target.rename(self.scratch / "replaced")
-        part.rename(target)
 
 
 def _check_replaceable(folder: Path, overwrite: bool) -> None:

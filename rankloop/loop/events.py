@@ -8,7 +8,6 @@ from typing import Literal
 import numpy as np
 
 from rankloop import online
-from rankloop.errors import ModelFileError
 from rankloop.models import model_from_bytes, model_to_bytes
 from rankloop.models.storage import pack, unpack
 from rankloop.statistics import Statistics, statistics_from_bytes, statistics_to_bytes
@@ -67,9 +66,7 @@ class LoopState:
         Raises:
             ModelFileError: these are not the bytes of a checkpoint, or they are damaged.
         """
-        content = unpack(data)
-        if content.kind != STATE_KIND:
-            raise ModelFileError(f"expected the checkpoint of a loop, but found {content.kind!r}")
+        content = unpack(data, STATE_KIND)
         parts = {name: part.tobytes() for name, part in content.tensors.items()}
         return cls(
             statistics=statistics_from_bytes(parts["statistics"]),

@@ -1,8 +1,7 @@
-"""Gradient-boosted trees by LightGBM, grown on derivatives that the caller computes."""
+"""Gradient-boosted trees by LightGBM, trained on derivatives that the caller computes."""
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -12,8 +11,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from rankloop.errors import DataError, ModelFileError
-from rankloop.models.storage import FINGERPRINT_DIGITS
 from rankloop.ragged import threads
+from rankloop.storage.fingerprints import fingerprint
 from rankloop.types import Float32, Float64
 
 # The last line of a stored model: LightGBM ignores it, and reads the file as its own.
@@ -48,7 +47,7 @@ class LightGBMModel:
     text: str = field(repr=False)
 
     def __post_init__(self) -> None:
-        # One spelling of the end: the text comes back from a file as it went in.
+        # One way to end: the text that is read from a file equals the text that was written.
         object.__setattr__(self, "text", self.text.rstrip("\n") + "\n")
 
     @cached_property
@@ -63,7 +62,7 @@ class LightGBMModel:
 
     @property
     def n_features(self) -> int:
-        """How many features a document must have."""
+        """The number of features per document."""
         return int(self.booster.num_feature())
 
     @property
@@ -74,10 +73,10 @@ class LightGBMModel:
     @cached_property
     def fingerprint(self) -> str:
         """The first digits of the SHA-256 of the text."""
-        return hashlib.sha256(self.text.encode()).hexdigest()[:FINGERPRINT_DIGITS]
+        return fingerprint(self.text.encode())
 
     def scores(self, features: Float32) -> Float64:
-        """One score a document (a row of ``features``); higher is better."""
+        """One score per document (a row of ``features``); higher is better."""
         if np.ndim(features) != 2 or features.shape[1] != self.n_features:
             raise DataError(
                 f"these trees take documents × {self.n_features} features, got shape {np.shape(features)}"
@@ -86,7 +85,7 @@ class LightGBMModel:
         return np.asarray(scores, dtype=np.float64)
 
     def to_bytes(self) -> bytes:
-        """The text, followed by one line that tells whether it is whole."""
+        """The text, followed by one line with its fingerprint, by which damage is noticed."""
         line = TRAILER + json.dumps({"fingerprint": self.fingerprint})
         return f"{self.text}\n{line}\n".encode()
 
@@ -96,7 +95,7 @@ class LightGBMModel:
         try:
             text = data.decode()
         except UnicodeDecodeError as error:
-            raise ModelFileError(f"this is not LightGBM's text: {error}") from error
+            raise ModelFileError(f"this is not a LightGBM text file: {error}") from error
         body, mark, trailer = text.rpartition("\n\n" + TRAILER)
         if not mark:
             raise ModelFileError(
@@ -120,12 +119,12 @@ class LightGBMModel:
 
 @dataclass(frozen=True, eq=False)
 class EarlyStopping:
-    """What early stopping looks at.
+    """When to stop adding trees.
 
     Attributes:
-        features: documents of queries that no tree sees.
+        features: documents of held-out queries.
         value: from their scores to the objective; higher is better.
-        patience: rounds without a new best value before growing stops.
+        patience: rounds without a new best value before training stops.
     """
 
     features: Float32
@@ -143,16 +142,16 @@ def boost(
     seed: int = 0,
     watch: Callable[[float], object] | None = None,
 ) -> LightGBMModel:
-    """Grow trees that raise an objective given by its derivatives on the scores.
+    """Train trees that increase an objective, given by its derivatives on the scores.
 
     Args:
         features: documents × features.
-        derivatives: from scores to the objective's gradient and a positive curvature, one each a document.
-        rounds: trees at most.
-        held_out: stop early, and keep the trees up to the best round; none if no round was better than
-            equal scores.
-        parameters: LightGBM's own, over `DEFAULTS`.
-        seed: for the parameters that draw at random.
+        derivatives: from scores to the objective's gradient and a positive curvature, one each per document.
+        rounds: the largest number of trees.
+        held_out: stop early, and keep the trees up to the best round; no trees if no round was better
+            than equal scores.
+        parameters: LightGBM's own; they override `DEFAULTS`.
+        seed: of LightGBM's random numbers.
         watch: called after each round with the held-out value (NaN without one).
     """
     import lightgbm
@@ -178,7 +177,7 @@ def boost(
     if held_out is not None:
         valid = [lightgbm.Dataset(held_out.features, np.zeros(len(held_out.features)), reference=data)]
         callbacks.append(lightgbm.early_stopping(held_out.patience, verbose=False))
-    # From outside, because LightGBM writes its own setting into the model, whose bytes must not depend on it.
+    # Not LightGBM's own setting, which it would write into the model: its bytes must not depend on threads.
     with threadpool_limits(threads(), user_api="openmp"):
         booster = lightgbm.train(
             settings,

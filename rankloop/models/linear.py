@@ -28,5 +28,5 @@ class Linear(Network):
     def initialise(
         cls, n_features: int, rng: np.random.Generator, *, dtype: DTypeLike = np.float32
     ) -> Linear:
-        """A model to start from: weights drawn by `glorot`, bias zero."""
+        """An untrained model: weights from `glorot`, bias zero."""
         return cls(n_features, glorot([n_features, 1], rng, dtype))

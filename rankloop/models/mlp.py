@@ -12,31 +12,27 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from rankloop.errors import DataError, ModelFileError, RankloopError
-from rankloop.kernels.dense import ACTIVATIONS, backward, forward
-from rankloop.kernels.jit import kernel
+from rankloop.kernels.activations import ACTIVATIONS
+from rankloop.kernels.network_layers import ROWS_TOGETHER, add_gradient, score_rows
 from rankloop.models.optimisers import Optimiser, OptimiserState, Parameters
-from rankloop.models.storage import fingerprint, pack, payload_of, unpack
+from rankloop.models.storage import fingerprint, pack, unpack
 from rankloop.names import unknown
 from rankloop.ragged import for_segments
 from rankloop.types import Float32, Float64, Int64
 
-# Rows that go through the layers together: enough to fill the tiles of the product, few enough that their
-# activations stay in the fastest cache.
-ROWS_TOGETHER = 64
-
 
 @dataclass(frozen=True, eq=False)
 class Network:
-    """Fully connected layers from features to one score: what `MLP` and `Linear` share.
+    """Fully connected layers from features to one score: the base of `MLP` and `Linear`.
 
     A value: training returns a new one.
 
     Attributes:
-        n_features: how many features a document has.
+        n_features: the number of features per document.
         parameters: float32 or float64, flat and read-only: for each layer the weights (in × out, C order),
             then the biases.
         hidden: units of each hidden layer.
-        activation: what hidden units do: ``sigmoid``, ``tanh`` or ``relu``.
+        activation: of the hidden units: ``sigmoid``, ``tanh`` or ``relu``.
     """
 
     kind: ClassVar[str]
@@ -47,7 +43,7 @@ class Network:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "hidden", tuple(self.hidden))
-        # A copy of its own, so that nobody else can change the value.
+        # A private copy, so that nobody else can change the value.
         parameters = np.array(self.parameters, order="C")
         parameters.flags.writeable = False
         object.__setattr__(self, "parameters", parameters)
@@ -60,7 +56,8 @@ class Network:
             )
         if not np.isfinite(parameters).all():
             raise RankloopError(
-                f"{self.kind}: a parameter is not finite; if training led here, lower the optimiser's rate"
+                f"{self.kind}: a parameter is not finite; if it became so in training, lower the "
+                "optimiser's rate"
             )
 
     @cached_property
@@ -75,8 +72,8 @@ class Network:
 
     @cached_property
     def fingerprint(self) -> str:
-        """A name for exactly these parameters: `rankloop.models.storage` defines it."""
-        return fingerprint(self.kind, self._spec, payload_of({"parameters": self.parameters}))
+        """A name for exactly these parameters: `rankloop.storage.tensor_file` defines it."""
+        return fingerprint(self.kind, self._spec, {"parameters": self.parameters})
 
     @property
     def _spec(self) -> dict[str, Any]:
@@ -84,18 +81,18 @@ class Network:
         return {**options, "dtype": self.parameters.dtype.name}
 
     def scores(self, features: Float32) -> Float64:
-        """One score a document (a row of ``features``); higher is better."""
+        """One score per document (a row of ``features``); higher is better."""
         return _scores(self, self.parameters, features)
 
     def gradient(self, features: Float32, score_gradient: Float64) -> Parameters:
         """``Σ_i g_i ∂s_i / ∂parameters``, flat like the parameters, for a gradient g on the scores."""
         rows, g = _checked(self, features, score_gradient)
         gradient = np.zeros_like(self.parameters)
-        _add_gradient(rows, self.widths, self.parameters, self.activation_code, g, gradient)
+        add_gradient(rows, self.widths, self.parameters, self.activation_code, g, gradient)
         return gradient
 
     def learner(self, optimiser: Optimiser) -> NetworkLearner:
-        """A copy of the parameters that can move; the model itself stays as it is."""
+        """A learner with a copy of the parameters; the model itself does not change."""
         return NetworkLearner(self, optimiser)
 
     def with_parameters(self, parameters: Parameters) -> Self:
@@ -109,17 +106,13 @@ class Network:
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
         """The model that `to_bytes` wrote; anything else is refused with `ModelFileError`."""
-        content = unpack(data)
-        if content.kind != cls.kind:
-            raise ModelFileError(
-                f"expected a model of kind {cls.kind!r}, but the file holds {content.kind!r}"
-            )
+        content = unpack(data, cls.kind)
         spec = {name: value for name, value in content.spec.items() if name != "dtype"}
         try:
             return cls(parameters=content.tensors["parameters"], **spec)
         except (KeyError, TypeError, ValueError) as error:
             raise ModelFileError(
-                f"the file holds no {cls.kind} that this version can read: {error}"
+                f"the file does not hold a {cls.kind} model that this version can read: {error}"
             ) from error
 
 
@@ -155,19 +148,19 @@ class MLP(Network):
         activation: str = "sigmoid",
         dtype: DTypeLike = np.float32,
     ) -> MLP:
-        """A network to start from: weights drawn by `glorot`, biases zero."""
+        """An untrained network: weights from `glorot`, biases zero."""
         _check_shape(cls.kind, n_features, hidden, activation)
         return cls(n_features, glorot([n_features, *hidden, 1], rng, dtype), hidden, activation)
 
 
 class NetworkLearner:
-    """A network while it is being trained.
+    """A network during training.
 
     Attributes:
-        start: the model it came from, which stays as it is.
+        start: the model that training started from; it does not change.
         optimiser: how a gradient becomes a step.
-        parameters: as they are now; kernels that train change them in place.
-        state: what the optimiser remembers, likewise.
+        parameters: the current ones; training kernels change them in place.
+        state: the optimiser's state; also changed in place.
     """
 
     def __init__(self, model: Network, optimiser: Optimiser) -> None:
@@ -178,26 +171,27 @@ class NetworkLearner:
         self._gradient = np.empty_like(self.parameters)
 
     def scores(self, features: Float32) -> Float64:
-        """One score a document, with the parameters as they are now."""
+        """One score per document, with the current parameters."""
         return _scores(self.start, self.parameters, features)
 
     def update(self, features: Float32, score_gradient: Float64) -> None:
-        """One step of ascent on the sum over all rows given, be they of one query or of many."""
+        """One ascent step on the sum over all given rows, which may belong to one query or to many."""
         rows, g = _checked(self.start, features, score_gradient)
         self._gradient[:] = 0
         code = self.start.activation_code
-        _add_gradient(rows, self.start.widths, self.parameters, code, g, self._gradient)
+        add_gradient(rows, self.start.widths, self.parameters, code, g, self._gradient)
         self.optimiser.step(self.parameters, self._gradient, self.state)
 
     def model(self) -> Network:
-        """The parameters as they are now, as a model of their own."""
+        """The current parameters as a model."""
         return self.start.with_parameters(self.parameters)
 
 
 def glorot(widths: list[int], rng: np.random.Generator, dtype: DTypeLike = np.float32) -> Parameters:
     """Flat parameters of layers of these widths: ``W ~ U(−r, r)``, ``r = √(6 / (in + out))``, and ``b = 0``.
 
-    Drawn in float64 whatever the type, so that float32 and float64 networks of one seed start alike.
+    Drawn in float64 whatever the type, so that float32 and float64 networks with the same seed start from the
+    same weights.
 
     Glorot and Bengio, "Understanding the difficulty of training deep feedforward neural networks", 2010.
     """
@@ -239,37 +233,7 @@ def _checked(model: Network, features: Float32, score_gradient: Float64) -> tupl
 def _scores(model: Network, parameters: Parameters, features: Float32) -> Float64:
     rows = _rows(model, features)
     scores = np.empty(len(rows))
-    # Cut at the same rows whatever the number of threads.
+    # Blocks are the same whatever the number of threads.
     offsets = np.append(np.arange(0, len(rows), ROWS_TOGETHER), len(rows))
-    for_segments(_score_rows, offsets, rows, model.widths, parameters, model.activation_code, scores)
+    for_segments(score_rows, offsets, rows, model.widths, parameters, model.activation_code, scores)
     return scores
-
-
-@kernel
-def _score_rows(
-    first: Any,
-    last: Any,
-    offsets: Any,
-    features: Any,
-    widths: Any,
-    parameters: Any,
-    activation: Any,
-    scores: Any,
-) -> None:
-    activations = np.empty(ROWS_TOGETHER * widths[1:].sum(), parameters.dtype)
-    for k in range(first, last):
-        a, b = offsets[k], offsets[k + 1]
-        scores[a:b] = forward(features, a, b, widths, parameters, activation, activations)
-
-
-@kernel
-def _add_gradient(
-    features: Any, widths: Any, parameters: Any, activation: Any, score_gradient: Any, gradient: Any
-) -> None:
-    activations = np.empty(ROWS_TOGETHER * widths[1:].sum(), parameters.dtype)
-    deltas = np.empty_like(activations)
-    for a in range(0, len(features), ROWS_TOGETHER):
-        b = min(a + ROWS_TOGETHER, len(features))
-        g = score_gradient[a:b]
-        forward(features, a, b, widths, parameters, activation, activations)
-        backward(features, a, b, widths, parameters, activation, activations, g, deltas, gradient)

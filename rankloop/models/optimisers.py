@@ -1,8 +1,7 @@
-"""Steps of ascent: from a gradient to new parameters.
+"""Optimisers: from a gradient to new parameters, by ascent.
 
-What an optimiser is set to (a frozen dataclass) and what it remembers (`OptimiserState`) are kept apart, so
-that the memory can be copied and saved, and the steps themselves are compiled functions of plain arrays that
-other kernels call.
+The settings of an optimiser (a frozen dataclass) and its state (`OptimiserState`) are kept apart, so that the
+state can be copied and saved. The steps are compiled functions of plain arrays that other kernels call.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from rankloop.errors import ModelFileError, RankloopError
+from rankloop.errors import RankloopError
 from rankloop.kernels.optimiser_steps import ADAM_METHOD, METHODS, ascend
 from rankloop.models.storage import pack, unpack
 from rankloop.names import arguments, name_of, number, parse_without_cutoff
@@ -27,10 +26,10 @@ STATE_KIND = "optimiser-state"
 
 @dataclass
 class OptimiserState:
-    """What an optimiser remembers between steps.
+    """The state of an optimiser between steps.
 
     Attributes:
-        step: how many steps were taken.
+        step: the number of steps taken.
         first_moment: running mean of the gradient, like the parameters; empty if the method keeps none.
         second_moment: running mean of its square, the same.
 
@@ -46,7 +45,7 @@ class OptimiserState:
     second_moment: Parameters
 
     def copy(self) -> OptimiserState:
-        """The same memory in arrays of its own."""
+        """The same state in new arrays."""
         return OptimiserState(self.step, self.first_moment.copy(), self.second_moment.copy())
 
     def to_bytes(self) -> bytes:
@@ -57,20 +56,18 @@ class OptimiserState:
     @classmethod
     def from_bytes(cls, data: bytes) -> OptimiserState:
         """The state that `to_bytes` wrote; anything else is refused with `ModelFileError`."""
-        content = unpack(data)
-        if content.kind != STATE_KIND:
-            raise ModelFileError(f"expected the state of an optimiser, but the file holds {content.kind!r}")
+        content = unpack(data, STATE_KIND)
         return cls(content.spec["step"], content.tensors["first_moment"], content.tensors["second_moment"])
 
 
 class _Optimiser:
-    """What the optimisers share: a name, an empty state, and one step."""
+    """The base of the optimisers: a name, an empty state, and one step."""
 
     method: ClassVar[str]
 
     @property
     def name(self) -> str:
-        """The spelling that reads back as this optimiser: the rate, and what differs from its default."""
+        """The name that parses back to this optimiser: the rate, and whatever differs from its default."""
         return name_of(self, self.method, always=("rate",))
 
     @property
@@ -80,17 +77,17 @@ class _Optimiser:
 
     @property
     def constants(self) -> Float64:
-        """Rate, beta1, beta2, epsilon, for `ascend`; those that the method lacks are zero."""
+        """Rate, beta1, beta2, epsilon, for `ascend`; those that the method does not have are zero."""
         names = ("rate", "beta1", "beta2", "epsilon")
         return np.array([getattr(self, name, 0.0) for name in names], dtype=np.float64)
 
     def state(self, parameters: Parameters) -> OptimiserState:
-        """The memory before the first step on parameters like these."""
+        """The state before the first step on parameters like these."""
         shape = parameters.shape if self.code == ADAM_METHOD else (0,)
         return OptimiserState(0, np.zeros(shape, parameters.dtype), np.zeros(shape, parameters.dtype))
 
     def step(self, parameters: Parameters, gradient: Parameters, state: OptimiserState) -> None:
-        """One step of ascent, in place on the parameters and the state."""
+        """One ascent step, in place on the parameters and the state."""
         state.step += 1
         moments = state.first_moment, state.second_moment
         ascend(self.code, self.constants, parameters, gradient, *moments, state.step)
@@ -118,7 +115,7 @@ class SGD(_Optimiser):
 
 @dataclass(frozen=True)
 class Adam(_Optimiser):
-    """Adam, upwards.
+    """Adam, ascending.
 
     ``m ← β₁ m + (1 − β₁) g``, ``v ← β₂ v + (1 − β₂) g²``, and at step t
     ``p ← p + rate · m̂ / (√v̂ + ε)`` with ``m̂ = m / (1 − β₁ᵗ)``, ``v̂ = v / (1 − β₂ᵗ)``.

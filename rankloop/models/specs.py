@@ -15,7 +15,7 @@ from rankloop.models.mlp import MLP, Network
 
 
 class _Spec:
-    """What the specs share: the spelling that reads back as the spec."""
+    """The base of the specs: ``str(spec)`` is the name that parses back to the spec."""
 
     kind: ClassVar[str]
 
@@ -36,7 +36,7 @@ class MLPSpec(_Spec):
     activation: str = "sigmoid"
 
     def initialise(self, n_features: int, rng: np.random.Generator) -> Network:
-        """A network of this shape to start from."""
+        """An untrained network of this shape."""
         return MLP.initialise(n_features, rng, hidden=self.hidden, activation=self.activation)
 
 
@@ -47,7 +47,7 @@ class LinearSpec(_Spec):
     kind: ClassVar[str] = "linear"
 
     def initialise(self, n_features: int, rng: np.random.Generator) -> Network:
-        """A linear model to start from."""
+        """An untrained linear model."""
         return Linear.initialise(n_features, rng)
 
 
@@ -56,11 +56,11 @@ class LightGBMSpec(_Spec):
     """Boosted trees.
 
     Attributes:
-        rounds: trees at most.
-        patience: rounds without a better held-out value before growing stops.
-        rate: how far each tree goes.
-        leaves: of each tree, at most.
-        min_docs: documents in a leaf, at least.
+        rounds: the largest number of trees.
+        patience: rounds without a better held-out value before training stops.
+        rate: the learning rate.
+        leaves: the largest number of leaves per tree.
+        min_docs: the smallest number of documents per leaf.
         subsample: the share of documents, and of features, that each tree sees.
     """
 
@@ -85,7 +85,7 @@ class LightGBMSpec(_Spec):
 
     @property
     def parameters(self) -> dict[str, float]:
-        """The same in LightGBM's words."""
+        """The same settings under LightGBM's names."""
         return {
             "learning_rate": self.rate,
             "num_leaves": self.leaves,

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from rankloop.errors import DataError, ModelFileError, RankloopError
 from rankloop.models.optimisers import SGD, Optimiser
-from rankloop.models.storage import fingerprint, pack, payload_of, unpack
+from rankloop.models.storage import fingerprint, pack, unpack
 from rankloop.types import Float32, Float64
 
 if TYPE_CHECKING:
@@ -35,13 +35,13 @@ def _torch() -> Any:
 
 
 class TorchModel:
-    """A ``torch.nn.Module`` as a model: it maps documents × features to one score a document.
+    """A ``torch.nn.Module`` as a model: it maps documents × features to one score per document.
 
     A value: the module is copied, and training returns a new model.
 
     Attributes:
         module: the network; it returns n or n × 1 scores for n × n_features float32.
-        n_features: how many features a document has.
+        n_features: the number of features per document.
     """
 
     kind: ClassVar[str] = "torch"
@@ -57,22 +57,22 @@ class TorchModel:
 
     @cached_property
     def fingerprint(self) -> str:
-        """A name for exactly these parameters (and buffers): `rankloop.models.storage` defines it."""
+        """A name for exactly these parameters (and buffers): `rankloop.storage.tensor_file` defines it."""
         tensors = self._tensors()
-        return fingerprint(self.kind, self._spec(tensors), payload_of(tensors))
+        return fingerprint(self.kind, self._spec(tensors), tensors)
 
     def scores(self, features: Float32) -> Float64:
-        """One score a document; higher is better. Layers such as dropout are off."""
+        """One score per document; higher is better. Layers such as dropout are switched off."""
         with _torch().no_grad():
             scores: Float64 = self._forward(features).cpu().numpy().astype(np.float64)
         return scores
 
     def learner(self, optimiser: Optimiser | MakeOptimiser) -> TorchLearner:
-        """A copy of the module that can move.
+        """A learner with a copy of the module.
 
         Args:
             optimiser: `SGD` or `Adam`, or a function from the module's parameters to a
-                ``torch.optim.Optimizer``. Set it as for a loss to minimise; the learner turns the sign.
+                ``torch.optim.Optimizer``. Configure it as for a loss to minimise; the learner flips the sign.
         """
         return TorchLearner(TorchModel(self.module, self.n_features), optimiser)
 
@@ -84,11 +84,7 @@ class TorchModel:
     @classmethod
     def from_bytes(cls, data: bytes, module: torch.nn.Module | None = None) -> TorchModel:
         """The model that `to_bytes` wrote, in a copy of ``module``, which must have the same architecture."""
-        content = unpack(data)
-        if content.kind != cls.kind:
-            raise ModelFileError(
-                f"expected a model of kind {cls.kind!r}, but the file holds {content.kind!r}"
-            )
+        content = unpack(data, cls.kind)
         if module is None:
             raise ModelFileError(
                 "the file holds the state of a torch module, not its architecture: "
@@ -117,7 +113,7 @@ class TorchModel:
         scores = self.module(_torch().tensor(rows))
         if tuple(scores.shape) not in ((len(rows),), (len(rows), 1)):
             raise RankloopError(
-                f"the module must return one score a document, so {len(rows)} or {len(rows)} × 1; "
+                f"the module must return one score per document, of shape {len(rows)} or {len(rows)} × 1; "
                 f"it returned shape {tuple(scores.shape)}"
             )
         return scores.reshape(len(rows))
@@ -135,23 +131,23 @@ class TorchModel:
 
 
 class TorchLearner:
-    """A torch module while it is being trained."""
+    """A torch module during training."""
 
     def __init__(self, model: TorchModel, optimiser: Optimiser | MakeOptimiser) -> None:
         self._live = model
         self._optimiser = _make_optimiser(optimiser, model.module)
 
     def scores(self, features: Float32) -> Float64:
-        """One score a document, with the parameters as they are now."""
+        """One score per document, with the current parameters."""
         return self._live.scores(features)
 
     def update(self, features: Float32, score_gradient: Float64) -> None:
-        """One step of ascent on the sum over all rows given."""
+        """One ascent step on the sum over all given rows."""
         torch = _torch()
         self._live.module.train()
         try:
             scores = self._live._forward(features)
-            # torch's optimisers descend, so they are handed the gradient's opposite.
+            # torch's optimisers descend, so they are given the negative gradient.
             descent = torch.as_tensor(-np.asarray(score_gradient, dtype=np.float64), dtype=scores.dtype)
             if descent.shape != scores.shape:
                 raise DataError(
@@ -164,7 +160,7 @@ class TorchLearner:
             self._live.module.eval()
 
     def model(self) -> TorchModel:
-        """The parameters as they are now, as a model of their own."""
+        """The current parameters as a model."""
         return TorchModel(self._live.module, self._live.n_features)
 
 
@@ -183,7 +179,7 @@ def _make_optimiser(optimiser: Optimiser | MakeOptimiser, module: torch.nn.Modul
 
 
 def _array(tensor: torch.Tensor) -> NDArray[Any]:
-    """The tensor's values; types that numpy lacks, such as bfloat16, as whole numbers of the same bits."""
+    """The tensor's values; types that numpy lacks, such as bfloat16, as integers with the same bits."""
     torch = _torch()
     tensor = tensor.detach().cpu().contiguous()
     try:

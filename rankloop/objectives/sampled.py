@@ -6,12 +6,10 @@ Both estimate the gradient of ``Σ_d r_d · E[θ_rank(d)]`` on the scores from r
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
 from rankloop.errors import DataError
-from rankloop.kernels.sampled_gradients import pl_rank_of_queries, reinforce_of_queries
+from rankloop.kernels.sampled_gradients import PL_RANK, REINFORCE, sampled_gradients
 from rankloop.objectives.expected_reward import check_doc_weights
 from rankloop.policies.plackett_luce import check_rank_weights, check_rankings, check_scores
 from rankloop.ragged import for_segments
@@ -46,7 +44,7 @@ def reinforce_gradient(
 
     Reference: Williams 1992; Oosterhuis & de Rijke 2021, section 6.
     """
-    return _estimate(reinforce_of_queries, scores, offsets, doc_weights, rank_weights, rankings)
+    return _estimate(REINFORCE, scores, offsets, doc_weights, rank_weights, rankings)
 
 
 def pl_rank_gradient(
@@ -66,11 +64,11 @@ def pl_rank_gradient(
 
     Reference: Oosterhuis, Learning-to-Rank at the Speed of Sampling, SIGIR 2022.
     """
-    return _estimate(pl_rank_of_queries, scores, offsets, doc_weights, rank_weights, rankings)
+    return _estimate(PL_RANK, scores, offsets, doc_weights, rank_weights, rankings)
 
 
 def _estimate(
-    kernel: Callable[..., None],
+    method: int,
     scores: object,
     offsets: Int64,
     doc_weights: object,
@@ -87,5 +85,5 @@ def _estimate(
             f"got {theta.shape} and {drawn.shape}"
         )
     gradient = np.empty(len(flat))
-    for_segments(kernel, offsets, flat, weights, theta, drawn, gradient)
+    for_segments(sampled_gradients, offsets, flat, weights, theta, drawn, method, gradient)
     return gradient

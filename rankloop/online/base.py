@@ -10,8 +10,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from rankloop.errors import ModelFileError, RankloopError
-from rankloop.kernels.ranking_samples import seed_stream
+from rankloop.errors import RankloopError
+from rankloop.kernels.random_streams import seed_stream
 from rankloop.models import model_from_bytes, model_to_bytes
 from rankloop.models.mlp import Network
 from rankloop.models.storage import pack, unpack
@@ -109,23 +109,19 @@ class MethodState:
         tensors: dict[str, NDArray[Any]] = {
             "learned": np.frombuffer(model_to_bytes(self.learned), np.uint8),
             "memory": self.memory,
-            "stream": self.stream.view(np.int64),
+            "stream": self.stream,
         }
         return pack(STATE_KIND, {"interactions": self.interactions}, tensors)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> MethodState:
         """The state that `to_bytes` wrote; anything else is refused with `ModelFileError`."""
-        content = unpack(data)
-        if content.kind != STATE_KIND:
-            raise ModelFileError(
-                f"expected the checkpoint of an online method, but this is a {content.kind!r}"
-            )
+        content = unpack(data, STATE_KIND)
         learned = model_from_bytes(content.tensors["learned"].tobytes())
         assert isinstance(learned, Network)  # nothing else is ever written
         return cls(
             learned,
             content.spec["interactions"],
             content.tensors["memory"],
-            content.tensors["stream"].view(np.uint64),
+            content.tensors["stream"],
         )

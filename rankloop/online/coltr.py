@@ -103,7 +103,7 @@ def snips_risk(
     """
     n_items = np.size(scores)
     shown, clicked = check_interaction(ranking, clicks, n_items)
-    chances, losses = np.empty((2, len(shown))), np.empty(len(shown))
+    chances, losses = np.empty((2, len(shown) + 1)), np.empty(len(shown))
     for policy, out in zip((scores, logging_scores), chances, strict=True):
         flat = check_query_scores(policy, shown, n_items)
         log_chances(flat, shown, len(shown), np.empty(n_items, np.bool_), out)

@@ -16,8 +16,8 @@ from rankloop.kernels.preference_pairs import (
     prefer,
     ranks_considered,
     swap_log_odds,
-    weigh_remaining,
 )
+from rankloop.kernels.ranking_samples import log_remaining
 from rankloop.online._checks import check_interaction, check_query_scores
 from rankloop.online.base import Method
 from rankloop.types import Float64
@@ -121,7 +121,7 @@ def swap_probabilities(scores: ArrayLike, ranking: ArrayLike) -> Float64:
     flat = check_query_scores(scores, shown, np.size(scores))
     length = len(shown)
     remaining = np.empty(length + 1)
-    weigh_remaining(flat, shown, length, np.empty(len(flat), np.bool_), remaining)
+    log_remaining(flat, shown, length, np.empty(len(flat), np.bool_), remaining)
     chances = np.full((length, length), 0.5)
     for j in range(length):
         for i in range(j):
@@ -143,7 +143,7 @@ def _gradient(
     logging = learned if logging_scores is None else check_query_scores(logging_scores, shown, n_items)
     length, gradient = len(shown), np.zeros(len(learned))
     remaining, slope = np.empty(length + 1), np.empty(length)
-    weigh_remaining(logging, shown, length, np.empty(len(logging), np.bool_), remaining)
+    log_remaining(logging, shown, length, np.empty(len(logging), np.bool_), remaining)
     considered = ranks_considered(clicked, length)
     prefer(learned[shown], logging, shown, clicked, considered, remaining, debiased, slope)
     gradient[shown[:considered]] = slope[:considered]

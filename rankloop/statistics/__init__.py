@@ -1,4 +1,4 @@
-"""Sums of any log, simulated or real: what estimators learn from."""
+"""Sums over any log, simulated or real: what estimators learn from."""
 
 from rankloop.statistics.exposure import Exposure as Exposure
 from rankloop.statistics.impressions import of_impressions as of_impressions

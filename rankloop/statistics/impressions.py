@@ -1,4 +1,4 @@
-"""From impressions, one at a time, to statistics."""
+"""Statistics of impressions that are given one by one."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ def of_impressions(
     Args:
         policy: the id of the logging policy.
         offsets: queries + 1.
-        exposure: of each item under the policy.
-        queries: impressions; the number of the query that came.
-        rankings: impressions × ranks; positions of items within their query, best first; -1 fills up.
+        exposure: the expected exposure of each item under the policy.
+        queries: impressions; the number of each one's query.
+        rankings: impressions × ranks; positions of items within their query, best first, -1 where no item is
+            shown.
         clicks: impressions × ranks; whether the item shown there was clicked.
 
     Example:
@@ -45,7 +46,7 @@ def of_impressions(
     check_offsets(offsets, len(exposure.alpha))
     if came.ndim != 1 or shown.ndim != 2 or len(shown) != len(came) or clicked.shape != shown.shape:
         raise DataError(
-            "an impression is a query, its ranking and one click or none a rank, "
+            "an impression is a query, a ranking, and whether there was a click at each rank, "
             f"got shapes {came.shape}, {shown.shape} and {clicked.shape}"
         )
     n_queries, n_items, ranks = len(offsets) - 1, int(offsets[-1]), shown.shape[1]

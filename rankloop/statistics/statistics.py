@@ -1,7 +1,7 @@
-"""All that an estimator needs of a log, as sums: logs of any length take the same room, and they add.
+"""Everything an estimator needs from a log, as sums: their size does not grow with the log, and they add.
 
-Per logging policy: how often each query came, how often each item was clicked, and what the policy's users
-could be expected to do (`Exposure`). Over all policies: displays and clicks by rank.
+Per logging policy: how often each query came, how often each item was clicked, and how users were expected to
+respond (`Exposure`). Over all policies: displays and clicks by rank.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankloop.errors import DataError
-from rankloop.frozen import frozen, valid
 from rankloop.ragged import offsets_of, segment_sum
+from rankloop.statistics._arrays import build_unchecked, read_only
 from rankloop.statistics.exposure import Exposure
 from rankloop.types import Int64, check_offsets
 
 
 @dataclass(frozen=True, eq=False)
 class PolicyStatistics:
-    """What was gathered while one policy was logging.
+    """Counts that were collected while one policy was logging.
 
     Attributes:
         query_counts: int64, queries; how often each came.
         clicks: int32, items; how often each was clicked.
-        exposure: what the policy's users can be expected to do with each item.
+        exposure: the expected exposure of each item under the policy.
     """
 
     query_counts: Int64
@@ -37,10 +37,12 @@ class PolicyStatistics:
 
     def __post_init__(self) -> None:
         for name, dtype in (("query_counts", np.int64), ("clicks", np.int32)):
-            values = frozen(getattr(self, name), dtype, name)
+            values = read_only(getattr(self, name), dtype, name)
             object.__setattr__(self, name, values)
             if values.ndim != 1 or (values < 0).any():
-                raise DataError(f"{name} must be a flat array of numbers from 0, got shape {values.shape}")
+                raise DataError(
+                    f"{name} must be a flat array of counts, none negative, got shape {values.shape}"
+                )
         if self.clicks.shape != self.exposure.alpha.shape:
             raise DataError(
                 f"clicks on {len(self.clicks)} items need the exposure of as many, "
@@ -52,7 +54,7 @@ class PolicyStatistics:
         if len(bad):
             raise DataError(
                 f"item {bad[0]} was clicked {self.clicks[bad[0]]} times, but the policy never shows it "
-                f"({len(bad)} such items in all): give the exposure of the policy that gathered the clicks"
+                f"({len(bad)} such items in all): give the exposure of the policy that the clicks come from"
             )
 
     @property
@@ -62,19 +64,19 @@ class PolicyStatistics:
 
     def __add__(self, other: PolicyStatistics) -> PolicyStatistics:
         counts = self.query_counts + other.query_counts
-        clicks = frozen(self.clicks.astype(np.int64) + other.clicks, np.int32, "clicks")
-        return valid(PolicyStatistics, query_counts=counts, clicks=clicks, exposure=self.exposure)
+        clicks = read_only(self.clicks.astype(np.int64) + other.clicks, np.int32, "clicks")
+        return build_unchecked(PolicyStatistics, query_counts=counts, clicks=clicks, exposure=self.exposure)
 
 
 @dataclass(frozen=True, eq=False)
 class Statistics:
-    """What was shown and clicked under any number of policies; ``a + b`` is what both logs together give.
+    """What was shown and clicked under any number of policies; ``a + b`` are the statistics of both logs.
 
-    Arrays are read-only and shared, not copied, between statistics that are made of each other.
+    Arrays are read-only; statistics that are derived from others share their arrays.
 
     Attributes:
         offsets: int64, queries + 1; query q owns items ``offsets[q]:offsets[q + 1]``.
-        policies: by the policy's id (such as its model's fingerprint), in the order they were deployed.
+        policies: by policy id (such as its model's fingerprint), in the order of deployment.
         displays_by_rank: int64, items × ranks; how often each item was shown at each rank.
         clicks_by_rank: int64, items × ranks; how often it was clicked there.
         log_timesteps: the length T of the whole log; more than `timesteps` if queries were left out.
@@ -104,7 +106,7 @@ class Statistics:
     def __post_init__(self) -> None:
         object.__setattr__(self, "policies", MappingProxyType(dict(self.policies)))
         for name in ("offsets", "displays_by_rank", "clicks_by_rank"):
-            object.__setattr__(self, name, frozen(getattr(self, name), np.int64, name))
+            object.__setattr__(self, name, read_only(getattr(self, name), np.int64, name))
         n_items = len(self.displays_by_rank)
         check_offsets(self.offsets, n_items)
         shape = self.displays_by_rank.shape
@@ -121,7 +123,9 @@ class Statistics:
                 )
         self._refuse(self.clicks_by_rank < 0, "a negative number of clicks")
         self._refuse(self.clicks_by_rank > self.displays_by_rank, "more clicks at a rank than displays")
-        self._refuse(self.clicks != self.clicks_by_rank.sum(axis=1), "clicks by rank that are not all clicks")
+        self._refuse(
+            self.clicks != self.clicks_by_rank.sum(axis=1), "clicks by rank that do not add up to its clicks"
+        )
         shown = segment_sum(self.displays_by_rank, self.offsets)
         bad = np.flatnonzero((shown > self.query_counts[:, None]).any(axis=1))
         if len(bad):
@@ -152,17 +156,17 @@ class Statistics:
         displays_by_rank: object,
         clicks_by_rank: object,
     ) -> Statistics:
-        """What one policy gathered, from its counts (shapes as in the attributes)."""
-        by_rank = frozen(clicks_by_rank, np.int64, "clicks_by_rank")
+        """The statistics of one policy, from its counts (shapes as in the attributes)."""
+        by_rank = read_only(clicks_by_rank, np.int64, "clicks_by_rank")
         gathered = PolicyStatistics(np.asarray(query_counts), by_rank.sum(axis=-1), exposure)
-        shown = frozen(displays_by_rank, np.int64, "displays_by_rank")
-        cut = frozen(offsets, np.int64, "offsets")
+        shown = read_only(displays_by_rank, np.int64, "displays_by_rank")
+        cut = read_only(offsets, np.int64, "offsets")
         return cls(cut, {policy: gathered}, shown, by_rank, gathered.timesteps)
 
     @classmethod
     def empty(cls, offsets: object, ranks: int) -> Statistics:
-        """Nothing yet: added to any statistics of these queries it changes nothing."""
-        cut = frozen(offsets, np.int64, "offsets")
+        """Statistics without any impression: the zero of addition."""
+        cut = read_only(offsets, np.int64, "offsets")
         nothing = np.zeros((cut[-1], ranks), np.int64)
         return cls(cut, {}, nothing, nothing, 0)
 
@@ -184,18 +188,12 @@ class Statistics:
     @property
     def query_counts(self) -> Int64:
         """How often each query came, over all policies."""
-        total = np.zeros(self.n_queries, np.int64)
-        for gathered in self.policies.values():
-            total += gathered.query_counts
-        return total
+        return self._total("query_counts", self.n_queries)
 
     @property
     def clicks(self) -> Int64:
         """How often each item was clicked, over all policies and ranks."""
-        total = np.zeros(self.n_items, np.int64)
-        for gathered in self.policies.values():
-            total += gathered.clicks
-        return total
+        return self._total("clicks", self.n_items)
 
     @property
     def timesteps(self) -> int:
@@ -204,14 +202,20 @@ class Statistics:
 
     @property
     def nbytes(self) -> int:
-        """The room the arrays take."""
+        """The size of all arrays in bytes."""
         arrays: list[NDArray[Any]] = [self.offsets, self.displays_by_rank, self.clicks_by_rank]
         for p in self.policies.values():
             arrays += [p.query_counts, p.clicks, p.exposure.alpha, p.exposure.beta, p.exposure.examination]
         return sum(array.nbytes for array in arrays)
 
+    def _total(self, name: str, size: int) -> Int64:
+        total = np.zeros(size, np.int64)
+        for gathered in self.policies.values():
+            total += getattr(gathered, name)
+        return total
+
     def per_item(self, by_query: NDArray[Any]) -> NDArray[Any]:
-        """A value of each query, repeated for each of its items."""
+        """One value per query, repeated for each of the query's items."""
         return np.repeat(by_query, np.diff(self.offsets))
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -239,7 +243,7 @@ class Statistics:
                     f"the exposures were computed for two different biases"
                 )
             policies[policy] = gathered if mine is None else mine + gathered
-        return valid(
+        return build_unchecked(
             Statistics,
             offsets=self.offsets,
             policies=MappingProxyType(policies),
@@ -249,9 +253,9 @@ class Statistics:
         )
 
     def select(self, queries: object) -> Statistics:
-        """The statistics of these queries alone (by number, in this order), such as those of one split.
+        """The statistics of these queries only (by number, in this order), such as those of one split.
 
-        The length of the whole log is kept as `log_timesteps`. Queries in a row cost no memory: their
+        The length of the whole log is kept as `log_timesteps`. Consecutive queries cost no memory: their
         statistics are views.
 
         Example:
@@ -273,7 +277,7 @@ class Statistics:
             query_rows = slice(int(chosen[0]), int(chosen[-1]) + 1)
             items = slice(int(self.offsets[chosen[0]]), int(self.offsets[chosen[-1] + 1]))
         policies = {
-            policy: valid(
+            policy: build_unchecked(
                 PolicyStatistics,
                 query_counts=p.query_counts[query_rows],
                 clicks=p.clicks[items],
@@ -281,7 +285,7 @@ class Statistics:
             )
             for policy, p in self.policies.items()
         }
-        return valid(
+        return build_unchecked(
             Statistics,
             offsets=cut,
             policies=MappingProxyType(policies),

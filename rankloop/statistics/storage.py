@@ -1,10 +1,9 @@
-"""Statistics as bytes and as files; no pickle, and nothing is held in memory twice on the way to a file."""
+"""Statistics as bytes and as files, without pickle; files are written without a second copy in memory."""
 
 from __future__ import annotations
 
 import io
 import os
-import tempfile
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -13,23 +12,29 @@ from numpy.typing import NDArray
 from rankloop.errors import DataError
 from rankloop.statistics.exposure import Exposure
 from rankloop.statistics.statistics import PolicyStatistics, Statistics
-from rankloop.storage import tensor_file
+from rankloop.storage.files import replace_file
+from rankloop.storage.tensor_file import TensorFormat
+
+FORMAT = TensorFormat(
+    name="rankloop-statistics",
+    version="1",
+    noun="file of statistics",
+    error=DataError,
+    foreign="this is not a file of statistics: give one that save_statistics or statistics_to_bytes wrote",
+    renewal="compute the statistics again",
+)
+KIND = "statistics"
 
 
 def save_statistics(statistics: Statistics, path: str | os.PathLike[str]) -> Path:
-    """Store statistics so that no reader ever sees half of them; `load_statistics` reads them back."""
-    target = Path(path)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}.") as folder:
-        unfinished = Path(folder) / target.name
-        with unfinished.open("wb") as file:
-            _write(statistics, file)
-        unfinished.replace(target)
-    return target
+    """Write statistics to a file, atomically; `load_statistics` reads them back."""
+    with replace_file(path) as file:
+        _write(statistics, file)
+    return Path(path)
 
 
 def load_statistics(path: str | os.PathLike[str]) -> Statistics:
-    """The statistics that `save_statistics` stored.
+    """The statistics that `save_statistics` wrote.
 
     Raises:
         DataError: there is no such file, or it is damaged or something else.
@@ -76,11 +81,12 @@ def _write(statistics: Statistics, file: BinaryIO) -> None:
             f"{number}.examination": gathered.exposure.examination,
         }
     spec = {"policies": list(statistics.policies), "log_timesteps": statistics.log_timesteps}
-    tensor_file.write(file, spec, arrays)
+    FORMAT.write(file, KIND, spec, arrays)
 
 
 def _read(file: BinaryIO) -> Statistics:
-    spec, arrays = tensor_file.read(file)
+    content = FORMAT.read(file)
+    spec, arrays = content.spec, content.tensors
     policies = {
         policy: PolicyStatistics(
             arrays[f"{number}.query_counts"],

@@ -1,1 +1,1 @@
-"""Files that are written whole or not at all, and arrays as bytes."""
+"""Atomic writes, the tensor container and fingerprints: everything that puts bytes into files."""

@@ -11,7 +11,7 @@ from scipy import stats
 
 from rankloop.kernels.coltr import draw_direction
 from rankloop.kernels.directions import complete, copy_documents, factorise, is_direct, lengthen
-from rankloop.kernels.ranking_samples import seed_stream
+from rankloop.kernels.random_streams import seed_stream
 
 ALARM = 1e-4
 

@@ -104,7 +104,7 @@ def test_a_damaged_checkpoint_or_another_file_is_refused() -> None:
     data[len(data) // 2] ^= 1
     with pytest.raises(ModelFileError, match="damaged"):
         LoopState.from_bytes(bytes(data))
-    with pytest.raises(ModelFileError, match="expected the checkpoint of a loop, but found"):
+    with pytest.raises(ModelFileError, match="expected a file of kind 'loop-state'"):
         LoopState.from_bytes(START.to_bytes())
 
 

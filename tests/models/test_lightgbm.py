@@ -163,7 +163,7 @@ def test_damaged_and_foreign_files_are_refused(model: LightGBMModel) -> None:
         (text[:-3].encode(), "the last line .* is damaged"),
         (data[:-1], "damaged at its end"),
         (data + b"\n", "damaged at its end"),
-        (b"tree\xff" + data, "not LightGBM's text"),
+        (b"tree\xff" + data, "not a LightGBM text file"),
     ]:  # fmt: skip
         with pytest.raises(ModelFileError, match=message):
             LightGBMModel.from_bytes(damaged)

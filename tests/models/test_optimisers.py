@@ -94,7 +94,7 @@ def test_sgd_remembers_the_number_of_steps_alone() -> None:
 
 
 def test_a_model_is_not_a_state() -> None:
-    with pytest.raises(ModelFileError, match=r"expected the state of an optimiser.*'linear'"):
+    with pytest.raises(ModelFileError, match=r"expected a file of kind 'optimiser-state'.*'linear'"):
         OptimiserState.from_bytes(Linear(1, np.zeros(2)).to_bytes())
 
 

@@ -43,6 +43,7 @@ def test_the_container_is_a_safetensors_file(tmp_path: Any) -> None:
         "kind": "mlp",
         "spec": '{"activation":"sigmoid","dtype":"float32","hidden":[2],"n_features":3}',
         "fingerprint": MODEL.fingerprint,
+        "checksum": metadata["checksum"],
     }
 
 
@@ -134,7 +135,7 @@ def test_a_changed_claim_is_refused() -> None:
 
 
 def test_an_unknown_kind_is_named() -> None:
-    with pytest.raises(ModelFileError, match="holds 'forest', which is no kind of model; there are: mlp"):
+    with pytest.raises(ModelFileError, match="'forest', which is not a kind of model; the kinds are: mlp"):
         model_from_bytes(pack("forest", {}, {"x": np.zeros(2)}))
     state = OptimiserState(0, np.zeros(1), np.zeros(1)).to_bytes()
     with pytest.raises(ModelFileError, match="optimiser-state"):
@@ -142,7 +143,7 @@ def test_an_unknown_kind_is_named() -> None:
 
 
 def test_the_wrong_class_says_what_the_file_holds() -> None:
-    with pytest.raises(ModelFileError, match="expected a model of kind 'linear', but the file holds 'mlp'"):
+    with pytest.raises(ModelFileError, match="expected a file of kind 'linear', but this one holds 'mlp'"):
         Linear.from_bytes(DATA)
 
 
@@ -159,7 +160,7 @@ def test_the_wrong_class_says_what_the_file_holds() -> None:
 def test_sound_containers_of_no_model_are_refused(
     spec: dict[str, Any], tensors: dict[str, np.ndarray[Any, Any]]
 ) -> None:
-    with pytest.raises(ModelFileError, match="the file holds no linear that this version can read"):
+    with pytest.raises(ModelFileError, match="does not hold a linear model that this version can read"):
         model_from_bytes(pack("linear", spec, tensors))
 
 

@@ -157,5 +157,5 @@ def test_refusals(torch: Any) -> None:
     with pytest.raises(RankloopError, match="n_features=0"):
         TorchModel(_network(torch), 0)
     features, _ = _batch()
-    with pytest.raises(RankloopError, match=r"one score a document.*returned shape \(5, 3\)"):
+    with pytest.raises(RankloopError, match=r"one score per document.*returned shape \(5, 3\)"):
         TorchModel(torch.nn.Identity(), 3).scores(features)

@@ -7,7 +7,7 @@ from scipy import stats
 from rankloop.clicks import Impressions
 from rankloop.errors import DataError, RankloopError
 from rankloop.kernels.directions import is_direct
-from rankloop.kernels.ranking_samples import seed_stream
+from rankloop.kernels.random_streams import seed_stream
 from rankloop.models import MLP, Linear
 from rankloop.online import COLTR, MethodState, Queries, replay, snips_risk
 from tests.online import reference

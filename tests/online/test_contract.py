@@ -141,7 +141,7 @@ def test_both_float_types(chosen, traffic, rng):
 
 
 def test_other_checkpoints_are_refused(chosen, model, rng):
-    with pytest.raises(ModelFileError, match="expected the checkpoint of an online method"):
+    with pytest.raises(ModelFileError, match="expected a file of kind 'online-state'"):
         MethodState.from_bytes(model.to_bytes())
     data = MethodState.start(chosen, model, rng).to_bytes()
     with pytest.raises(ModelFileError, match="damaged"):

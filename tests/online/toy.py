@@ -7,9 +7,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from rankloop.kernels.dense import forward
-from rankloop.kernels.interaction import longest_query, next_query, show
+from rankloop.kernels.interaction import next_query, show
 from rankloop.kernels.jit import kernel
+from rankloop.kernels.network_layers import forward
+from rankloop.kernels.query_sizes import longest_query
 from rankloop.online import Method
 
 

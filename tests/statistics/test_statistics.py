@@ -226,7 +226,7 @@ def test_the_room_they_take() -> None:
         ({"offsets": [0, 2, 4]}, "offsets must be one-dimensional"),
         ({"offsets": [0.0, 2.0, 3.0]}, "offsets must be int64, got float64"),
         ({"exposure": Exposure(*np.ones((3, 2)))}, "clicks on 3 items need the exposure of as many, got 2"),
-        ({"query_counts": [4, -1]}, "query_counts must be a flat array of numbers from 0"),
+        ({"query_counts": [4, -1]}, "query_counts must be a flat array of counts, none negative"),
         ({"query_counts": [4.0, 1.0]}, "query_counts must be int64, got float64"),
         (
             {"query_counts": [3, 1]},
@@ -255,7 +255,7 @@ def test_clicks_of_policies_and_of_ranks_must_agree() -> None:
     good = Statistics.of_policy("a", **counts())
     gathered = good.policies["a"]
     fewer = PolicyStatistics(gathered.query_counts, gathered.clicks - [1, 0, 0], gathered.exposure)
-    with pytest.raises(DataError, match="query number 0, document 0: clicks by rank that are not all clicks"):
+    with pytest.raises(DataError, match="query number 0, document 0: clicks by rank that do not add"):
         replace(good, policies={"a": fewer})
 
 
@@ -286,7 +286,7 @@ def test_more_clicks_than_can_be_counted_are_refused() -> None:
     seen = Exposure(*np.ones((3, 1)))
     most = PolicyStatistics(np.array([2**31]), np.array([2**31 - 1]), seen)
     assert most.clicks.tolist() == [2**31 - 1]
-    message = "clicks are counted up to 2147483647 an item and policy, got 2147483648"
+    message = "clicks are counted up to 2147483647 per item and policy, got 2147483648"
     with pytest.raises(DataError, match=message):
         PolicyStatistics(np.array([2**31]), np.array([2**31]), seen)
     with pytest.raises(DataError, match=message):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import io
 import struct
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +19,7 @@ from rankloop.statistics import (
     statistics_from_bytes,
     statistics_to_bytes,
 )
-from rankloop.storage import tensor_file
+from rankloop.statistics.storage import FORMAT
 from tests.statistics.equality import assert_same
 
 
@@ -102,13 +102,10 @@ def test_foreign_files_are_refused(data: bytes) -> None:
         statistics_from_bytes(data)
 
 
-def test_a_newer_version_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    buffer = io.BytesIO()
-    with monkeypatch.context() as newer:
-        newer.setattr(tensor_file, "VERSION", "2")
-        tensor_file.write(buffer, {}, {})
+def test_a_newer_version_is_refused() -> None:
+    newer = replace(FORMAT, version="2").to_bytes("statistics", {}, {})
     with pytest.raises(DataError, match="has version '2', but this program reads '1'"):
-        statistics_from_bytes(buffer.getvalue())
+        statistics_from_bytes(newer)
 
 
 def test_errors_name_the_file(tmp_path: Path) -> None:

@@ -1,54 +1,37 @@
-"""Models on disk: whole or not at all."""
+"""Files and folders: whole or not at all."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from rankloop.errors import ModelFileError, RankloopError
-from rankloop.models import MLP
-from rankloop.storage import files
-from rankloop.types import Model
+from rankloop.errors import RankloopError
+from rankloop.storage.files import check_writable, replace_file, replace_folder, write_whole
 
 as_root = pytest.mark.skipif(
     not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may write everywhere"
 )
 
 
-@pytest.fixture
-def model() -> Model:
-    return MLP.initialise(3, np.random.default_rng(0), hidden=(2,))
-
-
-def test_a_model_comes_back_as_it_went(model: Model, tmp_path: Path) -> None:
-    path = tmp_path / "new" / "folder" / "model.rankloop"
-    assert files.save(model, str(path)) == path
-    assert path.read_bytes() == model.to_bytes()
-    again = files.load(path)
-    assert (again.kind, again.fingerprint) == (model.kind, model.fingerprint)
-    assert [file.name for file in path.parent.iterdir()] == ["model.rankloop"]
-
-
 def test_a_file_is_as_readable_as_others(tmp_path: Path) -> None:
     plain = tmp_path / "plain"
     plain.write_bytes(b"")
-    written = files.write_whole(tmp_path / "written", b"content")
+    written = write_whole(tmp_path / "written", b"content")
     assert written.stat().st_mode == plain.stat().st_mode
     assert written.read_bytes() == b"content"
 
 
 def test_a_write_that_fails_leaves_what_was_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = files.write_whole(tmp_path / "file", b"old")
+    path = write_whole(tmp_path / "file", b"old")
 
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(Path, "replace", full)
     with pytest.raises(RankloopError, match="file cannot be written: No space left on device"):
-        files.write_whole(path, b"new")
+        write_whole(path, b"new")
     assert path.read_bytes() == b"old"
     assert list(tmp_path.iterdir()) == [path]
 
@@ -59,20 +42,20 @@ def test_an_interruption_leaves_nothing_behind(tmp_path: Path, monkeypatch: pyte
 
     monkeypatch.setattr(Path, "replace", stopped)
     with pytest.raises(KeyboardInterrupt):
-        files.write_whole(tmp_path / "file", b"new")
+        write_whole(tmp_path / "file", b"new")
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_folder_is_no_file(tmp_path: Path) -> None:
-    for refuse in (files.check_writable, lambda path: files.write_whole(path, b"")):
+def test_a_folder_is_not_a_file(tmp_path: Path) -> None:
+    for refuse in (check_writable, lambda path: write_whole(path, b"")):
         with pytest.raises(RankloopError, match=r"cannot be written: .*(folder|directory)"):
             refuse(tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_file_is_no_folder(tmp_path: Path) -> None:
+def test_a_file_is_not_a_folder(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
-    for refuse in (files.check_writable, lambda path: files.write_whole(path, b"")):
+    for refuse in (check_writable, lambda path: write_whole(path, b"")):
         with pytest.raises(RankloopError, match="cannot be written"):
             refuse(tmp_path / "file" / "model")
 
@@ -80,9 +63,9 @@ def test_a_file_is_no_folder(tmp_path: Path) -> None:
 def test_where_a_file_can_be_written_nothing_is_said_or_made(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    files.check_writable(tmp_path / "not" / "yet" / "there")
+    check_writable(tmp_path / "not" / "yet" / "there")
     monkeypatch.chdir(tmp_path)
-    files.check_writable("model")
+    check_writable("model")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -91,23 +74,116 @@ def test_a_folder_that_may_not_be_written_to(tmp_path: Path) -> None:
     tmp_path.chmod(0o500)
     try:
         with pytest.raises(RankloopError, match="not a folder that may be written to"):
-            files.check_writable(tmp_path / "model")
+            check_writable(tmp_path / "model")
     finally:
         tmp_path.chmod(0o700)
 
 
-def test_no_file_or_no_model_says_which_file(model: Model, tmp_path: Path) -> None:
-    with pytest.raises(ModelFileError, match="nowhere: cannot read the model: No such file"):
-        files.load(tmp_path / "nowhere")
-    with pytest.raises(ModelFileError, match="cannot read the model: Is a directory"):
-        files.load(tmp_path)
-    path = tmp_path / "model"
-    for content, message in [
-        (b"", "not a model file of rankloop"),
-        (b"ten bytes of something else", "not a model file of rankloop"),
-        (model.to_bytes()[:-1], "the model file is damaged"),
-        (b"tree\nversion=v4\n", "the line that ends a stored model"),
-    ]:
-        path.write_bytes(content)
-        with pytest.raises(ModelFileError, match=f"^{path}: .*{message}"):
-            files.load(path)
+def test_an_error_while_a_file_is_written_leaves_what_was_there(tmp_path: Path) -> None:
+    path = write_whole(tmp_path / "file", b"old")
+
+    def break_off() -> None:
+        with replace_file(path) as file:
+            file.write(b"half of the n")
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        break_off()
+    assert path.read_bytes() == b"old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_file_is_on_the_disk_before_it_takes_its_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Content, then name, then the folder's entry: a power cut in between leaves one whole file."""
+    steps: list[str] = []
+    sync, replace = os.fsync, Path.replace
+
+    def noted_sync(handle: int) -> None:
+        steps.append("folder" if Path(f"/proc/self/fd/{handle}").resolve().is_dir() else "content")
+        sync(handle)
+
+    def noted_replace(self: Path, target: Path) -> Path:
+        steps.append("name")
+        return replace(self, target)
+
+    monkeypatch.setattr(os, "fsync", noted_sync)
+    monkeypatch.setattr(Path, "replace", noted_replace)
+    write_whole(tmp_path / "file", b"content")
+    if Path("/proc/self/fd").exists():
+        assert steps == ["content", "name", "folder"]
+    else:
+        assert len(steps) == 3
+
+
+def test_a_disk_that_is_full_when_content_is_synced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write_whole(tmp_path / "file", b"old")
+
+    def full(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(RankloopError, match="file cannot be written: No space left on device"):
+        write_whole(path, b"new")
+    assert path.read_bytes() == b"old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_name_as_long_as_file_systems_allow(tmp_path: Path) -> None:
+    assert write_whole(tmp_path / ("é" * 127), b"content").read_bytes() == b"content"
+
+
+def fill(folder: Path, *names: str) -> None:
+    with replace_folder(folder) as scratch:
+        for name in names:
+            (scratch / name).write_text(name)
+
+
+def names_in(folder: Path) -> list[str]:
+    return sorted(child.name for child in folder.iterdir())
+
+
+def test_a_folder_appears_when_it_is_whole(tmp_path: Path) -> None:
+    target = tmp_path / "new" / "folder"
+    with replace_folder(target) as scratch:
+        (scratch / "a").write_text("a")
+        assert not target.exists()
+    assert names_in(target) == ["a"]
+    assert names_in(target.parent) == ["folder"]
+
+
+def test_a_folder_replaces_the_one_before(tmp_path: Path) -> None:
+    fill(tmp_path / "folder", "a", "b")
+    fill(tmp_path / "folder", "c")
+    assert names_in(tmp_path / "folder") == ["c"]
+    assert names_in(tmp_path) == ["folder"]
+
+
+def test_a_folder_that_fails_leaves_no_trace(tmp_path: Path) -> None:
+    with pytest.raises(KeyError), replace_folder(tmp_path / "made" / "for" / "it"):
+        raise KeyError
+    assert names_in(tmp_path) == []
+
+
+def test_a_folder_that_fails_leaves_the_one_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    target = tmp_path / "folder"
+    fill(target, "a")
+    rename = Path.rename
+
+    def refuse(self: Path, to: Path) -> Path:
+        if self.name == "filled":
+            raise OSError(5, "Input/output error")
+        return rename(self, to)
+
+    monkeypatch.setattr(Path, "rename", refuse)
+    with pytest.raises(RankloopError, match="folder cannot be written: Input/output error"):
+        fill(target, "b")
+    assert names_in(target) == ["a"]
+    assert names_in(tmp_path) == ["folder"]
+
+
+def test_a_folder_is_as_readable_as_others(tmp_path: Path) -> None:
+    (tmp_path / "plain").mkdir()
+    fill(tmp_path / "filled")
+    assert (tmp_path / "filled").stat().st_mode == (tmp_path / "plain").stat().st_mode

@@ -19,8 +19,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from rankloop.errors import DataError
-from rankloop.frozen import one_line
+from rankloop.errors import DataError, one_line
 from rankloop.logs.problems import Found
 
 GZIP_MAGIC = b"\x1f\x8b"

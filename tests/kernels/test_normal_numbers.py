@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from rankloop.kernels.normal import (
+from rankloop.kernels.normal_numbers import (
     LAYERS,
     TAIL,
     _layers,
@@ -16,7 +16,7 @@ from rankloop.kernels.normal import (
     fill_normal,
     next_in_tail,
 )
-from rankloop.kernels.ranking_samples import seed_stream
+from rankloop.kernels.random_streams import seed_stream
 
 ALARM = 1e-4
 

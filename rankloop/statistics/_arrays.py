@@ -1,4 +1,4 @@
-"""How values made of large arrays are made, read-only and without copies; and others' errors in one line."""
+"""Read-only arrays without copies, and values made of them."""
 
 from __future__ import annotations
 
@@ -9,36 +9,26 @@ from numpy.typing import NDArray
 
 from rankloop.errors import DataError
 
-# Clicks are kept for every item and policy, so their 4 bytes count; 8 would be a tenth of all memory.
+# Clicks are kept for every item and policy, so they take 4 bytes each; 8 would add a tenth to all memory.
 MOST_CLICKS = 2**31 - 1
 
 T = TypeVar("T")
 
 
-def frozen(values: object, dtype: type[np.generic], what: str) -> NDArray[Any]:
+def read_only(values: object, dtype: type[np.generic], what: str) -> NDArray[Any]:
     """The values as a read-only array; not copied if they have the type already."""
     array = np.asarray(values)
     if array.dtype.kind not in "iuf" or (dtype is not np.float64 and array.dtype.kind == "f"):
         raise DataError(f"{what} must be {np.dtype(dtype)}, got {array.dtype}")
     if dtype is np.int32 and array.dtype != np.int32 and array.size and array.max() > MOST_CLICKS:
-        raise DataError(f"{what} are counted up to {MOST_CLICKS} an item and policy, got {array.max()}")
+        raise DataError(f"{what} are counted up to {MOST_CLICKS} per item and policy, got {array.max()}")
     array = np.ascontiguousarray(array, dtype=dtype).view()
     array.flags.writeable = False
     return array
 
 
-def one_line(error: object) -> str:
-    r"""What another library says is wrong, without the lines in which it quotes itself.
-
-    >>> one_line("IO Error: no such file\n\nLINE 1: SELECT …")
-    'IO Error: no such file'
-    """
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[0] if lines else type(error).__name__
-
-
-def valid(kind: type[T], **attributes: object) -> T:
-    """Make a value without its checks: sums and parts of what has been checked are as valid."""
+def build_unchecked(kind: type[T], **attributes: object) -> T:
+    """Make a value without its checks, from sums and parts of values that have been checked."""
     made = object.__new__(kind)
     for name, value in attributes.items():
         if isinstance(value, np.ndarray):

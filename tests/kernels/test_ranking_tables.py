@@ -5,13 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rankloop.kernels.click_simulation import (
-    LEAST_SHARE,
-    build_table,
-    heaviest_first,
-    next_uniform,
-    room_for_tables,
-)
+from rankloop.kernels.ranking_tables import LEAST_SHARE, build_table, heaviest_first, room_for_tables
 
 
 def table_of(scores: np.ndarray, level: int, ranks: int) -> tuple[np.ndarray, np.ndarray, int]:
@@ -63,12 +57,3 @@ def test_a_table_is_left_when_little_of_its_weight_remains(sharpness: float) -> 
         assert (rest[1:leave] >= LEAST_SHARE - 1e-9).all()
         assert leave == 6 or rest[leave] < LEAST_SHARE + 1e-9
         assert len(items) == 12
-
-
-def test_uniform_numbers_never_reach_one() -> None:
-    """The state that gives the highest output there is: all 64 bits set."""
-    top = np.uint64(2**64 - 1)
-    # s0 = 2⁶⁴ − 1 and s0 + s3 = 0: the output is s0 itself.
-    _, u = next_uniform((top, np.uint64(1), np.uint64(1), np.uint64(1)))
-    assert u == 1 - 2.0**-53
-    assert all(u * n < n for n in range(1, 100_000))

@@ -1,7 +1,7 @@
 """Normal and chi-square numbers from a stream of random bits.
 
 Normal numbers come from a ziggurat of 256 layers of equal area: 99 % of them take one word of random bits,
-one multiplication and one comparison. Layer, sign and place in the layer are different bits of the word.
+one multiplication and one comparison. Layer, sign and position in the layer are different bits of the word.
 
 References:
     Marsaglia and Tsang, The ziggurat method for generating random variables, 2000; A simple method for
@@ -14,8 +14,8 @@ import math
 
 import numpy as np
 
-from rankloop.kernels.click_simulation import next_uniform, next_word
 from rankloop.kernels.jit import kernel
+from rankloop.kernels.random_streams import next_uniform, next_word, read_state, write_state
 
 LAYERS = 256
 # Where the tail begins, such that 256 layers of the tail's area and its rectangle fill the bell exactly.
@@ -35,7 +35,7 @@ def _layers() -> tuple[np.ndarray, np.ndarray]:
 
 _X, _BELL = _layers()
 _WIDTH = 2.0**-52 * _X
-# Nearer to the middle than this, a place within the layer lies under the bell, whatever its height.
+# A position nearer to the middle than this lies under the bell, whatever its height.
 _SURE = np.array([int(2**52 * ratio) for ratio in _X[1:] / _X[:-1]])
 
 _LAYER, _ONE = np.uint64(LAYERS - 1), np.uint64(1)
@@ -45,7 +45,7 @@ _PLACE_SHIFT = np.int64(11)
 @kernel
 def next_normal(state):
     """The next state of the stream, and a standard normal number."""
-    # Small, so that it is inlined: what is seldom needed stands elsewhere.
+    # Kept small, so that it is inlined; the rare cases are in `decide`.
     state, layer, place = next_place(state)
     if abs(place) < _SURE[layer]:
         return state, place * _WIDTH[layer]
@@ -54,14 +54,14 @@ def next_normal(state):
 
 @kernel
 def next_place(state):
-    """A layer, and a place in it: 53 bits with their sign, since a branch on it would be a bad guess."""
+    """A layer, and a position in it: 53 signed bits, because a branch on the sign could not be predicted."""
     state, word = next_word(state)
     return state, word & _LAYER, np.int64(word) >> _PLACE_SHIFT
 
 
 @kernel
 def decide(state, layer, place):
-    """What becomes of a place that may lie above the bell; another place if it does."""
+    """The number for a position that may lie above the bell; if it does, from another position."""
     while True:
         x = place * _WIDTH[layer]
         if abs(place) < _SURE[layer]:
@@ -91,23 +91,21 @@ def next_in_tail(state):
 @kernel
 def fill_normal(stream, out):
     """Fill ``out`` with standard normal numbers, and return the sum of their squares."""
-    state = (stream[0], stream[1], stream[2], stream[3])
+    state = read_state(stream)
     total = 0.0
     for k in range(len(out)):
         state, x = next_normal(state)
         out[k] = x
         total += x * x
-    for word in range(4):
-        stream[word] = state[word]
+    write_state(stream, state)
     return total
 
 
 @kernel
 def draw_normal(stream):
     """One standard normal number."""
-    state, x = next_normal((stream[0], stream[1], stream[2], stream[3]))
-    for word in range(4):
-        stream[word] = state[word]
+    state, x = next_normal(read_state(stream))
+    write_state(stream, state)
     return x
 
 
@@ -116,8 +114,8 @@ def draw_chi_square(stream, freedom):
     """The sum of the squares of ``freedom`` standard normal numbers, in constant time."""
     if freedom == 0:
         return 0.0
-    state = (stream[0], stream[1], stream[2], stream[3])
-    # Twice a gamma number, whose method wants a shape of at least 1; one square is drawn as it is.
+    state = read_state(stream)
+    # Twice a gamma number; that method needs a shape of at least 1, so a single square is drawn directly.
     state, x = next_normal(state)
     result = x * x
     if freedom > 1:
@@ -132,6 +130,5 @@ def draw_chi_square(stream, freedom):
                     result = 2.0 * d * v
                     break
             state, x = next_normal(state)
-    for word in range(4):
-        stream[word] = state[word]
+    write_state(stream, state)
     return result
