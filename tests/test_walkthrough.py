@@ -26,8 +26,9 @@ def printed(command: str, folder: Path) -> str:
     words = shlex.split(command)
     in_rankloop = {"rankloop": True, "python": False}[words[0]]
     environment = {**os.environ, "COLUMNS": "100", "NO_COLOR": "1", "PYTHONPATH": str(ROOT)}
-    code = "import sys; from rankloop.cli import main; sys.exit(main())"
-    start = [sys.executable, *(["-c", code] if in_rankloop else [])]
+    # The installed script, not ``python -c``, which DuckDB takes for an interactive session: it then prints a
+    # progress bar of its own whenever a query takes more than two seconds.
+    start = [sys.executable, *([Path(sys.executable).with_name("rankloop")] if in_rankloop else [])]
     done = subprocess.run(
         [*start, *words[1:]], cwd=folder, env=environment, capture_output=True, text=True, check=False
     )
