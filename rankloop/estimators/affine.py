@@ -6,10 +6,12 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from rankloop.estimators.base import ClippedEstimator
+from rankloop.registry import register
 from rankloop.statistics import Statistics
 from rankloop.types import Bias, Float64
 
 
+@register
 @dataclass(frozen=True)
 class Affine(ClippedEstimator):
     """Clicks corrected by the α and β of the rank at which the item was shown.

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankloop.errors import DataError
-from rankloop.names import BadNameError, name_of, number
+from rankloop.names import BadNameError
+from rankloop.registry import Named, Registry
 from rankloop.statistics import Statistics
 from rankloop.types import Bias, Float64
 
@@ -23,7 +24,7 @@ CLIP_SCALE, CLIP_HIGHEST = 10.0, 1.0
 NO_BOUND = -math.inf
 
 
-class Estimator(ABC):
+class Estimator(Named, ABC):
     """A way to estimate, from clicks, the reward of any policy π.
 
         R̂(π) = 1/T · Σ_t Σ_d λ(d | π, q_t) · Δ̂_t(d) = 1/n · Σ_q Σ_d λ(d | π, q) · w_d
@@ -76,8 +77,24 @@ class Estimator(ABC):
     def _total(self, statistics: Statistics, bias: Bias, /) -> Float64:
         """``Σ_{t: q_t = q(d)} Δ̂_t(d)``, one an item."""
 
-    def __str__(self) -> str:
-        return name_of(self, self.name)
+
+ESTIMATORS: Registry[Estimator] = Registry("estimator", Estimator)
+
+
+def estimator(text: str) -> Estimator:
+    """Make an estimator from its name; ``str`` of the estimator gives the name back.
+
+    Example:
+        >>> estimator("intervention-aware")
+        InterventionAware(clip='paper', average='all', control='off', prior=0.0)
+        >>> str(estimator("policy-aware( clip=0.01 )"))
+        'policy-aware(clip=0.01)'
+        >>> estimator("afine")
+        Traceback (most recent call last):
+            ...
+        rankloop.names.BadNameError: unknown estimator 'afine', did you mean 'affine'? ...
+    """
+    return ESTIMATORS.parse(text)
 
 
 @dataclass(frozen=True)
@@ -124,14 +141,3 @@ class ClippedEstimator(Estimator):
         quotient: Float64 = np.zeros(np.broadcast_shapes(numerator.shape, bounded.shape))
         np.divide(numerator, bounded, out=quotient, where=denominator != 0.0)
         return quotient
-
-
-def read_clip(text: str) -> Clip:
-    """Read ``paper``, ``off`` or a number.
-
-    >>> read_clip("off"), read_clip("0.01")
-    ('off', 0.01)
-    """
-    if text == "paper" or text == "off":
-        return text  # type: ignore[return-value]  # the comparison has just made it one of the two
-    return number(text)

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, get_args
 
 import numpy as np
 
 from rankloop.estimators.base import ClippedEstimator
-from rankloop.names import BadNameError, number, one_of
+from rankloop.names import BadNameError, one_of
+from rankloop.registry import register
 from rankloop.statistics import Statistics
 from rankloop.types import Bias, Float64
 
-AVERAGES = ("all", "query")
+Average = Literal["all", "query"]
 Control = float | Literal["off", "mean"]
 
 
+@register
 @dataclass(frozen=True)
 class InterventionAware(ClippedEstimator):
     """Clicks corrected by the α and β that the item can expect under the policies of the whole log.
@@ -72,7 +74,7 @@ class InterventionAware(ClippedEstimator):
     """
 
     name: ClassVar[str] = "intervention-aware"
-    average: Literal["all", "query"] = "all"
+    average: Average = "all"
     control: Control = "off"
     prior: float = 0.0
 
@@ -90,7 +92,7 @@ class InterventionAware(ClippedEstimator):
                 f"a control such as control=mean, got {self.prior!r}"
             )
         try:
-            one_of(*AVERAGES)(self.average)
+            one_of(*get_args(Average))(self.average)
         except BadNameError as error:
             raise BadNameError(f"'average' of the estimator {self.name!r}: {error}") from error
 
@@ -111,17 +113,6 @@ class InterventionAware(ClippedEstimator):
         return n_query * guess + self._divide(
             unexplained, alpha + self.prior / np.maximum(n_query, 1), statistics
         )
-
-
-def read_control(text: str) -> Control:
-    """Read ``off``, ``mean`` or a number.
-
-    >>> read_control("mean"), read_control("0.25")
-    ('mean', 0.25)
-    """
-    if text == "off" or text == "mean":
-        return text  # type: ignore[return-value]  # the comparison has just made it one of the two
-    return number(text)
 
 
 def mean_relevance(statistics: Statistics, bias: Bias) -> float:

@@ -6,10 +6,12 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from rankloop.estimators.base import ClippedEstimator
+from rankloop.registry import register
 from rankloop.statistics import Statistics
 from rankloop.types import Bias, Float64
 
 
+@register
 @dataclass(frozen=True)
 class IPS(ClippedEstimator):
     """Clicks divided by the examination of the rank they happened at.

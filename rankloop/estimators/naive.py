@@ -8,10 +8,12 @@ from typing import ClassVar
 import numpy as np
 
 from rankloop.estimators.base import Estimator
+from rankloop.registry import register
 from rankloop.statistics import Statistics
 from rankloop.types import Bias, Float64
 
 
+@register
 @dataclass(frozen=True)
 class Naive(Estimator):
     """Every click counts as relevance.

@@ -8,10 +8,12 @@ from typing import ClassVar
 import numpy as np
 
 from rankloop.estimators.base import ClippedEstimator
+from rankloop.registry import register
 from rankloop.statistics import Statistics
 from rankloop.types import Bias, Float64
 
 
+@register
 @dataclass(frozen=True)
 class PolicyAware(ClippedEstimator):
     """Clicks divided by the examination that the item can expect under the policy that logged them.

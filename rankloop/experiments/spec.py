@@ -26,6 +26,7 @@ from rankloop.experiments.starting_policy import PRODUCTION
 from rankloop.loop import LEARNING, ROBUST, Loop, exponential_times
 from rankloop.loop.exploration import AsLearned
 from rankloop.loop.exploration import exploration as read_exploration
+from rankloop.registry import name_of
 
 # The first policy is deployed when there is a little to learn from: after this many interactions, or after
 # this share of a short run.
@@ -49,7 +50,7 @@ def _loop_default(name: str) -> Any:
 
 def _spelled(value: Any) -> str:
     """A name with all its options: it keeps its meaning when defaults change."""
-    return names.name_of(value, value.name, always=[field.name for field in fields(value)])
+    return name_of(value, every_option=True)
 
 
 def _named(read: Callable[[str], object], spell: Callable[[Any], str] = str) -> AfterValidator:

@@ -165,7 +165,7 @@ def test_no_timesteps_no_estimate(e: Estimator) -> None:
         ("afine", r"unknown estimator 'afine', did you mean 'affine'\?"),
         ("naive(clip=off)", "unknown option of 'naive' 'clip'; there are: none"),
         ("affine(average=query)", "unknown option of 'affine' 'average'"),
-        ("affine@5", "estimator 'affine' takes no cut-off"),
+        ("affine@5", "'affine' takes no cut-off, got 'affine@5'"),
         ("affine(clip=on)", "option 'clip' of 'affine.clip=on.': expected a number, got 'on'"),
         ("affine(clip=0)", "'clip' of the estimator 'affine': expected 'paper', 'off' or a number above 0"),
         ("affine(clip=1.5)", "up to 1, got 1.5"),

@@ -58,7 +58,7 @@ def test_options_of_trees_in_lightgbms_words() -> None:
         ("mlp(hidden=3-)", "option 'hidden' .* expected a whole number, got ''"),
         ("lightgbm(rate=fast)", "expected a number, got 'fast'"),
         ("lightgbm(rounds=1.5)", "expected a whole number, got '1.5'"),
-        ("mlp@5", "model 'mlp' takes no cut-off, got 'mlp@5'"),
+        ("mlp@5", "'mlp' takes no cut-off, got 'mlp@5'"),
         ("mlp(hidden=3", "cannot read"),
     ],
 )
