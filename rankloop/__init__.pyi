@@ -1,4 +1,5 @@
 from . import bias as bias
+from . import checks as checks
 from . import clicks as clicks
 from . import data as data
 from . import estimators as estimators
