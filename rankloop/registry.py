@@ -19,12 +19,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import is_dataclass
 from functools import cache
-from importlib.metadata import EntryPoint, entry_points
-from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from rankloop.errors import RankloopError
 from rankloop.names import BadNameError, Name, arguments, check_word, parse
 from rankloop.options import REQUIRED, options_of
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 # The field that a name writes as ``@5`` and not as an option.
 CUTOFF = "cutoff"
@@ -272,6 +274,8 @@ def load_plugins() -> None:
 
 @cache
 def _installed_plugins() -> tuple[EntryPoint, ...]:
+    from importlib.metadata import entry_points  # slow to import, and rarely needed
+
     return tuple(entry_points(group=PLUGINS))
 
 

@@ -1,4 +1,4 @@
-"""What every estimator is: a frozen value with a name that turns statistics of clicks into weights."""
+"""The base of all estimators: a frozen value with a name that turns statistics of clicks into weights."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from rankloop.types import Bias, Float64
 
 Clip = float | Literal["paper", "off"]
 
-# The paper clips denominators at 10 / √T; its programs also at 1, above which nothing would be left.
+# The paper clips denominators at 10 / √T; its programs limit the bound to 1, the largest denominator.
 CLIP_SCALE, CLIP_HIGHEST = 10.0, 1.0
 # A bound that bounds nothing.
 NO_BOUND = -math.inf
@@ -34,7 +34,7 @@ class Estimator(Named, ABC):
     estimator's w has the expectation ``n · P(q) · R(d)``: the relevance itself, if all queries are equally
     frequent.
 
-    Estimators differ in Δ̂ alone. They are frozen dataclasses whose fields are the options of their name:
+    Estimators differ only in Δ̂. They are frozen dataclasses whose fields are the options of their name:
     ``str(estimator)`` is the canonical name, and `rankloop.estimators.estimator` reads it back.
 
     Attributes:
@@ -44,14 +44,14 @@ class Estimator(Named, ABC):
     name: ClassVar[str]
 
     def weights(self, statistics: Statistics, bias: Bias) -> Float64:
-        """One weight an item: the mean over queries of ``Σ_d w_d · λ(d | π)`` is the estimated reward of π.
+        """One weight per item: the mean over queries of ``Σ_d w_d · λ(d | π)`` is the estimated reward of π.
 
         Args:
-            statistics: of the queries to be estimated on (`Statistics.select` picks those of a split).
+            statistics: of the queries to estimate on (`Statistics.select` picks those of a split).
             bias: α, β and examination by rank, for which the statistics' exposures were computed.
 
         Returns:
-            float64, items; 0 for an item whose clicks say nothing of its relevance.
+            float64, items; 0 for an item whose clicks say nothing about its relevance.
 
         Raises:
             DataError: none of the queries came, or the bias has another number of ranks.
@@ -59,12 +59,12 @@ class Estimator(Named, ABC):
         if statistics.ranks != bias.ranks:
             raise DataError(
                 f"the statistics are of {statistics.ranks} ranks and the bias of {bias.ranks}: "
-                f"they must be of the same users"
+                f"both must describe the same users"
             )
         if statistics.timesteps == 0:
             raise DataError(
-                f"none of the {statistics.n_queries} queries ever came, so that there is nothing to estimate "
-                f"from: gather more interactions, or give these queries more of them"
+                f"none of the {statistics.n_queries} queries ever came, so there is nothing to estimate "
+                f"from: gather more interactions"
             )
         return self._total(statistics, bias) * (statistics.n_queries / statistics.timesteps)
 
@@ -75,7 +75,7 @@ class Estimator(Named, ABC):
 
     @abstractmethod
     def _total(self, statistics: Statistics, bias: Bias, /) -> Float64:
-        """``Σ_{t: q_t = q(d)} Δ̂_t(d)``, one an item."""
+        """``Σ_{t: q_t = q(d)} Δ̂_t(d)``, one per item."""
 
 
 ESTIMATORS: Registry[Estimator] = Registry("estimator", Estimator)
@@ -99,13 +99,13 @@ def estimator(text: str) -> Estimator:
 
 @dataclass(frozen=True)
 class ClippedEstimator(Estimator):
-    """An estimator that divides, and may bound what it divides by from below.
+    """An estimator that divides, with an optional lower bound on its denominators.
 
-    A small denominator makes a large weight, and large weights make variance. A bound trades it for bias, so
-    it should loosen as the log grows.
+    A small denominator makes a large weight, and large weights cause variance. A bound trades variance for
+    bias, so it should loosen as the log grows.
 
     Attributes:
-        clip: ``"paper"``: ``min(10 / √T, 1)``, with T the length of the whole log, all splits together;
+        clip: ``"paper"``: ``min(10 / √T, 1)``, where T is the length of the whole log, all splits together;
             ``"off"``; or a number above 0 and up to 1.
     """
 
@@ -125,7 +125,7 @@ class ClippedEstimator(Estimator):
         return replace(self, clip="off")
 
     def bound(self, timesteps: int) -> float:
-        """The least that this estimator divides by after so many timesteps.
+        """The smallest denominator of this estimator after so many timesteps.
 
         >>> from rankloop.estimators import Affine
         >>> Affine().bound(10_000), Affine().bound(1), Affine(clip=0.01).bound(1)
@@ -136,7 +136,7 @@ class ClippedEstimator(Estimator):
         return NO_BOUND if self.clip == "off" else float(self.clip)
 
     def _divide(self, numerator: NDArray[Any], denominator: Float64, statistics: Statistics) -> Float64:
-        """The quotient with the denominator bounded; 0 where the denominator is 0: nothing can be learnt."""
+        """The quotient with the denominator bounded; 0 where it is 0, from which nothing can be learned."""
         bounded = np.maximum(denominator, self.bound(statistics.log_timesteps))
         quotient: Float64 = np.zeros(np.broadcast_shapes(numerator.shape, bounded.shape))
         np.divide(numerator, bounded, out=quotient, where=denominator != 0.0)

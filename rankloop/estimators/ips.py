@@ -22,7 +22,7 @@ class IPS(ClippedEstimator):
     clicks on examined items do not depend on the rank (no trust bias).
 
     Example:
-        Half of all users look at rank 2, so a click there counts twice.
+        Half of all users examine rank 2, so a click there counts twice.
 
         >>> import numpy as np
         >>> from rankloop.statistics import Exposure

@@ -1,4 +1,4 @@
-"""Clicks as they come."""
+"""The naive estimator: uncorrected clicks."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Naive(Estimator):
 
         Δ̂_t(d) = c_t(d)
 
-    Corrects nothing: with users of any bias it learns what was shown before.
+    Corrects nothing: if users are biased, it learns to repeat what was shown before.
 
     Example:
         >>> from rankloop.estimators import naive
