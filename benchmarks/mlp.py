@@ -84,7 +84,7 @@ def measure(effort: Effort) -> dict[str, Result]:
         TIME.name: Result(
             ours * per_query,
             f"{DOCUMENTS} documents × {FEATURES} features, {FEATURES}–{HIDDEN}–{HIDDEN}–1, "
-            f"{settings.optimiser.name}, exact gradient included, one core",
+            f"{settings.optimiser}, exact gradient included, one core",
         ),
         RATIO.name: Result(
             ours / bare_time,

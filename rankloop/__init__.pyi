@@ -1,4 +1,5 @@
 from . import bias as bias
+from . import checks as checks
 from . import clicks as clicks
 from . import data as data
 from . import estimators as estimators
@@ -36,6 +37,7 @@ from .policies import expected_rank_weights as expected_rank_weights
 from .policies import log_probability as log_probability
 from .policies import rank_marginals as rank_marginals
 from .policies import sample_rankings as sample_rankings
+from .registry import register as register
 from .statistics import Statistics as Statistics
 from .training import Settings as Settings
 from .training import train as train

@@ -4,6 +4,7 @@
 
 ``ndcg@5(gain=exponential)``, ``adam(rate=0.01)`` and ``mlp(hidden=32-32)`` are such names. Reading one gives
 a `Name`, and ``str`` of it gives the canonical spelling back. Nothing in a name is ever evaluated as code.
+Which names exist, and what they stand for, is in `rankloop.registry`.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import difflib
 import math
 import re
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 from rankloop.errors import RankloopError
@@ -22,12 +23,12 @@ _CUTOFF = re.compile(r"[1-9][0-9]*")
 _VALUE = re.compile(r"[^\s,()=]+")
 _SPACES = re.compile(r"\s*")
 
-# Beyond this, floats that are whole numbers are no longer all different: they keep their exponent.
+# Above this, neighbouring whole numbers share one float, so such floats are written with their exponent.
 _EXACT_WHOLE = 2.0**53
 
 
 class BadNameError(RankloopError):
-    """A name cannot be read, is not known, or has options that do not fit it."""
+    """A name cannot be read, is not known, or has unsuitable options."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,7 @@ class Name:
         name: the word in front.
         cutoff: the whole number after ``@``, at least 1, or None.
         options: (option, value) pairs, values as they were written; kept sorted by option, so that names
-            that differ in the order of their options alone are equal.
+            that differ only in the order of their options are equal.
 
     Example:
         >>> Name("adam", options=(("rate", "0.01"), ("clip", "off")))
@@ -53,7 +54,7 @@ class Name:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "options", tuple(sorted(self.options)))
-        _fit(_WORD, self.name, "a name")
+        check_word(self.name)
         if self.cutoff is not None:
             _fit(_CUTOFF, str(self.cutoff), "a cut-off")
         for option, value in self.options:
@@ -75,7 +76,7 @@ def parse(text: str, known: Collection[str] | None = None, *, kind: str = "name"
 
     Args:
         text: what was written.
-        known: the names there are; any other is refused with the nearest of them. None: every name is fine.
+        known: the names that exist; any other is refused, and the nearest are suggested. None accepts all.
         kind: what is being named, for the message: "metric", "estimator", …
 
     Example:
@@ -115,10 +116,10 @@ def parse(text: str, known: Collection[str] | None = None, *, kind: str = "name"
 
 
 def arguments(name: Name, readers: Mapping[str, Callable[[str], Any]]) -> dict[str, Any]:
-    """The options of a name as keyword arguments: each value goes through the reader of its option.
+    """The options of a name as keyword arguments, each read by the reader of its option.
 
-    A reader takes the text of a value and returns what it means, or raises ValueError: `integer`, `number`,
-    `switch`, `one_of`, ``str``, or a function of one's own.
+    A reader takes the text of a value and returns the value, or raises ValueError: `integer`, `number`,
+    `switch`, `one_of`, ``str``, or a function of your own.
 
     Example:
         >>> arguments(parse("adam(rate=0.01, average=on)"), {"rate": number, "average": switch})
@@ -137,20 +138,6 @@ def arguments(name: Name, readers: Mapping[str, Callable[[str], Any]]) -> dict[s
         except ValueError as error:
             raise BadNameError(f"option {option!r} of {str(name)!r}: {error}") from error
     return values
-
-
-def parse_without_cutoff(text: str, known: Collection[str], *, kind: str) -> Name:
-    """Read a name of something that has no cut-off; one that is given all the same is refused.
-
-    >>> parse_without_cutoff("adam@5", {"adam"}, kind="optimiser")
-    Traceback (most recent call last):
-        ...
-    rankloop.names.BadNameError: optimiser 'adam' takes no cut-off, got 'adam@5'
-    """
-    name = parse(text, known, kind=kind)
-    if name.cutoff is not None:
-        raise BadNameError(f"{kind} {name.name!r} takes no cut-off, got {text!r}")
-    return name
 
 
 def integer(text: str) -> int:
@@ -192,7 +179,7 @@ def switch(text: str) -> bool:
 
 
 def one_of(*choices: str) -> Callable[[str], str]:
-    """A reader that lets through these words and no others.
+    """A reader that accepts these words only.
 
     >>> one_of("linear", "exponential")("linear")
     'linear'
@@ -219,36 +206,8 @@ def spell(value: bool | int | float | str) -> str:
     return str(value)
 
 
-def name_of(
-    value: Any, word: str, *, spelling: Callable[[Any], str] = spell, always: Collection[str] = ()
-) -> str:
-    """The name of a dataclass: its word, its ``cutoff`` if there is one, and what differs from the defaults.
-
-    Args:
-        value: an instance of a dataclass whose fields are the options of its name.
-        word: what the name starts with.
-        spelling: how a value is written.
-        always: options that are written even at their default.
-
-    Example:
-        >>> from dataclasses import dataclass
-        >>> @dataclass
-        ... class Metric:
-        ...     cutoff: int
-        ...     gain: str = "linear"
-        >>> name_of(Metric(5), "ndcg"), name_of(Metric(5, "exponential"), "ndcg")
-        ('ndcg@5', 'ndcg@5(gain=exponential)')
-    """
-    options = tuple(
-        (field.name, spelling(getattr(value, field.name)))
-        for field in fields(value)
-        if field.name != "cutoff" and (field.name in always or getattr(value, field.name) != field.default)
-    )
-    return str(Name(word, getattr(value, "cutoff", None), options))
-
-
 def unknown(kind: str, word: str, known: Collection[str]) -> BadNameError:
-    """The error for a word that is none of those known, with the nearest of them.
+    """The error for a word that is not known; it suggests the nearest known words.
 
     >>> print(unknown("metric", "NDCG", ["dcg", "mrr", "ndcg"]))
     unknown metric 'NDCG', did you mean 'ndcg' or 'dcg'? There are: dcg, mrr, ndcg
@@ -258,13 +217,24 @@ def unknown(kind: str, word: str, known: Collection[str]) -> BadNameError:
     return BadNameError(f"unknown {kind} {word!r}{hint}: {', '.join(sorted(known)) or 'none'}")
 
 
+def check_word(text: str) -> None:
+    """Refuse a text that cannot be the word in front of a name.
+
+    >>> check_word("2nd")
+    Traceback (most recent call last):
+        ...
+    rankloop.names.BadNameError: '2nd' cannot be written as a name: it must match [A-Za-z][A-Za-z0-9_-]*
+    """
+    _fit(_WORD, text, "a name")
+
+
 def _fit(pattern: re.Pattern[str], text: str, what: str) -> None:
     if not pattern.fullmatch(text):
         raise BadNameError(f"{text!r} cannot be written as {what}: it must match {pattern.pattern}")
 
 
 class _Reader:
-    """A text and how far it has been read."""
+    """A text and the position up to which it has been read."""
 
     def __init__(self, text: str) -> None:
         self.text = text

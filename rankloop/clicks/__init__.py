@@ -2,14 +2,15 @@
 
 from rankloop.clicks.affine import AffineUsers as AffineUsers
 from rankloop.clicks.affine import PaperUsers as PaperUsers
+from rankloop.clicks.base import USERS as USERS
 from rankloop.clicks.base import AffineModel as AffineModel
 from rankloop.clicks.base import Behaviour as Behaviour
+from rankloop.clicks.base import NamedUsers as NamedUsers
 from rankloop.clicks.base import Users as Users
 from rankloop.clicks.base import bias_of as bias_of
+from rankloop.clicks.base import users as users
 from rankloop.clicks.cascade import CascadeUsers as CascadeUsers
 from rankloop.clicks.position import PositionUsers as PositionUsers
-from rankloop.clicks.registry import USERS as USERS
-from rankloop.clicks.registry import users as users
 from rankloop.clicks.relevance import RELEVANCES as RELEVANCES
 from rankloop.clicks.relevance import Relevance as Relevance
 from rankloop.clicks.relevance import relevance as relevance

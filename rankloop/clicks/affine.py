@@ -13,6 +13,7 @@ from rankloop import rank_weights
 from rankloop.clicks.base import AffineModel, check_cutoff
 from rankloop.errors import DataError
 from rankloop.names import BadNameError
+from rankloop.registry import register
 from rankloop.types import Bias
 
 # Of the paper's users: how likely an item that is looked at is clicked although it is not relevant, at the
@@ -23,6 +24,7 @@ TRUST_IRRELEVANT = 0.65
 PRINTED_DECIMALS = 2
 
 
+@register
 @dataclass(frozen=True)
 class AffineUsers(AffineModel):
     """Users with any α and β.
@@ -101,6 +103,7 @@ class AffineUsers(AffineModel):
         return Bias(alpha, beta, examination)
 
 
+@register
 @dataclass(frozen=True)
 class PaperUsers(AffineModel):
     """The users of the paper's experiments, who see the first ranks only.

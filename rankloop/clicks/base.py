@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import MISSING, dataclass, fields
-from typing import Any, ClassVar, Protocol
+from typing import Protocol
 
 import numpy as np
 
 from rankloop import names
 from rankloop.errors import DataError
+from rankloop.registry import Named, Registry
 from rankloop.types import Bias, Float64
-
-# Between the numbers of a list in a name: comma, space and minus have other meanings there.
-LIST_SEPARATOR = ":"
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,16 +100,35 @@ class Users(Protocol):
         ...
 
 
-class NamedUsers:
-    """What the users here share: frozen dataclasses, spelt so that the name reads back as the users."""
+class NamedUsers(Named, ABC):
+    """Users with a name: frozen dataclasses whose fields are the options of the name."""
 
-    name: ClassVar[str]
+    @property
+    @abstractmethod
+    def behaviour(self) -> Behaviour:
+        """What these users do at each rank."""
 
-    def __str__(self) -> str:
-        return names.name_of(self, self.name, spelling=_spell)
+
+USERS: Registry[NamedUsers] = Registry("users", NamedUsers)
 
 
-class AffineModel(NamedUsers, ABC):
+def users(text: str) -> NamedUsers:
+    """Make users from their name; ``str`` of the users gives the name back.
+
+    Example:
+        >>> users("paper@5")
+        PaperUsers(cutoff=5, rounded=False)
+        >>> str(users("cascade@5(stop=1)"))
+        'cascade@5(stop=1)'
+        >>> users("position")
+        Traceback (most recent call last):
+            ...
+        rankloop.names.BadNameError: 'position' needs a cut-off: position@5, for instance
+    """
+    return USERS.parse(text)
+
+
+class AffineModel(NamedUsers):
     """Users who click with chance ``α_k · R + β_k``, whatever else is in the ranking."""
 
     @property
@@ -166,7 +183,3 @@ def check_cutoff(users: NamedUsers) -> None:
     cutoff = getattr(users, "cutoff", MISSING)
     if not isinstance(cutoff, int) or isinstance(cutoff, bool) or cutoff < 1:
         raise names.BadNameError(f"a cut-off counts ranks from 1, got {cutoff!r} for users {users.name!r}")
-
-
-def _spell(value: Any) -> str:
-    return LIST_SEPARATOR.join(map(names.spell, value)) if isinstance(value, tuple) else names.spell(value)

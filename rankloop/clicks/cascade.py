@@ -8,8 +8,10 @@ from typing import ClassVar
 import numpy as np
 
 from rankloop.clicks.base import Behaviour, NamedUsers, check_chance, check_cutoff
+from rankloop.registry import register
 
 
+@register
 @dataclass(frozen=True)
 class CascadeUsers(NamedUsers):
     """Users who read from the top, and may leave when they have clicked.

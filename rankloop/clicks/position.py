@@ -10,12 +10,14 @@ import numpy as np
 
 from rankloop import rank_weights
 from rankloop.clicks.base import AffineModel, check_cutoff, check_number
+from rankloop.registry import register
 from rankloop.types import Bias
 
 # Steeper than this nobody looks past the first rank.
 STEEPEST = 20.0
 
 
+@register
 @dataclass(frozen=True)
 class PositionUsers(AffineModel):
     """The position-based model: a click is a look at something relevant, and nothing else.

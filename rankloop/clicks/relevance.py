@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
-from rankloop import names
 from rankloop.errors import DataError
+from rankloop.names import BadNameError
+from rankloop.registry import Named, Registry, register
 from rankloop.types import Float64
 
 # The highest of the five grades, 0 to 4, that the paper's data sets have.
@@ -18,26 +18,36 @@ PAPER_MAX_LABEL = 4.0
 
 
 @dataclass(frozen=True)
-class Relevance(ABC):
+class Relevance(Named, ABC):
     """A mapping of labels to ``R = P(R = 1 | d, q)``; ``str`` of it is its name."""
-
-    name: ClassVar[str]
 
     def __post_init__(self) -> None:
         for field in fields(self):
             value = getattr(self, field.name)
             if not isinstance(value, int | float) or not 0.0 < value < np.inf:
-                raise names.BadNameError(
+                raise BadNameError(
                     f"{field.name!r} of the relevance {self.name!r}: expected a number above 0, got {value!r}"
                 )
             object.__setattr__(self, field.name, float(value))
 
-    def __str__(self) -> str:
-        return names.name_of(self, self.name)
-
     @abstractmethod
     def of(self, labels: object) -> Float64:
         """The relevance of documents with these labels: float64, in [0, 1]."""
+
+
+RELEVANCES: Registry[Relevance] = Registry("relevance", Relevance)
+
+
+def relevance(text: str) -> Relevance:
+    """Make a mapping from its name; ``str`` of the mapping gives the name back.
+
+    Example:
+        >>> relevance("linear")
+        LinearRelevance(max_label=4.0)
+        >>> str(relevance("binary(relevant_from=3)"))
+        'binary(relevant_from=3)'
+    """
+    return RELEVANCES.parse(text)
 
 
 @dataclass(frozen=True)
@@ -60,6 +70,7 @@ class _Graded(Relevance):
     def _graded(self, labels: Float64) -> Float64: ...
 
 
+@register
 @dataclass(frozen=True)
 class LinearRelevance(_Graded):
     """``R = label / max_label``, the paper's.
@@ -75,6 +86,7 @@ class LinearRelevance(_Graded):
         return labels / self.max_label
 
 
+@register
 @dataclass(frozen=True)
 class ExponentialRelevance(_Graded):
     """``R = (2^label − 1) / (2^max_label − 1)``: the gain of NDCG's exponential kind, as a chance.
@@ -93,6 +105,7 @@ class ExponentialRelevance(_Graded):
         return result
 
 
+@register
 @dataclass(frozen=True)
 class BinaryRelevance(Relevance):
     """``R = 1`` for labels from ``relevant_from`` on, else 0.
@@ -117,28 +130,3 @@ def _checked(labels: object) -> Float64:
     if len(bad):
         raise DataError(f"labels must be finite and not negative, got {array.flat[bad[0]]} (number {bad[0]})")
     return array
-
-
-AnyRelevance = BinaryRelevance | ExponentialRelevance | LinearRelevance
-
-RELEVANCES: dict[str, type[AnyRelevance]] = {
-    kind.name: kind for kind in (BinaryRelevance, ExponentialRelevance, LinearRelevance)
-}
-
-
-def relevance(text: str) -> AnyRelevance:
-    """Make a mapping from its name; ``str`` of the mapping gives the name back.
-
-    Example:
-        >>> relevance("linear")
-        LinearRelevance(max_label=4.0)
-        >>> str(relevance("binary(relevant_from=3)"))
-        'binary(relevant_from=3)'
-    """
-    name = names.parse(text, RELEVANCES, kind="relevance")
-    kind = RELEVANCES[name.name]
-    make: Callable[..., AnyRelevance] = kind
-    readers: dict[str, Callable[[str], Any]] = {field.name: names.number for field in fields(kind)}
-    if name.cutoff is not None:
-        raise names.BadNameError(f"the relevance {name.name!r} takes no cut-off, got {text!r}")
-    return make(**names.arguments(name, readers))

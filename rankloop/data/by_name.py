@@ -1,45 +1,77 @@
-"""A data set by one word: a path, or ``synthetic`` with options."""
+"""A data set by one word: a path, or a generated one such as ``synthetic(queries=2000)``."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated, ClassVar
 
-from rankloop import names
 from rankloop.data.letor import load
 from rankloop.data.synthetic import SHAPES, synthetic
 from rankloop.errors import DataError
+from rankloop.names import one_of
+from rankloop.options import Option
+from rankloop.registry import Named, Registry, register
 from rankloop.types import Dataset
 
-SYNTHETIC = "synthetic"
-_OPTIONS = {
-    "shape": names.one_of(*SHAPES),
-    "queries": names.integer,
-    "features": names.integer,
-    "seed": names.integer,
-}
+
+class GeneratedData(Named, ABC):
+    """A data set that is computed, not read: a frozen dataclass whose fields are the options of its name."""
+
+    @abstractmethod
+    def generate(self) -> Dataset:
+        """The data set; the same value always generates the same one."""
+
+
+GENERATED_DATA: Registry[GeneratedData] = Registry("data set", GeneratedData)
+
+
+@register
+@dataclass(frozen=True)
+class Synthetic(GeneratedData):
+    """What `rankloop.data.synthetic` generates, by name.
+
+    Attributes:
+        shape: which public collection it resembles.
+        queries: how many queries the three splits have together.
+        features: how many features a document has; None for as many as the collection has.
+        seed: random seed.
+    """
+
+    name: ClassVar[str] = "synthetic"
+    shape: Annotated[str, Option(read=one_of(*SHAPES))] = "yahoo"
+    queries: int = 2_000
+    features: int | None = None
+    seed: int = 0
+
+    def generate(self) -> Dataset:
+        """The data set; the same value always generates the same one."""
+        return synthetic(self.shape, queries=self.queries, features=self.features, seed=self.seed)
 
 
 def dataset(text: str, *, fold: int = 1) -> Dataset:
     """The data set that a path or a name spells.
 
     Args:
-        text: the path of a file or a folder (see `load`), or ``synthetic``, or it with any of its options:
-            ``synthetic(shape=yahoo, queries=2000, features=100, seed=0)``.
-        fold: which fold, where a folder has several.
+        text: the path of a file or a folder (see `load`), or the name of a generated data set with any of its
+            options: ``synthetic(shape=yahoo, queries=2000, features=100, seed=0)``.
+        fold: which fold, if the folder has several.
 
     Example:
         >>> dataset("synthetic(queries=30, features=5)").train.n_features
         5
     """
-    if Path(text).exists() or not text.startswith(SYNTHETIC):
-        try:
-            return load(text, fold=fold)
-        except DataError as error:
-            if Path(text).exists():
-                raise
-            hint = f"; for generated data say {SYNTHETIC} or '{SYNTHETIC}(shape=yahoo, queries=2000)'"
-            raise DataError(f"{error}{hint}") from error
-    name = names.parse_without_cutoff(text, {SYNTHETIC}, kind="data set")
-    if fold != 1:
-        raise DataError(f"generated data has no folds, but fold {fold} was asked for")
-    return synthetic(**names.arguments(name, _OPTIONS))
+    # A file may have the name of a generated data set; then the file is meant.
+    if Path(text).exists():
+        return load(text, fold=fold)
+    if text.startswith(GENERATED_DATA.names):
+        generated = GENERATED_DATA.parse(text)
+        if fold != 1:
+            raise DataError(f"generated data has no folds, but fold {fold} was requested")
+        return generated.generate()
+    try:
+        return load(text, fold=fold)
+    except DataError as error:
+        example = f"{Synthetic.name} or '{Synthetic.name}(shape=yahoo, queries=2000)'"
+        raise DataError(f"{error}; for generated data say {example}") from error

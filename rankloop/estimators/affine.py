@@ -1,4 +1,4 @@
-"""The affine estimator: clicks less those that trust brings, divided by what relevance adds, rank by rank."""
+"""The affine estimator: clicks minus those caused by trust, divided by the effect of relevance, per rank."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from rankloop.estimators.base import ClippedEstimator
+from rankloop.registry import register
 from rankloop.statistics import Statistics
 from rankloop.types import Bias, Float64
 
 
+@register
 @dataclass(frozen=True)
 class Affine(ClippedEstimator):
     """Clicks corrected by the α and β of the rank at which the item was shown.
@@ -20,7 +22,7 @@ class Affine(ClippedEstimator):
     that is shown in a share p of the rankings is estimated at p times its relevance.
 
     Example:
-        Shown ten times at a rank where 2 of 10 users click whatever there is, and relevance adds 0.5.
+        An item is shown ten times, at a rank where 2 of 10 users click on anything; relevance adds 0.5.
 
         >>> from rankloop.statistics import Exposure
         >>> bias = Bias(alpha=[0.5], beta=[0.2], examination=[1.0])

@@ -1,4 +1,4 @@
-"""What every estimator is: a frozen value with a name that turns statistics of clicks into weights."""
+"""The base of all estimators: a frozen value with a name that turns statistics of clicks into weights."""
 
 from __future__ import annotations
 
@@ -11,19 +11,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankloop.errors import DataError
-from rankloop.names import BadNameError, name_of, number
+from rankloop.names import BadNameError
+from rankloop.registry import Named, Registry
 from rankloop.statistics import Statistics
 from rankloop.types import Bias, Float64
 
 Clip = float | Literal["paper", "off"]
 
-# The paper clips denominators at 10 / √T; its programs also at 1, above which nothing would be left.
+# The paper clips denominators at 10 / √T; its programs limit the bound to 1, the largest denominator.
 CLIP_SCALE, CLIP_HIGHEST = 10.0, 1.0
 # A bound that bounds nothing.
 NO_BOUND = -math.inf
 
 
-class Estimator(ABC):
+class Estimator(Named, ABC):
     """A way to estimate, from clicks, the reward of any policy π.
 
         R̂(π) = 1/T · Σ_t Σ_d λ(d | π, q_t) · Δ̂_t(d) = 1/n · Σ_q Σ_d λ(d | π, q) · w_d
@@ -33,7 +34,7 @@ class Estimator(ABC):
     estimator's w has the expectation ``n · P(q) · R(d)``: the relevance itself, if all queries are equally
     frequent.
 
-    Estimators differ in Δ̂ alone. They are frozen dataclasses whose fields are the options of their name:
+    Estimators differ only in Δ̂. They are frozen dataclasses whose fields are the options of their name:
     ``str(estimator)`` is the canonical name, and `rankloop.estimators.estimator` reads it back.
 
     Attributes:
@@ -43,14 +44,14 @@ class Estimator(ABC):
     name: ClassVar[str]
 
     def weights(self, statistics: Statistics, bias: Bias) -> Float64:
-        """One weight an item: the mean over queries of ``Σ_d w_d · λ(d | π)`` is the estimated reward of π.
+        """One weight per item: the mean over queries of ``Σ_d w_d · λ(d | π)`` is the estimated reward of π.
 
         Args:
-            statistics: of the queries to be estimated on (`Statistics.select` picks those of a split).
+            statistics: of the queries to estimate on (`Statistics.select` picks those of a split).
             bias: α, β and examination by rank, for which the statistics' exposures were computed.
 
         Returns:
-            float64, items; 0 for an item whose clicks say nothing of its relevance.
+            float64, items; 0 for an item whose clicks say nothing about its relevance.
 
         Raises:
             DataError: none of the queries came, or the bias has another number of ranks.
@@ -58,12 +59,12 @@ class Estimator(ABC):
         if statistics.ranks != bias.ranks:
             raise DataError(
                 f"the statistics are of {statistics.ranks} ranks and the bias of {bias.ranks}: "
-                f"they must be of the same users"
+                f"both must describe the same users"
             )
         if statistics.timesteps == 0:
             raise DataError(
-                f"none of the {statistics.n_queries} queries ever came, so that there is nothing to estimate "
-                f"from: gather more interactions, or give these queries more of them"
+                f"none of the {statistics.n_queries} queries ever came, so there is nothing to estimate "
+                f"from: gather more interactions"
             )
         return self._total(statistics, bias) * (statistics.n_queries / statistics.timesteps)
 
@@ -74,21 +75,37 @@ class Estimator(ABC):
 
     @abstractmethod
     def _total(self, statistics: Statistics, bias: Bias, /) -> Float64:
-        """``Σ_{t: q_t = q(d)} Δ̂_t(d)``, one an item."""
+        """``Σ_{t: q_t = q(d)} Δ̂_t(d)``, one per item."""
 
-    def __str__(self) -> str:
-        return name_of(self, self.name)
+
+ESTIMATORS: Registry[Estimator] = Registry("estimator", Estimator)
+
+
+def estimator(text: str) -> Estimator:
+    """Make an estimator from its name; ``str`` of the estimator gives the name back.
+
+    Example:
+        >>> estimator("intervention-aware")
+        InterventionAware(clip='paper', average='all', control='off', prior=0.0)
+        >>> str(estimator("policy-aware( clip=0.01 )"))
+        'policy-aware(clip=0.01)'
+        >>> estimator("afine")
+        Traceback (most recent call last):
+            ...
+        rankloop.names.BadNameError: unknown estimator 'afine', did you mean 'affine'? ...
+    """
+    return ESTIMATORS.parse(text)
 
 
 @dataclass(frozen=True)
 class ClippedEstimator(Estimator):
-    """An estimator that divides, and may bound what it divides by from below.
+    """An estimator that divides, with an optional lower bound on its denominators.
 
-    A small denominator makes a large weight, and large weights make variance. A bound trades it for bias, so
-    it should loosen as the log grows.
+    A small denominator makes a large weight, and large weights cause variance. A bound trades variance for
+    bias, so it should loosen as the log grows.
 
     Attributes:
-        clip: ``"paper"``: ``min(10 / √T, 1)``, with T the length of the whole log, all splits together;
+        clip: ``"paper"``: ``min(10 / √T, 1)``, where T is the length of the whole log, all splits together;
             ``"off"``; or a number above 0 and up to 1.
     """
 
@@ -108,7 +125,7 @@ class ClippedEstimator(Estimator):
         return replace(self, clip="off")
 
     def bound(self, timesteps: int) -> float:
-        """The least that this estimator divides by after so many timesteps.
+        """The smallest denominator of this estimator after so many timesteps.
 
         >>> from rankloop.estimators import Affine
         >>> Affine().bound(10_000), Affine().bound(1), Affine(clip=0.01).bound(1)
@@ -119,19 +136,8 @@ class ClippedEstimator(Estimator):
         return NO_BOUND if self.clip == "off" else float(self.clip)
 
     def _divide(self, numerator: NDArray[Any], denominator: Float64, statistics: Statistics) -> Float64:
-        """The quotient with the denominator bounded; 0 where the denominator is 0: nothing can be learnt."""
+        """The quotient with the denominator bounded; 0 where it is 0, from which nothing can be learned."""
         bounded = np.maximum(denominator, self.bound(statistics.log_timesteps))
         quotient: Float64 = np.zeros(np.broadcast_shapes(numerator.shape, bounded.shape))
         np.divide(numerator, bounded, out=quotient, where=denominator != 0.0)
         return quotient
-
-
-def read_clip(text: str) -> Clip:
-    """Read ``paper``, ``off`` or a number.
-
-    >>> read_clip("off"), read_clip("0.01")
-    ('off', 0.01)
-    """
-    if text == "paper" or text == "off":
-        return text  # type: ignore[return-value]  # the comparison has just made it one of the two
-    return number(text)

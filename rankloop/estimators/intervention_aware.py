@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, get_args
 
 import numpy as np
 
 from rankloop.estimators.base import ClippedEstimator
-from rankloop.names import BadNameError, number, one_of
+from rankloop.names import BadNameError, one_of
+from rankloop.registry import register
 from rankloop.statistics import Statistics
 from rankloop.types import Bias, Float64
 
-AVERAGES = ("all", "query")
+Average = Literal["all", "query"]
 Control = float | Literal["off", "mean"]
 
 
+@register
 @dataclass(frozen=True)
 class InterventionAware(ClippedEstimator):
     """Clicks corrected by the α and β that the item can expect under the policies of the whole log.
@@ -24,17 +26,18 @@ class InterventionAware(ClippedEstimator):
         E_{t,y}[α_d | Π_T, q] = Σ_i share_i · E_y[α_d | π_i, q]   (and β alike)
 
     Corrects position, trust and item-selection bias, and the change of policies. Unbiased if the average α of
-    every item is not 0; no single policy need show it. What ``share_i`` is, is the average:
+    every item is not 0; no single policy has to show it. ``average`` defines ``share_i``:
 
-    - ``all`` (the paper): the share of all timesteps at which π_i was logging, ``T_i / T``. Assumes that a
-      query comes as often under one policy as under another, up to chance: traffic is stationary.
-    - ``query``: its share of the timesteps at which *this* query came, ``n_iq / N_q``. Assumes nothing about
-      traffic, but some policy under which the query did come must show the item.
+    - ``all`` (the paper): the share of all timesteps at which π_i was logging, ``T_i / T``. Assumes
+      that traffic is stationary: a query is as frequent under one policy as under another, up to chance.
+    - ``query``: the share of the timesteps at which *this* query came, ``n_iq / N_q``. Assumes nothing about
+      traffic, but some policy under which the query came must show the item.
 
     Two options lower the variance. ``control`` takes a guess m of the relevance and corrects it by the clicks
-    that the items' actual ranks do not explain, n_k(d) of them at rank k: how often an item happened to be
-    shown is then no longer noise. It is unbiased whatever the guess. ``prior`` trusts the guess like λ
-    examined impressions; a bias towards m that vanishes as the log grows, where clipping is one towards 0.
+    that the actual ranks of the items do not explain; n_k(d) counts the displays of d at rank k. How often an
+    item happened to be shown is then no longer noise. It is unbiased for any guess. ``prior`` gives the guess
+    the weight of λ examined impressions: a bias towards m that vanishes as the log grows, whereas clipping is
+    a bias towards 0.
 
         Σ_t Δ̂_t(d) = N_q · m + (Σ_t c_t(d) − Σ_k n_k(d) (α_k m + β_k)) / (E_{t,y}[α_d | Π_T, q] + λ / N_q)
 
@@ -42,12 +45,12 @@ class InterventionAware(ClippedEstimator):
         clip: see `ClippedEstimator`.
         average: ``"all"`` or ``"query"``.
         control: ``"off"`` (the paper), the guess m, or ``"mean"``: the mean relevance of what was shown.
-        prior: λ, at least 0; above 0 it needs a guess.
+        prior: λ, at least 0; above 0 only with a guess.
 
     Example:
-        The paper's: a policy under which an item has an expected α of 0.25 logs for 100 timesteps, then one
-        with 0.05 for 300. An oblivious estimator weights a click by 4 before and by 20 after the change; this
-        one by 10, whenever it came, once T = 400.
+        The example of the paper: a policy under which an item has an expected α of 0.25 logs for 100
+        timesteps, then one with 0.05 for 300. At T = 400, an oblivious estimator weights a click by 4 before
+        the change and by 20 after it; this one by 10, whenever the click came.
 
         >>> from rankloop.estimators import InterventionOblivious
         >>> from rankloop.statistics import Exposure
@@ -72,7 +75,7 @@ class InterventionAware(ClippedEstimator):
     """
 
     name: ClassVar[str] = "intervention-aware"
-    average: Literal["all", "query"] = "all"
+    average: Average = "all"
     control: Control = "off"
     prior: float = 0.0
 
@@ -90,7 +93,7 @@ class InterventionAware(ClippedEstimator):
                 f"a control such as control=mean, got {self.prior!r}"
             )
         try:
-            one_of(*AVERAGES)(self.average)
+            one_of(*get_args(Average))(self.average)
         except BadNameError as error:
             raise BadNameError(f"'average' of the estimator {self.name!r}: {error}") from error
 
@@ -100,7 +103,7 @@ class InterventionAware(ClippedEstimator):
         for policy in statistics.policies.values():
             share: float | Float64 = policy.timesteps / statistics.timesteps
             if self.average == "query":
-                # A query that never came has no share, no click, and in the end no weight.
+                # A query that never came has no share, no clicks, and therefore no weight.
                 share = statistics.per_item(policy.query_counts) / np.maximum(n_query, 1)
             alpha += share * policy.exposure.alpha
             beta += share * policy.exposure.beta
@@ -113,19 +116,8 @@ class InterventionAware(ClippedEstimator):
         )
 
 
-def read_control(text: str) -> Control:
-    """Read ``off``, ``mean`` or a number.
-
-    >>> read_control("mean"), read_control("0.25")
-    ('mean', 0.25)
-    """
-    if text == "off" or text == "mean":
-        return text  # type: ignore[return-value]  # the comparison has just made it one of the two
-    return number(text)
-
-
 def mean_relevance(statistics: Statistics, bias: Bias) -> float:
-    """The relevance that explains all clicks if every item had the same."""
+    """The relevance that would explain all clicks if it were the same for every item."""
     shown = statistics.displays_by_rank.sum(axis=0)
     examined = float(shown @ bias.alpha)
     return float(statistics.clicks.sum() - shown @ bias.beta) / examined if examined > 0.0 else 0.0

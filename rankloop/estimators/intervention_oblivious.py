@@ -8,10 +8,12 @@ from typing import ClassVar
 import numpy as np
 
 from rankloop.estimators.base import ClippedEstimator
+from rankloop.registry import register
 from rankloop.statistics import Statistics
 from rankloop.types import Bias, Float64
 
 
+@register
 @dataclass(frozen=True)
 class InterventionOblivious(ClippedEstimator):
     """Clicks corrected by the α and β that the item can expect under the policy that logged them.
@@ -19,8 +21,8 @@ class InterventionOblivious(ClippedEstimator):
         Δ̂_t(d) = (c_t(d) − E_y[β_d | π_t, q_t]) / E_y[α_d | π_t, q_t]
 
     Corrects position, trust and item-selection bias. Unbiased if every policy gives every item an expected
-    α ≠ 0. It stays so when policies change, but a click under a policy that hardly shows the item weighs as
-    much as ever, however often other policies have shown it.
+    α ≠ 0, also when policies change. But a click under a policy that hardly shows the item keeps its large
+    weight, however often other policies have shown the item.
 
     Example:
         >>> from rankloop.statistics import Exposure

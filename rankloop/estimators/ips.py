@@ -6,10 +6,12 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from rankloop.estimators.base import ClippedEstimator
+from rankloop.registry import register
 from rankloop.statistics import Statistics
 from rankloop.types import Bias, Float64
 
 
+@register
 @dataclass(frozen=True)
 class IPS(ClippedEstimator):
     """Clicks divided by the examination of the rank they happened at.
@@ -20,7 +22,7 @@ class IPS(ClippedEstimator):
     clicks on examined items do not depend on the rank (no trust bias).
 
     Example:
-        Half of all users look at rank 2, so a click there counts twice.
+        Half of all users examine rank 2, so a click there counts twice.
 
         >>> import numpy as np
         >>> from rankloop.statistics import Exposure

@@ -1,4 +1,4 @@
-"""Clicks as they come."""
+"""The naive estimator: uncorrected clicks."""
 
 from __future__ import annotations
 
@@ -8,17 +8,19 @@ from typing import ClassVar
 import numpy as np
 
 from rankloop.estimators.base import Estimator
+from rankloop.registry import register
 from rankloop.statistics import Statistics
 from rankloop.types import Bias, Float64
 
 
+@register
 @dataclass(frozen=True)
 class Naive(Estimator):
     """Every click counts as relevance.
 
         Δ̂_t(d) = c_t(d)
 
-    Corrects nothing: with users of any bias it learns what was shown before.
+    Corrects nothing: if users are biased, it learns to repeat what was shown before.
 
     Example:
         >>> from rankloop.estimators import naive

@@ -1,4 +1,4 @@
-"""The policy-aware estimator: clicks divided by how likely the policy has the item examined."""
+"""The policy-aware estimator: clicks divided by the chance that the policy has the item examined."""
 
 from __future__ import annotations
 
@@ -8,21 +8,23 @@ from typing import ClassVar
 import numpy as np
 
 from rankloop.estimators.base import ClippedEstimator
+from rankloop.registry import register
 from rankloop.statistics import Statistics
 from rankloop.types import Bias, Float64
 
 
+@register
 @dataclass(frozen=True)
 class PolicyAware(ClippedEstimator):
     """Clicks divided by the examination that the item can expect under the policy that logged them.
 
         Δ̂_t(d) = c_t(d) / E_y[P(E = 1 | rank of d in y) | π_t, q_t]
 
-    Corrects position and item-selection bias. Unbiased if every policy shows every item with some chance, and
+    Corrects position and item-selection bias. Unbiased if every policy may show every item, and
     clicks on examined items do not depend on the rank (no trust bias).
 
     Example:
-        An item that is examined every fourth time: a click on it counts four times.
+        The item is examined every fourth time, so a click on it counts four times.
 
         >>> from rankloop.statistics import Exposure
         >>> bias = Bias(alpha=[1.0], beta=[0.0], examination=[1.0])

@@ -19,6 +19,7 @@ from rankloop import ragged, rank_weights
 from rankloop.errors import DataError
 from rankloop.evaluation.base import Gain, Metric, NoRelevant, gains
 from rankloop.policies.plackett_luce import expected_rank_weights
+from rankloop.registry import register
 from rankloop.types import Float64, Int64
 
 # The paper's five grades, 0 to 4: a document is relevant with probability label / 4.
@@ -86,6 +87,7 @@ class Additive(Metric):
         return longest if self.cutoff is None else min(self.cutoff, longest)
 
 
+@register
 @dataclass(frozen=True)
 class DCG(Additive):
     """Discounted cumulative gain.
@@ -118,6 +120,7 @@ class DCG(Additive):
         return rank_weights.dcg(depth)
 
 
+@register
 @dataclass(frozen=True)
 class NDCG(DCG):
     """Normalised discounted cumulative gain: DCG divided by the DCG of the ideal ranking.
@@ -145,6 +148,7 @@ class NDCG(DCG):
     no_relevant_choices: ClassVar[tuple[NoRelevant, ...]] = ("zero", "one", "skip")
 
 
+@register
 @dataclass(frozen=True)
 class Precision(Additive):
     """The share of the first K ranks that hold a relevant document; ranks left empty count against it.
@@ -174,6 +178,7 @@ class Precision(Additive):
         return rank_weights.precision(self.cutoff)[:depth]
 
 
+@register
 @dataclass(frozen=True)
 class NRCTR(Additive):
     """Normalised RCTR: the paper's reward divided by that of the ideal ranking.
@@ -201,6 +206,7 @@ class NRCTR(Additive):
         return rank_weights.relevant_clicks(depth)
 
 
+@register
 @dataclass(frozen=True)
 class RCTR(Additive):
     """Relevant click-through rate: the expected number of clicks on relevant documents.

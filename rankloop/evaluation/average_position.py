@@ -11,9 +11,11 @@ from numpy.typing import NDArray
 from rankloop import ragged
 from rankloop.evaluation.base import Gain, Metric, NoRelevant, gains
 from rankloop.kernels.expected_ranks import add_items_ahead
+from rankloop.registry import register
 from rankloop.types import Float64, Int64
 
 
+@register
 @dataclass(frozen=True)
 class ARP(Metric):
     """Average relevance position: the mean rank, each document weighted by its gain. Lower is better.

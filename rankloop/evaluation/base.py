@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import fields
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankloop import ragged
 from rankloop.errors import DataError
-from rankloop.names import BadNameError, name_of, one_of
+from rankloop.names import BadNameError, one_of
+from rankloop.registry import Named, Registry
 from rankloop.types import Float64, Int64, check_offsets
 
 Gain = Literal["linear", "exponential"]
 NoRelevant = Literal["zero", "one", "skip"]
 
-GAINS = ("linear", "exponential")
 _NO_RELEVANT_VALUE = {"zero": 0.0, "one": 1.0, "skip": np.nan}
 
 
@@ -30,7 +30,7 @@ def gains(labels: Float64, gain: Gain) -> Float64:
     return labels if gain == "linear" else np.exp2(labels) - 1.0
 
 
-class Metric(ABC):
+class Metric(Named, ABC):
     """A metric: one value a query, from the scores and the labels of its documents.
 
     Concrete metrics are frozen dataclasses whose fields are the cut-off and the options of their name, so
@@ -78,9 +78,6 @@ class Metric(ABC):
         arrays = _checked(scores, labels, offsets)
         return self._settled(self._policy(*arrays), arrays[1], arrays[2])
 
-    def __str__(self) -> str:
-        return name_of(self, self.name)
-
     @abstractmethod
     def _relevant(self, labels: Float64) -> NDArray[np.bool_]:
         """Which documents make their query one with a relevant document."""
@@ -104,12 +101,31 @@ class Metric(ABC):
         if option == "no_relevant":
             one_of(*self.no_relevant_choices)(value)
         elif option == "gain":
-            one_of(*GAINS)(value)
+            one_of(*get_args(Gain))(value)
         elif option == "cutoff":
             if value is not None and (not isinstance(value, int | np.integer) or value < 1):
                 raise BadNameError(f"expected a whole number from 1, got {value!r}")
         elif not (isinstance(value, int | float) and 0.0 < value < np.inf):
             raise BadNameError(f"expected a number above 0, got {value!r}")
+
+
+METRICS: Registry[Metric] = Registry("metric", Metric)
+
+
+def metric(text: str) -> Metric:
+    """Make a metric from its name; ``str`` of the metric gives the name back.
+
+    Example:
+        >>> metric("ndcg@5")
+        NDCG(cutoff=5, gain='linear', no_relevant='zero')
+        >>> str(metric("precision@10(no_relevant=skip, relevant_from=3)"))
+        'precision@10(no_relevant=skip, relevant_from=3)'
+        >>> metric("precision")
+        Traceback (most recent call last):
+            ...
+        rankloop.names.BadNameError: 'precision' needs a cut-off: precision@5, for instance
+    """
+    return METRICS.parse(text)
 
 
 def _checked(scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike) -> tuple[Float64, Float64, Int64]:

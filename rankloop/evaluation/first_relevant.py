@@ -11,9 +11,11 @@ from numpy.typing import NDArray
 from rankloop import ragged, rank_weights
 from rankloop.evaluation.base import Metric, NoRelevant
 from rankloop.policies.plackett_luce import expected_rank_weights
+from rankloop.registry import register
 from rankloop.types import Float64, Int64
 
 
+@register
 @dataclass(frozen=True)
 class MRR(Metric):
     """Reciprocal rank of the first relevant document; its mean over queries is the MRR.

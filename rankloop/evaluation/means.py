@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rankloop.errors import DataError
-from rankloop.evaluation.base import Metric
-from rankloop.evaluation.registry import metric
+from rankloop.evaluation.base import Metric, metric
 from rankloop.types import Float64, Split
 
 

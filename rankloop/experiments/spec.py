@@ -26,6 +26,7 @@ from rankloop.experiments.starting_policy import PRODUCTION
 from rankloop.loop import Loop, default_exploration, exponential_times
 from rankloop.loop.exploration import AsLearned
 from rankloop.loop.exploration import exploration as read_exploration
+from rankloop.registry import name_of
 from rankloop.training import LEARNING, ROBUST
 
 # The first policy is deployed when there is a little to learn from: after this many interactions, or after
@@ -50,7 +51,7 @@ def _loop_default(name: str) -> Any:
 
 def _spelled(value: Any) -> str:
     """A name with all its options: it keeps its meaning when defaults change."""
-    return names.name_of(value, value.name, always=[field.name for field in fields(value)])
+    return name_of(value, every_option=True)
 
 
 def _named(read: Callable[[str], object], spell: Callable[[Any], str] = str) -> AfterValidator:

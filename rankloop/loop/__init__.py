@@ -7,6 +7,7 @@ from rankloop.loop.events import Gathered as Gathered
 from rankloop.loop.events import LoopState as LoopState
 from rankloop.loop.events import Stage as Stage
 from rankloop.loop.events import Trained as Trained
+from rankloop.loop.exploration import EXPLORATIONS as EXPLORATIONS
 from rankloop.loop.exploration import AsLearned as AsLearned
 from rankloop.loop.exploration import Exploration as Exploration
 from rankloop.loop.exploration import exploration as exploration

@@ -1,55 +1,67 @@
-"""From the learned policy to the logging policy: soft enough for the next round to learn from.
+"""Exploration: how much the learned policy is softened before it is deployed to log clicks.
 
-A learned policy may be so peaked that most items are hardly ever shown again, and the next round learns
-nothing about them. The logging policy is therefore softened: the learned scores are multiplied by a number
+A learned policy may be so confident that most items are hardly ever shown again, and the next round learns
+nothing about them. The policy that is deployed is therefore a softened one: the learned scores times a number
 below 1.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import ClassVar
 
 import numpy as np
 
-from rankloop import names
 from rankloop.errors import RankloopError
 from rankloop.ragged import segment_std
+from rankloop.registry import Named, Registry, register
 from rankloop.types import Float64, Int64
 
-# Bisection steps in the search for a scale: 2^-12 of the range is far finer than needed.
+# Steps of the search for a scale: a precision of 2^-12 of the range, far finer than matters.
 SEARCH_STEPS = 12
 
 Exposed = Callable[[Float64], Float64]
 
 
-class Exploration(Protocol):
-    """How a learned policy is softened before it logs."""
+class Exploration(Named, ABC):
+    """How a learned policy is softened before it logs.
 
-    name: ClassVar[str]
+    Explorations are frozen dataclasses whose fields are the options of their name: ``str(exploration)`` is
+    the canonical name, and `rankloop.exploration` reads it back.
+    """
 
+    @abstractmethod
     def scale(self, scores: Float64, offsets: Int64, exposed: Exposed, clip: float) -> float:
         """Return the number that the scores are multiplied by.
 
         Args:
-            scores: items; the scores of the learned policy.
-            offsets: the offsets of their queries.
-            exposed: a function from scores to the expected α of each item under their policy.
-            clip: the paper's bound ``10 / √T`` at the horizon; little is learned about items exposed less.
+            scores: of the learned policy, items.
+            offsets: queries + 1; query q owns items ``offsets[q]:offsets[q + 1]``.
+            exposed: from scores to the expected α of each item under the policy with these scores.
+            clip: the paper's bound ``10 / √T`` at the horizon; an item with less exposure teaches little.
+
+        Returns:
+            A number above 0 and up to 1.
         """
-        ...
 
 
-class _Named:
-    name: ClassVar[str]
-
-    def __str__(self) -> str:
-        return names.name_of(self, self.name)
+EXPLORATIONS: Registry[Exploration] = Registry("exploration", Exploration)
 
 
+def exploration(text: str) -> Exploration:
+    """The exploration that a name spells.
+
+    >>> exploration("support(share=0.8)")
+    Support(share=0.8, softest=0.05)
+    """
+    return EXPLORATIONS.parse(text)
+
+
+@register
 @dataclass(frozen=True)
-class AsLearned(_Named):
+class AsLearned(Exploration):
     """The learned policy itself logs, as in the paper."""
 
     name: ClassVar[str] = "as-learned"
@@ -59,9 +71,10 @@ class AsLearned(_Named):
         return 1.0
 
 
+@register
 @dataclass(frozen=True)
-class Soft(_Named):
-    """Multiply the learned scores by a fixed number.
+class Soft(Exploration):
+    """The learned scores times a fixed number.
 
     >>> str(Soft(by=0.5))
     'soft(by=0.5)'
@@ -79,16 +92,17 @@ class Soft(_Named):
         return self.by
 
 
+@register
 @dataclass(frozen=True)
-class Spread(_Named):
-    """Soften until the scores within a query spread no more than this, on average.
+class Spread(Exploration):
+    """As soft as needed to limit the spread of the scores within a query.
 
     A Plackett–Luce policy sorts by score plus Gumbel noise, whose standard deviation is 1.28: the spread is
-    the signal, the noise is the exploration. Scores grow with the number of epochs and with the optimiser's
-    rate; the softness of the logging policy does not change with them.
+    the signal, the noise is the exploration. Learned scores grow with the number of epochs and the
+    optimiser's rate; with a fixed spread, the policy that logs stays as soft as before.
 
     Attributes:
-        to: the standard deviation of the scores within a query, averaged over the queries.
+        to: the largest standard deviation of the scores within a query, averaged over queries.
 
     Example:
         >>> scores = np.array([0.0, 8.0, 0.0, 4.0])  # two queries, with standard deviations 4 and 2
@@ -104,18 +118,19 @@ class Spread(_Named):
             raise RankloopError(f"spread: to must be a number above 0, got {self.to}")
 
     def scale(self, scores: Float64, offsets: Int64, exposed: Exposed, clip: float) -> float:  # noqa: ARG002
-        """Return the scale that reduces the spread to the given one; 1 if it is already smaller."""
-        several = np.diff(offsets) > 1  # there is nothing to explore in a query with a single candidate
+        """The scale that reduces the spread to ``to``; 1 if it is smaller already."""
+        several = np.diff(offsets) > 1  # a query with one candidate has nothing to explore
         spread = segment_std(scores, offsets)[several].sum() / max(several.sum(), 1)
         return min(1.0, self.to / float(spread)) if spread > 0.0 else 1.0
 
 
+@register
 @dataclass(frozen=True)
-class Support(_Named):
-    """Soften just enough for a share of the items to stay exposed above the clip.
+class Support(Exploration):
+    """As soft as needed, and no softer, to keep a share of the items exposed above the clip.
 
     Attributes:
-        share: the share of all items. If even a random policy exposes fewer, the softest scale is used.
+        share: of all items. If even a random policy exposes fewer, the scale is ``softest``.
         softest: the smallest scale allowed.
     """
 
@@ -142,23 +157,3 @@ class Support(_Named):
             middle = 0.5 * (low + high)
             low, high = (middle, high) if enough(middle) else (low, middle)
         return low
-
-
-_READERS: Mapping[str, tuple[type[Any], Mapping[str, Callable[[str], Any]]]] = {
-    AsLearned.name: (AsLearned, {}),
-    Soft.name: (Soft, {"by": names.number}),
-    Spread.name: (Spread, {"to": names.number}),
-    Support.name: (Support, {"share": names.number, "softest": names.number}),
-}
-
-
-def exploration(text: str) -> Exploration:
-    """Parse the name of an exploration.
-
-    >>> exploration("support(share=0.8)")
-    Support(share=0.8, softest=0.05)
-    """
-    name = names.parse_without_cutoff(text, _READERS, kind="exploration")
-    chosen, readers = _READERS[name.name]
-    made: Exploration = chosen(**names.arguments(name, readers))
-    return made

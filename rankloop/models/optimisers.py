@@ -7,8 +7,8 @@ state can be copied and saved. The steps are compiled functions of plain arrays 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
-from typing import ClassVar
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from rankloop.errors import RankloopError
 from rankloop.kernels.optimiser_steps import ADAM_METHOD, METHODS, ascend
 from rankloop.models.storage import pack, unpack
-from rankloop.names import arguments, name_of, number, parse_without_cutoff
+from rankloop.options import Option
+from rankloop.registry import Named, Registry, register
 from rankloop.types import Float64
 
 Parameters = NDArray[np.float32] | NDArray[np.float64]
@@ -60,20 +61,17 @@ class OptimiserState:
         return cls(content.spec["step"], content.tensors["first_moment"], content.tensors["second_moment"])
 
 
-class _Optimiser:
-    """The base of the optimisers: a name, an empty state, and one step."""
+# The rate is always part of the name: it is what a reader of results asks for first.
+Rate = Annotated[float, Option(always=True)]
 
-    method: ClassVar[str]
 
-    @property
-    def name(self) -> str:
-        """The name that parses back to this optimiser: the rate, and whatever differs from its default."""
-        return name_of(self, self.method, always=("rate",))
+class _Optimiser(Named):
+    """What the optimisers share: a name, an empty state, and one step."""
 
     @property
     def code(self) -> int:
         """The method's number, for `ascend`."""
-        return METHODS.index(self.method)
+        return METHODS.index(self.name)
 
     @property
     def constants(self) -> Float64:
@@ -94,25 +92,30 @@ class _Optimiser:
 
     def _refuse(self, name: str, wanted: str, *, unless: bool) -> None:
         if not unless:
-            raise RankloopError(f"{self.method}: {name} must be {wanted}, got {getattr(self, name)!r}")
+            raise RankloopError(f"{self.name}: {name} must be {wanted}, got {getattr(self, name)!r}")
 
 
+OPTIMISERS: Registry[Optimiser] = Registry("optimiser", _Optimiser)
+
+
+@register
 @dataclass(frozen=True)
 class SGD(_Optimiser):
     """Gradient ascent: ``p ← p + rate · g``.
 
     Example:
-        >>> SGD().name
+        >>> str(SGD())
         'sgd(rate=0.01)'
     """
 
-    method: ClassVar[str] = "sgd"
-    rate: float = 0.01
+    name: ClassVar[str] = "sgd"
+    rate: Rate = 0.01
 
     def __post_init__(self) -> None:
         self._refuse("rate", "positive and finite", unless=0 < self.rate < math.inf)
 
 
+@register
 @dataclass(frozen=True)
 class Adam(_Optimiser):
     """Adam, ascending.
@@ -121,14 +124,14 @@ class Adam(_Optimiser):
     ``p ← p + rate · m̂ / (√v̂ + ε)`` with ``m̂ = m / (1 − β₁ᵗ)``, ``v̂ = v / (1 − β₂ᵗ)``.
 
     Example:
-        >>> Adam(rate=0.01, beta1=0.8).name
+        >>> str(Adam(rate=0.01, beta1=0.8))
         'adam(beta1=0.8, rate=0.01)'
 
     Kingma and Ba, "Adam: a method for stochastic optimization", ICLR 2015.
     """
 
-    method: ClassVar[str] = "adam"
-    rate: float = 0.001
+    name: ClassVar[str] = "adam"
+    rate: Rate = 0.001
     beta1: float = 0.9
     beta2: float = 0.999
     epsilon: float = 1e-8
@@ -143,15 +146,10 @@ class Adam(_Optimiser):
 Optimiser = SGD | Adam
 
 
-_READERS: dict[str, type[SGD] | type[Adam]] = {"sgd": SGD, "adam": Adam}
-
-
 def optimiser(text: str) -> Optimiser:
     """The optimiser that a name spells.
 
     >>> optimiser("adam(rate=0.01)")
     Adam(rate=0.01, beta1=0.9, beta2=0.999, epsilon=1e-08)
     """
-    name = parse_without_cutoff(text, _READERS, kind="optimiser")
-    chosen = _READERS[name.name]
-    return chosen(**arguments(name, {field.name: number for field in fields(chosen)}))
+    return OPTIMISERS.parse(text)

@@ -2,36 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
-from rankloop import names
 from rankloop.errors import RankloopError
 from rankloop.models.linear import Linear
 from rankloop.models.mlp import MLP, Network
+from rankloop.registry import Named, Registry, register
 
 
-class _Spec:
-    """The base of the specs: ``str(spec)`` is the name that parses back to the spec."""
-
-    kind: ClassVar[str]
-
-    def __str__(self) -> str:
-        return names.name_of(self, self.kind, spelling=_spell)
+class NamedModel(Named):
+    """What a name such as ``mlp(hidden=64-32)`` stands for: how to make a model, not the model itself."""
 
 
+class NetworkSpec(NamedModel, ABC):
+    """A model that learns in steps, and so needs parameters to start from."""
+
+    @abstractmethod
+    def initialise(self, n_features: int, rng: np.random.Generator) -> Network:
+        """A model of this kind to start from; all chance comes from the generator."""
+
+
+MODELS: Registry[ModelSpec] = Registry("model", NamedModel)
+
+
+@register
 @dataclass(frozen=True)
-class MLPSpec(_Spec):
+class MLPSpec(NetworkSpec):
     """A network with hidden layers: as in the paper, two of 32 sigmoid units.
 
     >>> str(MLPSpec(hidden=(64, 32)))
     'mlp(hidden=64-32)'
     """
 
-    kind: ClassVar[str] = "mlp"
+    name: ClassVar[str] = "mlp"
     hidden: tuple[int, ...] = (32, 32)
     activation: str = "sigmoid"
 
@@ -40,19 +47,21 @@ class MLPSpec(_Spec):
         return MLP.initialise(n_features, rng, hidden=self.hidden, activation=self.activation)
 
 
+@register
 @dataclass(frozen=True)
-class LinearSpec(_Spec):
+class LinearSpec(NetworkSpec):
     """Linear scores."""
 
-    kind: ClassVar[str] = "linear"
+    name: ClassVar[str] = "linear"
 
     def initialise(self, n_features: int, rng: np.random.Generator) -> Network:
         """An untrained linear model."""
         return Linear.initialise(n_features, rng)
 
 
+@register
 @dataclass(frozen=True)
-class LightGBMSpec(_Spec):
+class LightGBMSpec(NamedModel):
     """Boosted trees.
 
     Attributes:
@@ -64,7 +73,7 @@ class LightGBMSpec(_Spec):
         subsample: the share of documents, and of features, that each tree sees.
     """
 
-    kind: ClassVar[str] = "lightgbm"
+    name: ClassVar[str] = "lightgbm"
     rounds: int = 500
     patience: int = 50
     rate: float = 0.05
@@ -96,35 +105,7 @@ class LightGBMSpec(_Spec):
         }
 
 
-ModelSpec = MLPSpec | LinearSpec | LightGBMSpec
-
-
-Readers = Mapping[str, Callable[[str], Any]]
-
-
-def _hidden(text: str) -> tuple[int, ...]:
-    return tuple(names.integer(part) for part in text.split("-"))
-
-
-def _spell(value: Any) -> str:
-    return "-".join(map(str, value)) if isinstance(value, tuple) else names.spell(value)
-
-
-_SPECS: dict[str, tuple[type[ModelSpec], Readers]] = {
-    "mlp": (MLPSpec, {"hidden": _hidden, "activation": str}),
-    "linear": (LinearSpec, {}),
-    "lightgbm": (
-        LightGBMSpec,
-        {
-            "rounds": names.integer,
-            "patience": names.integer,
-            "rate": names.number,
-            "leaves": names.integer,
-            "min_docs": names.integer,
-            "subsample": names.number,
-        },
-    ),
-}
+ModelSpec = NetworkSpec | LightGBMSpec
 
 
 def model_spec(text: str) -> ModelSpec:
@@ -133,6 +114,4 @@ def model_spec(text: str) -> ModelSpec:
     >>> model_spec("mlp(hidden=64-32, activation=relu)")
     MLPSpec(hidden=(64, 32), activation='relu')
     """
-    name = names.parse_without_cutoff(text, _SPECS, kind="model")
-    spec, readers = _SPECS[name.name]
-    return spec(**names.arguments(name, readers))
+    return MODELS.parse(text)

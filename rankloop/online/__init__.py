@@ -1,7 +1,9 @@
 """Learning from every interaction as it happens; one file a method, and names that parse."""
 
+from rankloop.online.base import METHODS as METHODS
 from rankloop.online.base import Method as Method
 from rankloop.online.base import MethodState as MethodState
+from rankloop.online.base import method as method
 from rankloop.online.coltr import COLTR as COLTR
 from rankloop.online.coltr import snips_risk as snips_risk
 from rankloop.online.interact import interact as interact
@@ -12,7 +14,5 @@ from rankloop.online.pdgd import BiasedPDGD as BiasedPDGD
 from rankloop.online.pdgd import biased_pdgd_gradient as biased_pdgd_gradient
 from rankloop.online.pdgd import pdgd_gradient as pdgd_gradient
 from rankloop.online.pdgd import swap_probabilities as swap_probabilities
-from rankloop.online.registry import METHODS as METHODS
-from rankloop.online.registry import method as method
 from rankloop.online.traffic import Queries as Queries
 from rankloop.online.traffic import Traffic as Traffic

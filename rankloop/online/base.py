@@ -15,13 +15,13 @@ from rankloop.kernels.random_streams import seed_stream
 from rankloop.models import model_from_bytes, model_to_bytes
 from rankloop.models.mlp import Network
 from rankloop.models.storage import pack, unpack
-from rankloop.names import name_of
+from rankloop.registry import Named, Registry
 from rankloop.types import Float64, Model
 
 STATE_KIND = "online-state"
 
 
-class Method(ABC):
+class Method(Named, ABC):
     """A way to learn from every interaction as it happens.
 
     Methods are frozen dataclasses whose fields are the options of their name: ``str(method)`` is the
@@ -60,12 +60,28 @@ class Method(ABC):
         """What the method remembers between interactions, before the first: nothing, unless overridden."""
         return np.empty(0)
 
-    def __str__(self) -> str:
-        return name_of(self, self.name)
-
     def _refuse(self, option: str, wanted: str, *, unless: bool) -> None:
         if not unless:
             raise RankloopError(f"{self.name}: {option} must be {wanted}, got {getattr(self, option)!r}")
+
+
+METHODS: Registry[Method] = Registry("online method", Method)
+
+
+def method(text: str) -> Method:
+    """Make a method from its name; ``str`` of the method gives the name back.
+
+    Example:
+        >>> method("pdgd")
+        PDGD(rate=0.01)
+        >>> str(method("biased-pdgd( rate=0.1 )"))
+        'biased-pdgd(rate=0.1)'
+        >>> method("pgdg")
+        Traceback (most recent call last):
+            ...
+        rankloop.names.BadNameError: unknown online method 'pgdg', did you mean 'pdgd'? ...
+    """
+    return METHODS.parse(text)
 
 
 @dataclass(frozen=True, eq=False)

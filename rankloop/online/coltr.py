@@ -14,9 +14,11 @@ from rankloop.kernels.coltr import run_coltr
 from rankloop.kernels.snips_risk import log_chances, mark_losses, risk
 from rankloop.online._checks import check_interaction, check_query_scores
 from rankloop.online.base import Method
+from rankloop.registry import register
 from rankloop.types import Float64
 
 
+@register
 @dataclass(frozen=True)
 class COLTR(Method):
     """Each interaction is a step towards those of its candidates that its clicks speak for.

@@ -20,9 +20,11 @@ from rankloop.kernels.preference_pairs import (
 from rankloop.kernels.ranking_samples import log_remaining
 from rankloop.online._checks import check_interaction, check_query_scores
 from rankloop.online.base import Method
+from rankloop.registry import register
 from rankloop.types import Float64
 
 
+@register
 @dataclass(frozen=True)
 class PDGD(Method):
     """Each interaction is one step up `pdgd_gradient`: ``parameters ← parameters + rate · ∂scores · ∇``.
@@ -53,6 +55,7 @@ class PDGD(Method):
         return np.array([self.rate, self.debiased])
 
 
+@register
 @dataclass(frozen=True)
 class BiasedPDGD(PDGD):
     """PDGD without the weights that correct for position bias: steps up `biased_pdgd_gradient`."""

@@ -5,9 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rankloop.clicks import RELEVANCES, relevance
+from rankloop.checks.contract import Clause
+from rankloop.checks.users import RELEVANCE_CLAUSES
+from rankloop.clicks import RELEVANCES, Relevance, relevance
 from rankloop.errors import RankloopError
 from rankloop.names import parse
+from tests.checks.registered import built_in
 
 NAMES = {
     "linear": [0, 1 / 4, 2 / 4, 3 / 4, 1],
@@ -21,7 +24,13 @@ NAMES = {
 
 
 def test_every_kind_is_covered() -> None:
-    assert {parse(name).name for name in NAMES} == set(RELEVANCES)
+    assert {parse(name).name for name in NAMES} == built_in(RELEVANCES)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("clause", RELEVANCE_CLAUSES, ids=repr)
+def test_every_mapping_keeps_the_contract(name: str, clause: Clause[Relevance]) -> None:
+    clause(relevance(name))
 
 
 @pytest.mark.parametrize("name", NAMES)

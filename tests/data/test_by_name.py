@@ -58,7 +58,7 @@ def test_folds_are_passed_on(tmp_path: Path) -> None:
         ("synthetic(queries=many)", "expected a whole number, got 'many'"),
         ("synthetics", "unknown data set 'synthetics', did you mean 'synthetic'"),
         ("synthetic(queries=9", "cannot read"),
-        ("synthetic@5", "data set 'synthetic' takes no cut-off"),
+        ("synthetic@5", "'synthetic' takes no cut-off"),
     ],
 )
 def test_what_names_nothing_is_refused(text: str, message: str) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from rankloop.checks.examples import OFFSETS, SIZES
+from rankloop.checks.examples import random_log as log
 from rankloop.errors import DataError
 from rankloop.estimators import (
     IPS,
@@ -20,7 +22,6 @@ from rankloop.policies import sample_rankings, top_ranking
 from rankloop.ragged import ranks as ranks_of
 from rankloop.statistics import Exposure, Statistics, of_impressions
 from rankloop.types import Bias
-from tests.estimators.random_logs import OFFSETS, SIZES, log
 from tests.estimators.worlds import position, trust
 
 EXACT = {"rtol": 1e-12, "atol": 1e-12}

@@ -5,9 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from rankloop.checks.contract import Clause
+from rankloop.checks.explorations import EXPLORATION_CLAUSES
 from rankloop.errors import RankloopError
-from rankloop.loop.exploration import AsLearned, Soft, Spread, Support, exploration
+from rankloop.loop.exploration import EXPLORATIONS, AsLearned, Exploration, Soft, Spread, Support, exploration
 from rankloop.policies import expected_rank_weights
+from tests.checks.registered import built_in
 
 SCORES = 8.0 * np.random.default_rng(0).normal(size=40)
 OFFSETS = np.array([0, 20, 40])
@@ -17,9 +20,20 @@ def exposed(scores: np.ndarray) -> np.ndarray:
     return expected_rank_weights(scores, OFFSETS, [1.0, 0.5])
 
 
-@pytest.mark.parametrize(
-    "value", [AsLearned(), Soft(by=0.25), Spread(to=2.5), Support(share=0.75), Support()]
-)
+VALUES = [AsLearned(), Soft(by=0.25), Spread(to=2.5), Support(share=0.75), Support()]
+
+
+def test_every_exploration_is_covered() -> None:
+    assert {value.name for value in VALUES} == built_in(EXPLORATIONS)
+
+
+@pytest.mark.parametrize("value", VALUES, ids=str)
+@pytest.mark.parametrize("clause", EXPLORATION_CLAUSES, ids=repr)
+def test_every_exploration_keeps_the_contract(value: Exploration, clause: Clause[Exploration]) -> None:
+    clause(value)
+
+
+@pytest.mark.parametrize("value", VALUES, ids=str)
 def test_names_read_back(value: object) -> None:
     assert exploration(str(value)) == value
 

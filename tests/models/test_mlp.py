@@ -89,7 +89,7 @@ def test_twenty_steps_against_torch(torch: Any, optimiser: SGD | Adam) -> None:
     rng = np.random.default_rng(4)
     model = _network((8, 4), "sigmoid", np.float64)
     network = _torch_network(torch, model)
-    make = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam}[optimiser.method]
+    make = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam}[optimiser.name]
     steps = make(network.parameters(), lr=optimiser.rate, maximize=True)
     learner = model.learner(optimiser)
     for n in range(1, 21):

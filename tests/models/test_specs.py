@@ -5,9 +5,19 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from rankloop.checks import check_model_spec, check_value
 from rankloop.errors import RankloopError
-from rankloop.models.specs import LightGBMSpec, LinearSpec, MLPSpec, ModelSpec, model_spec
+from rankloop.models.specs import (
+    MODELS,
+    LightGBMSpec,
+    LinearSpec,
+    MLPSpec,
+    ModelSpec,
+    NetworkSpec,
+    model_spec,
+)
 from rankloop.names import BadNameError
+from tests.checks.registered import built_in
 
 SPELLINGS = {
     "mlp": MLPSpec(),
@@ -26,6 +36,17 @@ def test_names_and_specs_are_the_same(text: str, spec: ModelSpec) -> None:
     assert model_spec(text) == spec
     assert str(spec) == text
     assert model_spec(str(spec)) == spec
+
+
+def test_every_spec_is_covered() -> None:
+    assert {spec.name for spec in SPELLINGS.values()} == built_in(MODELS)
+
+
+@pytest.mark.parametrize("spec", SPELLINGS.values(), ids=str)
+def test_every_spec_keeps_the_contract(spec: ModelSpec) -> None:
+    check_value(spec)
+    if isinstance(spec, NetworkSpec):
+        check_model_spec(spec)
 
 
 def test_a_network_has_the_shape_it_was_given() -> None:
@@ -58,7 +79,7 @@ def test_options_of_trees_in_lightgbms_words() -> None:
         ("mlp(hidden=3-)", "option 'hidden' .* expected a whole number, got ''"),
         ("lightgbm(rate=fast)", "expected a number, got 'fast'"),
         ("lightgbm(rounds=1.5)", "expected a whole number, got '1.5'"),
-        ("mlp@5", "model 'mlp' takes no cut-off, got 'mlp@5'"),
+        ("mlp@5", "'mlp' takes no cut-off, got 'mlp@5'"),
         ("mlp(hidden=3", "cannot read"),
     ],
 )

@@ -8,10 +8,13 @@ from dataclasses import fields
 import numpy as np
 import pytest
 
+from rankloop.checks.methods import METHOD_CLAUSES, MethodCase
+from rankloop.checks.values import VALUE_CLAUSES
 from rankloop.data import synthetic
 from rankloop.errors import ModelFileError, RankloopError
 from rankloop.models import MLP, Linear
 from rankloop.online import METHODS, MethodState, Traffic, interact, interact_log, method, replay
+from tests.checks.registered import built_in
 from tests.online.toy import Toy
 
 FEATURES = 12
@@ -19,7 +22,7 @@ MODELS = {
     "linear": lambda rng: Linear.initialise(FEATURES, rng),
     "mlp": lambda rng: MLP.initialise(FEATURES, rng, hidden=(6, 4)),
 }
-CHOSEN = [*(method(name) for name in METHODS), Toy()]
+CHOSEN = [*(method(name) for name in sorted(built_in(METHODS))), Toy()]
 
 
 @pytest.fixture(scope="module")
@@ -46,53 +49,21 @@ def same(a: MethodState, b: MethodState) -> bool:
     return a.to_bytes() == b.to_bytes()
 
 
-def test_every_method_is_a_frozen_value_whose_name_reads_back(chosen):
-    if not isinstance(chosen, Toy):
-        assert method(str(chosen)) == chosen
+@pytest.mark.parametrize("clause", VALUE_CLAUSES, ids=repr)
+def test_every_method_is_a_frozen_value_whose_name_reads_back(chosen, clause):
+    clause(chosen)
     assert all(field.default == getattr(chosen, field.name) for field in fields(chosen))
-    with pytest.raises(AttributeError):
-        chosen.rate = 2.0
 
 
-def test_interactions_move_the_model_and_leave_what_was_given(chosen, model, logging, traffic, rng):
-    state = MethodState.start(chosen, model, rng)
-    before = state.to_bytes()
-    after, counts = interact(chosen, state, traffic, 200, logging=logging)
-    assert state.to_bytes() == before
-    assert after.learned.fingerprint != model.fingerprint
-    assert after.interactions == counts.interactions == 200
-    assert (counts.clicks_by_rank <= counts.displays_by_rank).all()
+@pytest.mark.parametrize("clause", METHOD_CLAUSES, ids=repr)
+@pytest.mark.parametrize("counterfactual", [False, True], ids=["online", "counterfactual"])
+def test_every_method_keeps_the_contract(chosen, model, counterfactual, clause):
+    clause(MethodCase(chosen, model, counterfactual))
+
+
+def test_most_interactions_have_clicks_and_not_all_displays_are_clicked(chosen, model, logging, traffic, rng):
+    _, counts = interact(chosen, MethodState.start(chosen, model, rng), traffic, 200, logging=logging)
     assert 200 < counts.clicks_by_rank.sum() < counts.displays_by_rank.sum()
-
-
-def test_in_how_many_calls_does_not_matter(chosen, model, logging, traffic, rng):
-    state = MethodState.start(chosen, model, rng)
-    whole, counts = interact(chosen, state, traffic, 60, logging=logging)
-    now, shown = state, 0
-    for size in (1, 0, 2, 17, 40):
-        now, part = interact(chosen, now, traffic, size, logging=logging)
-        shown = shown + part.displays_by_rank
-    assert same(now, whole)
-    np.testing.assert_array_equal(shown, counts.displays_by_rank)
-
-
-def test_a_checkpoint_goes_on_to_the_bit(chosen, model, logging, traffic, rng):
-    state = MethodState.start(chosen, model, rng)
-    half, _ = interact(chosen, state, traffic, 30, logging=logging)
-    read = MethodState.from_bytes(half.to_bytes())
-    assert same(read, half)
-    ends = [interact(chosen, point, traffic, 30, logging=logging)[0] for point in (half, read)]
-    assert same(*ends)
-    assert ends[0].interactions == 60
-
-
-def test_one_seed_one_run(chosen, model, traffic):
-    ends = [
-        interact(chosen, MethodState.start(chosen, model, np.random.default_rng(seed)), traffic, 50)[0]
-        for seed in (5, 5, 6)
-    ]
-    assert same(ends[0], ends[1])
-    assert not same(ends[0], ends[2])
 
 
 def test_runs_in_threads_share_the_traffic(chosen, model, traffic):
@@ -103,16 +74,6 @@ def test_runs_in_threads_share_the_traffic(chosen, model, traffic):
     assert all(same(a, b) for a, b in zip(alone, together, strict=True))
 
 
-def test_the_log_is_what_was_counted(chosen, model, logging, traffic, rng):
-    state = MethodState.start(chosen, model, rng)
-    after, counts = interact(chosen, state, traffic, 100, logging=logging)
-    again, log = interact_log(chosen, state, traffic, 100, logging=logging)
-    assert same(after, again)
-    by_hand = log.counts(traffic.queries.offsets)
-    for name in ("query_counts", "displays_by_rank", "clicks_by_rank"):
-        np.testing.assert_array_equal(getattr(by_hand, name), getattr(counts, name))
-
-
 # COLTR draws its candidates from the stream that simulated users are drawn from, and replayed ones are not.
 @pytest.mark.parametrize("chosen", [each for each in CHOSEN if each.name != "coltr"], ids=str)
 def test_logged_interactions_teach_what_they_taught_live(chosen, model, logging, traffic, rng):
@@ -121,24 +82,6 @@ def test_logged_interactions_teach_what_they_taught_live(chosen, model, logging,
     again = replay(chosen, state, traffic.queries, log, logging=logging)
     assert again.learned.fingerprint == after.learned.fingerprint
     np.testing.assert_array_equal(again.memory, after.memory)
-
-
-def test_a_policy_that_is_deployed_after_every_interaction_is_online(chosen, model, traffic, rng):
-    """Counterfactually with the learned policy as it is at each step: the same to the bit."""
-    state = MethodState.start(chosen, model, rng)
-    online, _ = interact(chosen, state, traffic, 40)
-    now = state
-    for _ in range(40):
-        now, _ = interact(chosen, now, traffic, 1, logging=traffic.queries.scores(now.learned))
-    assert same(now, online)
-
-
-# In float64 every method is compiled once more.
-@pytest.mark.parametrize("dtype", [np.float32, pytest.param(np.float64, marks=pytest.mark.long)])
-def test_both_float_types(chosen, dtype, traffic, rng):
-    start = Linear.initialise(FEATURES, rng, dtype=dtype)
-    after, _ = interact(chosen, MethodState.start(chosen, start, rng), traffic, 20)
-    assert after.learned.parameters.dtype == dtype
 
 
 def test_other_checkpoints_are_refused(chosen, model, rng):

@@ -5,6 +5,7 @@ import pytest
 from rankloop.errors import RankloopError
 from rankloop.names import BadNameError
 from rankloop.online import COLTR, METHODS, PDGD, BiasedPDGD, method
+from tests.checks.registered import built_in
 
 
 @pytest.mark.parametrize(
@@ -27,7 +28,7 @@ def test_names_are_values(text, value, canonical):
 
 
 def test_the_defaults_are_the_papers():
-    assert {str(method(name)) for name in METHODS} == {"pdgd", "biased-pdgd", "coltr"}
+    assert {str(method(name)) for name in built_in(METHODS)} == {"pdgd", "biased-pdgd", "coltr"}
     assert (PDGD().rate, BiasedPDGD().rate) == (0.01, 0.01)
     assert (COLTR().candidates, COLTR().rate, COLTR().reach, COLTR().variance) == (50, 0.05, 1.0, 1.0)
 

@@ -39,8 +39,8 @@ def test_options_at_their_default_are_not_spelt() -> None:
         ("NDCG@5", r"unknown metric 'NDCG', did you mean 'ndcg'"),
         ("ndcg@5(gian=linear)", r"unknown option of 'ndcg' 'gian', did you mean 'gain'"),
         ("ndcg@5(cutoff=3)", r"unknown option of 'ndcg' 'cutoff'"),
-        ("ndcg@5(gain=square)", r"'gain' of the metric 'ndcg': unknown value 'square'"),
-        ("ndcg@5(no_relevant=on)", r"'no_relevant' of the metric 'ndcg': .*did you mean 'one'"),
+        ("ndcg@5(gain=square)", r"option 'gain' of 'ndcg@5\(gain=square\)': unknown value 'square'"),
+        ("ndcg@5(no_relevant=on)", r"option 'no_relevant' of 'ndcg@5.*': .*did you mean 'one'"),
         ("dcg@5(no_relevant=one)", r"'no_relevant' of the metric 'dcg': unknown value 'one'"),
         (
             "mrr(relevant_from=high)",

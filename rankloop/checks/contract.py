@@ -1,0 +1,125 @@
+"""Clauses of a contract: what each says, and the error that a value raises that breaks one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from rankloop.errors import RankloopError
+
+T = TypeVar("T")
+
+
+class ContractError(RankloopError):
+    """A value breaks a clause of the contract of its kind.
+
+    Attributes:
+        clause: the name of the clause.
+    """
+
+    def __init__(self, subject: str, clause: str, statement: str, counterexample: str) -> None:
+        super().__init__(f"{subject} breaks the contract. Clause {clause}: {statement} But {counterexample}")
+        self.clause = clause
+
+
+class BrokenError(Exception):
+    """Raised inside a clause; its message is the counter-example."""
+
+
+class Clause(Generic[T]):
+    """One sentence of a contract and the function that checks it.
+
+    Attributes:
+        name: the name of the function.
+        statement: the first line of its docstring.
+
+    Example:
+        >>> @Clause
+        ... def positive(number):
+        ...     '''A number is above 0.'''
+        ...     require(number > 0, f"it is {number}")
+        >>> positive(3)
+        >>> positive(-3)
+        Traceback (most recent call last):
+            ...
+        rankloop.checks.contract.ContractError: -3 breaks the contract. Clause positive: A number is above 0.
+        But it is -3
+    """
+
+    def __init__(self, check: Callable[[T], None]) -> None:
+        self.name = check.__name__
+        self.statement = (check.__doc__ or "").strip().partition("\n")[0]
+        self._check = check
+
+    def __call__(self, subject: T) -> None:
+        """Check one value.
+
+        Raises:
+            ContractError: the value breaks the clause, or raises an error of its own.
+        """
+        try:
+            # Infinite and undefined results are found by the clauses, with the place where they occur.
+            with np.errstate(all="ignore"):
+                self._check(subject)
+        except BrokenError as broken:
+            raise ContractError(_describe(subject), self.name, self.statement, str(broken)) from None
+        except Exception as error:
+            counterexample = f"it raises {type(error).__name__}: {error}"
+            raise ContractError(_describe(subject), self.name, self.statement, counterexample) from error
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+def check_all(subject: T, clauses: Iterable[Clause[T]]) -> None:
+    """Check the clauses one after the other; the first that is broken raises."""
+    for clause in clauses:
+        clause(subject)
+
+
+def require(holds: object, counterexample: str) -> None:
+    """Fail the clause unless the condition holds."""
+    if not holds:
+        raise BrokenError(counterexample)
+
+
+def require_same(
+    actual: ArrayLike, expected: ArrayLike, what: str, *, rtol: float = 0.0, atol: float = 0.0
+) -> None:
+    """Fail the clause unless two arrays agree, NaN included; names the first place where they differ."""
+    a, b = np.asarray(actual), np.asarray(expected)
+    require(a.shape == b.shape, f"{what}: the shapes are {a.shape} and {b.shape}")
+    different = ~np.isclose(a, b, rtol=rtol, atol=atol, equal_nan=True)
+    if different.any():
+        at = tuple(int(i) for i in np.argwhere(different)[0])
+        raise BrokenError(f"{what}: at {list(at)} there are {a[at]} and {b[at]}")
+
+
+def require_refused(
+    error: type[Exception], what: str, call: Callable[..., object], *arguments: object
+) -> None:
+    """Fail the clause unless the call with these arguments raises this error."""
+    try:
+        call(*arguments)
+    except error:
+        return
+    except Exception as other:
+        found = f"{type(other).__name__}: {other}"
+        raise BrokenError(f"{what}: {error.__name__} was expected, got {found}") from other
+    raise BrokenError(f"{what}: {error.__name__} was expected, and nothing was raised")
+
+
+def require_unchanged(arrays: dict[str, Any], before: dict[str, Any]) -> None:
+    """Fail the clause if one of the inputs differs from the copy taken before the call."""
+    for name, array in arrays.items():
+        require_same(array, before[name], f"the call changes its input {name}")
+
+
+def _describe(subject: object) -> str:
+    try:
+        return str(subject)
+    except Exception:
+        return object.__repr__(subject)
