@@ -95,6 +95,19 @@ def _check_others(_evidence: Evidence) -> Sequence[Finding]:
 
 WRONG_CODE = "This is arithmetic: if it does not hold, the code is wrong."
 
+
+def _unbiased_claim(name: str, theorem: str, estimator: Estimator) -> Claim:
+    return Claim(
+        name=f"{name}-unbiased",
+        where=theorem,
+        statement=f"The intervention-{name} estimator is unbiased under position, trust and item-selection "
+        "bias, also when the policy changes.",
+        criterion=f"expected weights over all logs equal the relevance to {EXACT:g}",
+        cause=WRONG_CODE,
+        check=lambda _evidence: _unbiased(estimator),
+    )
+
+
 CLAIMS = (
     Claim(
         name="example-weights",
@@ -106,24 +119,8 @@ CLAIMS = (
         cause=WRONG_CODE,
         check=_check_example,
     ),
-    Claim(
-        name="oblivious-unbiased",
-        where="Theorem 1",
-        statement="The intervention-oblivious estimator is unbiased under position, trust and item-selection "
-        "bias, also when the policy changes.",
-        criterion=f"expected weights over all logs equal the relevance to {EXACT:g}",
-        cause=WRONG_CODE,
-        check=lambda _evidence: _unbiased(OBLIVIOUS),
-    ),
-    Claim(
-        name="aware-unbiased",
-        where="Theorem 2",
-        statement="The intervention-aware estimator is unbiased under position, trust and item-selection "
-        "bias, also when the policy changes.",
-        criterion=f"expected weights over all logs equal the relevance to {EXACT:g}",
-        cause=WRONG_CODE,
-        check=lambda _evidence: _unbiased(AWARE),
-    ),
+    _unbiased_claim("oblivious", "Theorem 1", OBLIVIOUS),
+    _unbiased_claim("aware", "Theorem 2", AWARE),
     Claim(
         name="equal-if-static",
         where="Section 5",
