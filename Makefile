@@ -9,7 +9,7 @@ PYTEST := $(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist wo
 PORTABLE := $(CURDIR)/build/portable-kernels
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-extras test-long test-portable lint format bench constraints clean clean-kernels
+.PHONY: help setup demo test test-extras test-long test-portable lint format docs-cli bench constraints clean clean-kernels
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -56,6 +56,9 @@ lint: $(READY) ## ruff, mypy and import-linter
 format: $(READY) ## rewrite the code in the project's style
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+docs-cli: $(READY) ## bring the help texts in docs/cli.md up to date
+	$(BIN)/python -m rankloop.cli.reference docs/cli.md
 
 bench: $(READY) ## ratios against baselines measured in the same run; writes build/bench.json
 	$(BIN)/python -m benchmarks

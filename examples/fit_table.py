@@ -224,7 +224,7 @@ METHODS: dict[str, Scores] = {
     "lambdarank, single clicks, `position`": of_booster(
         lambda world, seed: single_clicks(world, seed, position=True)
     ),
-    "full information, LightGBM": lambda world, seed: rankloop.train(
+    "supervised, LightGBM": lambda world, seed: rankloop.train(
         world.data, "lightgbm", metric=METRIC, seed=seed
     ).model.scores(world.data.test.features),
 }

@@ -20,8 +20,8 @@ import numpy as np
 
 import rankloop
 from rankloop import online
-from rankloop.experiments.baselines import oracle, production_ranker
-from rankloop.experiments.spec import IN_SHORT
+from rankloop.experiments.baselines import full_information, production_ranker
+from rankloop.experiments.spec import short_name
 from rankloop.experiments.summary import Mean
 from rankloop.loop import Evaluated, Loop, exponential_times
 from rankloop.training import ROBUST
@@ -86,7 +86,7 @@ def run(setting: Setting, seed: int) -> dict[str, Any]:
     data = rankloop.synthetic(queries=2_000, features=100, seed=seed)
     start = production_ranker(data, seed=seed)
     users = rankloop.SimulatedUsers.of(data, "paper@5")
-    full = oracle(
+    oracle = full_information(
         start,
         data,
         users.relevance,
@@ -102,7 +102,7 @@ def run(setting: Setting, seed: int) -> dict[str, Any]:
         "interventions": setting.interventions,
         "seed": seed,
         "start": truth(start, data),
-        "full": truth(full, data),
+        "oracle": truth(oracle, data),
         "learned": events[-1].learned,
         "logging": events[-1].logging,
         "shown": float(np.diff(times, prepend=0) @ logging / HORIZON),
@@ -132,31 +132,33 @@ def show(paths: list[Path]) -> None:
     groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for row in read(paths):
         groups.setdefault((row["learner"], str(row["interventions"])), []).append(row)
-    print("| learner | interventions | seeds | learned | full − learned | shown on average | logging last |")
+    print(
+        "| learner | interventions | seeds | learned | oracle − learned | shown on average | logging last |"
+    )
     print("|---|---|---|---|---|---|---|")
     for (learner, interventions), rows in groups.items():
         columns = [
             [row["learned"] for row in rows],
-            [row["full"] - row["learned"] for row in rows],
+            [row["oracle"] - row["learned"] for row in rows],
             [row["shown"] for row in rows],
             [row["logging"] for row in rows],
         ]
         cells = [
-            IN_SHORT.get(learner, learner),
+            short_name(learner),
             interventions,
             str(len(rows)),
             *map(str, map(Mean.of, columns)),
         ]
         print("|", " | ".join(cells), "|")
     first = next(iter(groups.values()))
-    for name in ("start", "full"):
+    for name in ("start", "oracle"):
         print(f"{name}: {Mean.of([row[name] for row in first])}")
     for (learner, interventions), rows in groups.items():
         below = np.array([row["start"] - row["lowest"] for row in rows])
-        behind = np.array([row["full"] - row["learned"] for row in rows])
+        behind = np.array([row["oracle"] - row["learned"] for row in rows])
         print(
-            f"{IN_SHORT.get(learner, learner)}, {interventions}: furthest below the start {below.max():.4f}, "
-            f"more than .005 on {np.sum(below > 0.005)} of {len(rows)}; furthest behind full information "
+            f"{short_name(learner)}, {interventions}: furthest below the start {below.max():.4f}, "
+            f"more than .005 on {np.sum(below > 0.005)} of {len(rows)}; furthest behind the oracle "
             f"{behind.max():.4f}, more than .006 on {np.sum(behind > 0.006)}"
         )
 

@@ -7,7 +7,7 @@ ends decide what a person sees: bars in a terminal, lines in a log, nothing at a
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True)
@@ -53,3 +53,17 @@ def report(
     """
     if progress is not None:
         progress(Update(task, share, note, milestone, detail))
+
+
+def rename_task(progress: Progress | None, task: str) -> Progress | None:
+    """A progress that reports everything under another task name; None if nobody listens.
+
+    Example:
+        >>> updates = []
+        >>> report(rename_task(updates.append, "oracle"), "training", 0.5)
+        >>> updates[0].task
+        'oracle'
+    """
+    if progress is None:
+        return None
+    return lambda update: progress(replace(update, task=task))

@@ -1,256 +1,155 @@
-"""Commands on clicks: run the loop, report on runs, demonstrate all of it."""
+"""Commands on simulated clicks: run the loop, report on runs, demonstrate all of it."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rankloop.cli.options import DATA, DataArgument, FoldOption, JsonOption, SeedOption
-from rankloop.errors import RankloopError
+from rankloop.cli.options import JsonOption
+from rankloop.cli.spec_options import Given, read_spec, spec_options
+from rankloop.experiments.spec import RunSpec
 
 if TYPE_CHECKING:
     from rankloop.cli.console import Tasks
-    from rankloop.experiments.results import Run
+    from rankloop.experiments.results import RunResult
     from rankloop.experiments.setup import Facts
-    from rankloop.experiments.spec import RunSpec
-    from rankloop.loop import Event
-    from rankloop.training import Epoch
+    from rankloop.progress import Progress
 
-USERS, START, LEARNING, LENGTH, MEASURES = (
-    "Who clicks",
-    "The starting policy",
-    "Learning and exploring",
-    "How long, and how many deployments",
-    "What is measured",
+
+@spec_options(
+    RunSpec, only=("data", "horizon", "interventions", "fold", "seed"), defaults={"interventions": "10"}
 )
-
-HorizonOption = Annotated[
-    int, typer.Option(help="How many interactions there are in the end.", min=1, rich_help_panel=LENGTH)
-]
-InterventionsOption = Annotated[
-    str,
-    typer.Option(
-        help="How many learned policies are deployed, exponentially spread; or when, as in 1000,10000 "
-        "(once: 1000,). 0 for none.",
-        rich_help_panel=LENGTH,
-    ),
-]
-
-
 def demo(
-    data: DataArgument = DATA,
+    given: Given,
     out: Annotated[
-        Path, typer.Option("--out", "-o", help="The folder of the runs; a demo that was cut goes on there.")
+        Path, typer.Option("--out", "-o", help="Folder of the runs; an interrupted demo resumes there.")
     ] = Path("rankloop-demo"),
-    horizon: HorizonOption = 1_000_000,
-    interventions: InterventionsOption = "10",
-    fold: FoldOption = 1,
-    seed: SeedOption = 0,
 ) -> None:
-    """Learn from simulated clicks: the loop, beside a static and a naive learner. A table and a page."""
+    """Learn from simulated clicks, and compare the loop to a static and a naive learner."""
     from rankloop.cli import console
-    from rankloop.experiments.demo import begin, demonstrate, specs
+    from rankloop.experiments.demo import demonstrate, set_up
 
-    spec = _spec(data=data, horizon=horizon, interventions=interventions, fold=fold, seed=seed)
-    by_name = specs(spec)
-    with _resumable(), console.announce_compilation(), console.progress() as tasks:
-        setup = begin(spec, out, _preparing(tasks))
-        _mention_start(setup.facts, spec.metric)
-
-        def watch(name: str, event: Event) -> None:
-            _show(tasks, name, by_name[name], event)
-
-        runs, page = demonstrate(spec, out, setup, watch)
-    _print_demo(runs, spec.metric)
+    spec = read_spec(RunSpec, given)
+    with resumable(), console.announce_compilation(), console.progress() as tasks:
+        progress = progress_of(tasks)
+        setup = set_up(spec, out, progress)
+        _print_setup(setup.facts, spec.metric)
+        results, page = demonstrate(spec, out, setup, progress)
+    _print_demo(results, spec.metric)
     console.print_out(f"wrote {page}")
 
 
+@spec_options(RunSpec)
 def run(
-    data: DataArgument = DATA,
+    given: Given,
     out: Annotated[
-        Path, typer.Option("--out", "-o", help="The folder of the run; a run that was cut goes on there.")
+        Path, typer.Option("--out", "-o", help="Folder of the run; an interrupted run resumes there.")
     ] = Path("rankloop-run"),
-    users: Annotated[
-        str, typer.Option(help="As in paper@5, position@5, affine(…).", rich_help_panel=USERS)
-    ] = "paper@5",
-    relevance: Annotated[
-        str,
-        typer.Option(help="How a label becomes a chance: linear(max_label=2), …", rich_help_panel=USERS),
-    ] = "linear",
-    start: Annotated[
-        str,
-        typer.Option(
-            help="production (trained on few labels), random, or the path of a stored network.",
-            rich_help_panel=START,
-        ),
-    ] = "production",
-    production_queries: Annotated[
-        int | None,
-        typer.Option(
-            help=r"Labelled queries that the production ranker sees. \[default: 1 % of them]",
-            min=1,
-            rich_help_panel=START,
-        ),
-    ] = None,
-    temperature: Annotated[
-        float,
-        typer.Option(
-            help="Its scores are divided by this: above 1 its rankings vary more.",
-            rich_help_panel=START,
-        ),
-    ] = 1.0,
-    method: Annotated[
-        str | None,
-        typer.Option(
-            help="An online method to learn with: pdgd, biased-pdgd or coltr. "
-            r"\[default: none, but the estimator]",
-            rich_help_panel=LEARNING,
-        ),
-    ] = None,
-    estimator: Annotated[
-        str | None,
-        typer.Option(
-            help="How clicks become weights: naive, ips, policy-aware, affine, intervention-oblivious, "
-            r"intervention-aware. \[default: the last one, as --learning has it]",
-            rich_help_panel=LEARNING,
-        ),
-    ] = None,
-    learning: Annotated[str, typer.Option(help="robust, or paper.", rich_help_panel=LEARNING)] = "robust",
-    exploration: Annotated[
-        str | None,
-        typer.Option(
-            help=r"How soft a learned policy logs: soft(by=…), spread(to=…), support(share=…), as-learned. "
-            r"\[default: as --learning has it]",
-            rich_help_panel=LEARNING,
-        ),
-    ] = None,
-    caution: Annotated[
-        float | None,
-        typer.Option(
-            help="How many standard errors a learned policy must gain on held-out clicks to replace the "
-            r"starting one. \[default: as --learning has it]",
-            min=0,
-            rich_help_panel=LEARNING,
-        ),
-    ] = None,
-    floor: Annotated[
-        float,
-        typer.Option(
-            help="The share of interactions that the starting policy goes on to serve.",
-            rich_help_panel=LEARNING,
-        ),
-    ] = 0.0,
-    horizon: HorizonOption = 1_000_000,
-    interventions: Annotated[
-        str | None,
-        typer.Option(
-            help="How many learned policies are deployed, exponentially spread; or when, as in 1000,10000 "
-            "(once: 1000,). 0 for none; all, for online methods that log what they learn. "
-            r"\[default: 20, and all for online methods]",
-            rich_help_panel=LENGTH,
-        ),
-    ] = None,
-    evaluations: Annotated[
-        str | None,
-        typer.Option(
-            help="How many times, or when, to learn and measure without deploying. "
-            r"\[default: 0, and 20 for online methods]",
-            rich_help_panel=LENGTH,
-        ),
-    ] = None,
-    metric: Annotated[
-        str, typer.Option(help="Of policies, on the test queries.", rich_help_panel=MEASURES)
-    ] = "ndcg@5",
-    full_information: Annotated[
-        bool,
-        typer.Option(
-            help="Also train on the true relevance: the bound to strive for.", rich_help_panel=MEASURES
-        ),
-    ] = True,
-    fold: FoldOption = 1,
-    seed: SeedOption = 0,
     as_json: JsonOption = False,
 ) -> None:
-    """Learn from the clicks of simulated users, deploying learned policies along the way."""
+    """Learn from the clicks of simulated users, and deploy learned policies along the way."""
     from rankloop.cli import console
-    from rankloop.experiments import run as experiment
     from rankloop.experiments.report import REPORT, write_report
-    from rankloop.experiments.results import read_run
+    from rankloop.experiments.run import Run
 
-    spec = _spec(
-        data=data,
-        fold=fold,
-        users=users,
-        relevance=relevance,
-        start=start,
-        production_queries=production_queries,
-        temperature=temperature,
-        method=method,
-        estimator=estimator,
-        learning=learning,
-        exploration=exploration,
-        caution=caution,
-        floor=floor,
-        horizon=horizon,
-        interventions=interventions,
-        evaluations=evaluations,
-        metric=metric,
-        full_information=full_information,
-        seed=seed,
-    )
-    with _resumable(), console.announce_compilation(), console.progress() as tasks:
-        setup = experiment.prepare(spec, out, watch=_preparing(tasks))
-        _mention_start(setup.facts, spec.metric)
-        rows = experiment.run(spec, out, lambda event: _show(tasks, "run", spec, event), shared=setup)
-    page = write_report([read_run(out)], out / REPORT)
-    if rows[-1].kept_start and spec.caution:
-        console.print_err(
-            f"the starting policy was kept: on {setup.facts.queries['validation']} held-out queries no "
-            f"learned one gained more than {spec.caution:g} standard errors; more clicks or more held-out "
-            "queries help, and --caution lowers the bar"
-        )
-    if as_json:
-        typer.echo(json.dumps([row.model_dump() for row in rows], indent=2))
-        return
-    shown = [
-        [f"{row.timesteps:,}", f"{row.learned:.4f}", f"{row.logging:.4f}", f"{row.support['0.01']:.0%}"]
-        for row in rows
-    ]
-    columns = ["interactions", "learned", "logging", "items below 0.01"]
-    console.out.print(console.table(f"{spec.metric} on the test queries, {spec.learner}", columns, shown))
-    console.print_out(f"wrote {page}")
+    one = Run(read_spec(RunSpec, given), out)
+    with resumable(), console.announce_compilation(), console.progress() as tasks:
+        progress = progress_of(tasks)
+        setup = one.set_up(progress)
+        _print_setup(setup.facts, one.spec.metric)
+        result = one.resume(setup, progress)
+    page = write_report([result], out / REPORT)
+    _print_run(result, as_json)
+    if not as_json:
+        console.print_out(f"wrote {page}")
 
 
 def report(
     folders: Annotated[
         list[Path],
-        typer.Argument(metavar="FOLDER…", help="Folders of runs, or folders that hold such folders."),
+        typer.Argument(metavar="FOLDER…", help="Folders of runs, or folders that contain such folders."),
     ],
     out: Annotated[
         Path | None,
         typer.Option(
-            "--out", "-o", help=r"The page. \[default: report.html, in the folder if there is one only]"
+            "--out", "-o", help=r"The page. \[default: report.html, in the folder if only one is given]"
         ),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Turn runs into one page of tables and curves; those that differ in their seed alone are averaged."""
-    from rankloop.cli import console
+    """Turn runs into one page of tables and curves; runs that differ only in their seed are averaged."""
     from rankloop.experiments.report import REPORT, write_report
-    from rankloop.experiments.results import find_runs
-    from rankloop.experiments.summary import final_line, grouped
+    from rankloop.experiments.results import find_results
     from rankloop.storage.files import check_writable
 
     path = out or (folders[0] / REPORT if len(folders) == 1 else Path(REPORT))
-    runs = find_runs(folders)
+    results = find_results(folders)
     check_writable(path)
-    write_report(runs, path)
-    lines = [final_line(group) for group in grouped(runs)]
+    _print_report(results, write_report(results, path), as_json)
+
+
+@contextmanager
+def resumable() -> Iterator[None]:
+    """Say that the same command resumes, if it is interrupted."""
+    from rankloop.cli import console
+
+    try:
+        yield
+    except KeyboardInterrupt:
+        console.print_err("stopped; run the same command again to resume")
+        raise
+
+
+def progress_of(tasks: Tasks) -> Progress:
+    """Show progress in the terminal."""
+    return lambda update: tasks.update(
+        update.task, update.note or None, share=update.share, told=update.milestone
+    )
+
+
+def _print_setup(facts: Facts, metric: str) -> None:
+    from rankloop.cli import console
+    from rankloop.experiments.starting_policy import PEAKED_ADVICE
+
+    console.print_err(f"starting policy: {metric} {facts.start:.4f}; {facts.peakedness}")
+    if facts.peakedness.nearly_deterministic:
+        console.print_err(f"the starting policy is {PEAKED_ADVICE}")
+    for name, value in (("oracle", facts.oracle), ("supervised", facts.supervised)):
+        if value is not None:
+            console.print_err(f"{name}: {metric} {value:.4f}")
+
+
+def _print_run(result: RunResult, as_json: bool) -> None:
+    from rankloop.cli import console
+
+    spec, rows = result.spec, result.rows
+    if rows[-1].kept_start and spec.caution:
+        console.print_err(
+            f"the starting policy was kept: on {result.facts.queries['validation']} held-out queries, no "
+            f"learned policy gained more than {spec.caution:g} standard errors; more clicks or more held-out "
+            "queries help, and a lower --caution asks for less"
+        )
+    if as_json:
+        typer.echo(json.dumps([row.model_dump() for row in rows], indent=2))
+        return
+    cells = [
+        [f"{row.timesteps:,}", f"{row.learned:.4f}", f"{row.logging:.4f}", f"{row.support['0.01']:.0%}"]
+        for row in rows
+    ]
+    columns = ["interactions", "learned", "logging", "items below 0.01"]
+    console.out.print(console.table(f"{spec.metric} on the test queries, {spec.learner}", columns, cells))
+
+
+def _print_report(results: list[RunResult], path: Path, as_json: bool) -> None:
+    from rankloop.cli import console
+    from rankloop.experiments.summary import group_runs, summarise
+
+    lines = [summarise(group) for group in group_runs(results)]
     if as_json:
         typer.echo(json.dumps([line.as_dict() for line in lines], indent=2))
         return
@@ -259,94 +158,28 @@ def report(
         for line in lines
     ]
     columns = ["run", "learned", "learned − start", "shown on average"]
-    console.out.print(console.table(f"{runs[0].spec.metric} on the test queries", columns, rows))
+    console.out.print(console.table(f"{results[0].spec.metric} on the test queries", columns, rows))
     console.print_out(f"wrote {path}")
 
 
-@contextmanager
-def _resumable() -> Iterator[None]:
-    from rankloop.cli import console
-
-    try:
-        yield
-    except KeyboardInterrupt:
-        console.print_err("stopped; the same command goes on from here")
-        raise
-
-
-def _spec(**fields: Any) -> RunSpec:
-    """The spec that options spell; those that are None keep their default."""
-    from pydantic import ValidationError
-
-    from rankloop.experiments.spec import RunSpec
-
-    try:
-        return RunSpec(**{name: value for name, value in fields.items() if value is not None})
-    except ValidationError as error:
-        first = error.errors()[0]
-        # An error of ours says it all; pydantic's do not say what was given.
-        message = first.get("ctx", {}).get("error") or f"{first['msg']}, got {first['input']!r}"
-        where = f"--{str(first['loc'][0]).replace('_', '-')}: " if first["loc"] else ""
-        raise RankloopError(f"{where}{message}") from error
-
-
-def _preparing(tasks: Tasks) -> Callable[[str, Epoch], None]:
-    def watch(name: str, epoch: Epoch) -> None:
-        tasks.update(name, f"epoch {epoch.number:3d}  validation {epoch.held_out:.4f}")
-
-    return watch
-
-
-def _show(tasks: Tasks, name: str, spec: RunSpec, event: Event) -> None:
-    from rankloop.experiments.run import share_done
-    from rankloop.loop import Evaluated
-
-    share = share_done(spec, event)
-    if isinstance(event, Evaluated):
-        values = f"learned {event.learned:.4f}, logging {event.logging:.4f}"
-        tasks.update(name, f"{event.timesteps:,}: {values}", share=share, told=True)
-    else:
-        tasks.update(name, None, share=share)
-
-
-def _mention_start(facts: Facts, metric: str) -> None:
-    from rankloop.cli import console
-    from rankloop.experiments.starting_policy import PEAKED_ADVICE
-
-    console.print_err(f"starting policy: {metric} {facts.start:.4f}; {facts.peakedness}")
-    if facts.peakedness.nearly_deterministic:
-        console.print_err(f"the starting policy is {PEAKED_ADVICE}")
-    if facts.full_information is not None:
-        console.print_err(f"full information: {metric} {facts.full_information:.4f}")
-
-
-def _print_demo(runs: Mapping[str, Run], metric: str) -> None:
+def _print_demo(results: Mapping[str, RunResult], metric: str) -> None:
     from rankloop.cli import console
     from rankloop.experiments.demo import LOOP, NAIVE, STATIC
 
-    facts = runs[LOOP].facts
+    facts = results[LOOP].facts
     rows: list[tuple[str, float, float | None]] = [
         ("random", facts.random, None),
         ("production ranker", facts.start, None),
     ]
-    for name, told in ((NAIVE, "naive"), (STATIC, "static"), (LOOP, "loop")):
-        run = runs[name]
-        rows.append((told, run.rows[-1].learned, run.shown(len(run.rows) - 1)))
-    if facts.full_information is not None:
-        rows.append(("full information", facts.full_information, None))
-    shown = [
-        [
-            name,
-            f"{value:.4f}",
-            f"{value - facts.start:+.4f}",
-            "–" if on_the_way is None else f"{on_the_way:.4f}",
-        ]
-        for name, value, on_the_way in rows
+    for name in (NAIVE, STATIC, LOOP):
+        result = results[name]
+        rows.append((name, result.rows[-1].learned, result.shown(len(result.rows) - 1)))
+    if facts.oracle is not None:
+        rows.append(("oracle", facts.oracle, None))
+    cells = [
+        [name, f"{value:.4f}", f"{value - facts.start:+.4f}", "–" if shown is None else f"{shown:.4f}"]
+        for name, value, shown in rows
     ]
-    console.out.print(
-        console.table(
-            f"{metric} on {facts.queries['test']} test queries of {facts.dataset}",
-            ["ranker", metric, "− production", "shown on the way"],
-            shown,
-        )
-    )
+    title = f"{metric} on {facts.queries['test']} test queries of {facts.dataset}"
+    columns = ["ranker", metric, "− production", "shown on average"]
+    console.out.print(console.table(title, columns, cells))

@@ -29,7 +29,7 @@ def production_queries(n_queries: int, share: float = PRODUCTION_SHARE) -> int:
 def production_data(dataset: Dataset, n_queries: int, rng: np.random.Generator) -> Dataset:
     """The few labelled queries that the production ranker is trained on, and as many to stop on.
 
-    A production ranker has no more labels to stop on than to learn from: validation is cut alike.
+    A production ranker has no more labels to stop on than to learn from, so validation is as small.
     """
     if not 1 <= n_queries <= dataset.train.n_queries:
         raise DataError(f"there are {dataset.train.n_queries} training queries, {n_queries} were asked for")

@@ -1,15 +1,16 @@
-"""The demonstration: the loop beside learning without interventions and learning that corrects nothing."""
+"""The demonstration: the loop, compared to learning without interventions and to naive learning."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from rankloop.experiments import parallel, setup
+from rankloop.experiments import parallel
 from rankloop.experiments.report import REPORT, write_report
-from rankloop.experiments.results import Run, find_runs, read_run
-from rankloop.experiments.run import prepare
+from rankloop.experiments.results import RunResult, find_results
+from rankloop.experiments.run import Run
 from rankloop.experiments.setup import Setup
 from rankloop.experiments.spec import RunSpec
+from rankloop.progress import Progress
 from rankloop.storage.files import check_writable
 
 LOOP, STATIC, NAIVE = "loop", "static", "naive"
@@ -29,32 +30,40 @@ def specs(loop: RunSpec) -> dict[str, RunSpec]:
     }
 
 
-def begin(loop: RunSpec, folder: Path, watch: setup.Watch | None = None) -> Setup:
-    """Lay, or read again, what all runs stand on.
+def set_up(loop: RunSpec, folder: Path, progress: Progress | None = None) -> Setup:
+    """Build the setup that all runs share, or read it again.
 
     Args:
-        loop: the loop with interventions; the other runs differ from it in one thing each.
-        folder: gets one folder a run, and the report.
-        watch: told of every epoch of what is trained beforehand.
+        loop: the loop with interventions; each of the other runs differs from it in one thing.
+        folder: gets one folder per run, and the report.
+        progress: called after every epoch of what is trained.
     """
     check_writable(folder / REPORT)
-    return prepare(loop, folder / LOOP, watch=watch)
+    runs = _runs(loop, folder)
+    for run in runs:
+        run.check()
+    return runs[0].set_up(progress)
 
 
 def demonstrate(
-    loop: RunSpec, folder: Path, shared: Setup, watch: parallel.Watch | None = None
-) -> tuple[dict[str, Run], Path]:
-    """Run everything, going on where an earlier call was cut, and write the report.
+    loop: RunSpec, folder: Path, setup: Setup, progress: Progress | None = None
+) -> tuple[dict[str, RunResult], Path]:
+    """Run everything, or resume an interrupted call, and write the report.
 
     Args:
-        loop: as in `begin`.
-        folder: likewise.
-        shared: what `begin` gave.
-        watch: told of every event of every run; it is called from several threads.
+        loop: as in `set_up`.
+        folder: as in `set_up`.
+        setup: what `set_up` returned.
+        progress: called after every event of every run, from several threads.
 
     Returns:
-        The runs by name, and where the report is.
+        The results by the names of the runs, and the path of the report.
     """
-    parallel.run_together(specs(loop), folder, shared, watch)
-    runs = {name: read_run(folder / name) for name in specs(loop)}
-    return runs, write_report(find_runs([folder]), folder / REPORT)
+    runs = _runs(loop, folder)
+    parallel.resume_all(runs, setup, progress)
+    results = {run.name: run.result for run in runs}
+    return results, write_report(find_results([folder]), folder / REPORT)
+
+
+def _runs(loop: RunSpec, folder: Path) -> list[Run]:
+    return [Run(spec, folder / name, name) for name, spec in specs(loop).items()]

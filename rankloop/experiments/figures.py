@@ -14,7 +14,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 from rankloop.experiments.summary import Curve
 from rankloop.reports.style import BAND_OPACITY, MARKER_SIZES, PLACE, STYLE, colour, marker, short_count, svg
 
-# How far a logarithmic axis goes on beyond the first and the last point, as a factor.
+# How far a logarithmic axis extends beyond the first and the last point, as a factor.
 ROOM = 1.4
 # A shorter axis may have no power of ten on it to be labelled.
 DECADE = 10.0

@@ -1,81 +1,71 @@
-"""Several runs side by side: each in its own thread, all on one copy of the data."""
+"""Several runs in parallel: each in a thread of its own, all on one copy of the data."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
-from pathlib import Path
 
-from rankloop.experiments.run import prepare, run
+from rankloop.experiments.run import Run
 from rankloop.experiments.setup import Setup
-from rankloop.experiments.spec import RunSpec
-from rankloop.loop import Event
+from rankloop.progress import Progress, Update
 from rankloop.ragged import threads
 
-# Told which run it is, and what happened.
-Watch = Callable[[str, Event], None]
-# What is to be done, telling its events.
-Job = Callable[[Callable[[Event], None]], object]
+# A piece of work, which reports its progress.
+Job = Callable[[Progress], object]
 
 
 class _StoppedError(Exception):
-    """Another run failed, or somebody has had enough."""
+    """Another job failed, or the caller was interrupted."""
 
 
-def run_together(
-    specs: Mapping[str, RunSpec], folder: Path, shared: Setup, watch: Watch | None = None
-) -> None:
-    """Run each spec in a folder of its name, as many at once as there are threads to work with.
+def resume_all(runs: Sequence[Run], setup: Setup, progress: Progress | None = None) -> None:
+    """Run or resume several runs, as many at once as there are threads to work with.
 
     Kernels release the GIL, so runs keep several cores busy. If one fails, or the caller is interrupted, the
-    others stop after the event they are at, and can be gone on with.
+    others stop after their current event and can be resumed.
 
     Args:
-        specs: the runs by name; they differ in how they learn alone.
-        folder: where their folders are.
-        shared: the setup that all of them stand on.
-        watch: told of every event; it is called from several threads.
+        runs: the runs, with different names; they differ only in how they learn.
+        setup: what all of them run on.
+        progress: called after every event, from several threads.
     """
-    # Here and not in the threads: a folder that holds something else is said before the work begins.
-    for name, spec in specs.items():
-        prepare(spec, folder / name, shared=shared)
+    # Here and not in the threads: a folder that holds another run is reported before the work begins.
+    for run in runs:
+        run.check()
 
-    def job(name: str, spec: RunSpec) -> Job:
-        return lambda tell: run(spec, folder / name, tell, shared=shared)
+    def job(run: Run) -> Job:
+        return lambda progress: run.resume(setup, progress)
 
-    side_by_side({name: job(name, spec) for name, spec in specs.items()}, watch)
+    do_all({run.name: job(run) for run in runs}, progress)
 
 
-def side_by_side(jobs: Mapping[str, Job], watch: Watch | None = None) -> None:
+def do_all(jobs: Mapping[str, Job], progress: Progress | None = None) -> None:
     """Do each job in a thread, in their order, as many at once as there are threads to work with.
 
-    If one fails, or the caller is interrupted, the others stop at the next event that they tell of.
+    If one fails, or the caller is interrupted, the others stop at the next update that they report.
 
     Args:
-        jobs: by name; each is given a function to tell its events to.
-        watch: told of every event; it is called from several threads.
+        jobs: the jobs by name; each is given a function to report its progress to.
+        progress: called with every update, from several threads.
     """
     stop = threading.Event()
 
-    def one(name: str, job: Job) -> None:
-        def tell(event: Event) -> None:
-            if watch is not None:
-                watch(name, event)
-            if stop.is_set():
-                raise _StoppedError
-
-        job(tell)
+    def report(update: Update) -> None:
+        if progress is not None:
+            progress(update)
+        if stop.is_set():
+            raise _StoppedError
 
     with ThreadPoolExecutor(threads(), thread_name_prefix="run") as pool:
-        begun = [pool.submit(one, name, job) for name, job in jobs.items()]
+        futures = [pool.submit(job, report) for job in jobs.values()]
         try:
-            wait(begun, return_when=FIRST_EXCEPTION)
+            wait(futures, return_when=FIRST_EXCEPTION)
         finally:
-            if not all(job.done() for job in begun):
+            if not all(future.done() for future in futures):
                 stop.set()
                 pool.shutdown(wait=False, cancel_futures=True)
-    failures = [job.exception() for job in begun if not job.cancelled()]
+    failures = [future.exception() for future in futures if not future.cancelled()]
     for failure in failures:
         if failure is not None and not isinstance(failure, _StoppedError):
             raise failure

@@ -1,46 +1,31 @@
-"""The folder of a run, read back: what was asked for, what was known, what was measured.
-
-spec.json            what was asked for, and the version
-facts.json           what was known beforehand: data, users, starting policy, full information
-results.jsonl        one row an evaluation
-timing.json          where the time went, in seconds
-start.rankloop       the starting policy
-checkpoint.rankloop  the state after the last event
-learned.rankloop     the policy learned in the end
-"""
+"""Results of runs, read back from their folders."""
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict
 
 from rankloop.errors import RankloopError
-from rankloop.experiments.setup import Facts
+from rankloop.experiments.files import RESULTS, SPEC, TIMING, parse_json, read_json, validate
+from rankloop.experiments.setup import Facts, read_facts
 from rankloop.experiments.spec import ALL, RunSpec
-
-SPEC, FACTS, RESULTS, TIMING = "spec.json", "facts.json", "results.jsonl", "timing.json"
-START, CHECKPOINT, LEARNED = "start.rankloop", "checkpoint.rankloop", "learned.rankloop"
-
-Content = TypeVar("Content", bound=BaseModel)
 
 
 class Row(BaseModel):
     """One evaluation.
 
     Attributes:
-        timesteps: how many interactions there were.
-        learned: the true metric of the policy learned from them, on the test queries.
-        logging: that of the policy that gathered the last of them.
-        estimate: the reward of the learned policy as held-out clicks estimate it; None without any.
+        timesteps: the number of interactions so far.
+        learned: the true metric, on the test queries, of the policy learned from them.
+        logging: the true metric of the policy that logged the last of them.
+        estimate: the reward of the learned policy, estimated from held-out clicks; None if there are none.
         estimate_error: the standard error of the estimate.
         truth: the true reward of the learned policy on the same held-out queries: what is estimated.
-        kept_start: whether the starting policy was kept, because nothing better was found.
+        kept_start: whether the starting policy was kept because nothing better was found.
         scale: what the scores of the logging policy were multiplied by.
         support: the share of items whose expected α under the logging policy is below each level.
     """
@@ -59,17 +44,17 @@ class Row(BaseModel):
 
 
 @dataclass(frozen=True)
-class Run:
-    """A run as its folder tells it.
+class RunResult:
+    """The results of a run, finished or not.
 
     Attributes:
-        folder: where it is.
-        name: what it is called beside other runs: the path of its folder, as far as it tells them apart.
-        version: of the program that made it.
+        folder: the folder of the run.
+        name: a short name among other runs: the part of the folder's path that tells them apart.
+        version: the version of rankloop that made the run.
         spec: what was asked for.
-        facts: what was known beforehand.
+        facts: what was known before the first interaction.
         rows: the evaluations so far, at least one.
-        timing: seconds by what they were spent on.
+        timing: seconds by stage.
     """
 
     folder: Path
@@ -81,12 +66,12 @@ class Run:
     timing: dict[str, float]
 
     def shown(self, last: int) -> float:
-        """The true metric of what users were shown, on average over the interactions up to a row.
+        """The true metric of what users were shown, averaged over the interactions up to a row.
 
             1/t_last · Σ_i (t_i − t_{i−1}) · ((1 − floor) · logging_i + floor · start)
 
-        Against the starting policy, it is what exploring has cost, or learning has gained, on the way. A
-        policy that changes with every interaction is taken to be half-way between two rows.
+        Compared to the starting policy, it is what exploration has cost, or learning has gained, so far. The
+        value of a policy that changes with every interaction is taken to be the mean of two rows.
         """
         total, before, logged_before = 0.0, 0, self.facts.start
         for row in self.rows[: last + 1]:
@@ -99,8 +84,8 @@ class Run:
         return total / before
 
 
-def read_run(folder: Path) -> Run:
-    """The run in a folder, finished or not.
+def read_result(folder: Path) -> RunResult:
+    """The results of the run in a folder, finished or not.
 
     Raises:
         RankloopError: a file is missing or damaged, or nothing has been evaluated yet.
@@ -110,85 +95,50 @@ def read_run(folder: Path) -> Run:
     rows = read_rows(folder)
     if not rows:
         raise RankloopError(
-            f"{folder}: the run has no results yet; the command that began it goes on with it"
+            f"{folder}: the run has no results yet; the command that started it also resumes it"
         )
-    return Run(
+    return RunResult(
         folder,
         folder.resolve().name,
         str(version),
-        _checked(RunSpec, content, folder / SPEC),
+        validate(RunSpec, content, folder / SPEC),
         read_facts(folder),
         tuple(rows),
         read_json(folder / TIMING),
     )
 
 
-def find_runs(folders: Iterable[Path]) -> list[Run]:
-    """The runs in these folders and in the folders within, in the order of their paths.
+def find_results(folders: Iterable[Path]) -> list[RunResult]:
+    """The results of all runs in these folders and their subfolders, in the order of their paths.
 
     Raises:
-        RankloopError: there is none in one of them, or two are the same run.
+        RankloopError: one of the folders holds no run, or two of them hold the same run.
     """
     found: dict[Path, Path] = {}
     for folder in folders:
         specs = sorted(folder.rglob(SPEC))
         if not specs:
             raise RankloopError(
-                f"{folder} holds no run: rankloop run --out {folder} would write {SPEC} there"
+                f"{folder} holds no run: there is no {SPEC} in it; rankloop run --out {folder} makes one"
             )
         found |= {spec.parent.resolve(): spec.parent for spec in specs}
-    above = Path(os.path.commonpath([place.parent for place in found]))
-    runs = [
-        replace(read_run(folder), name=place.relative_to(above).as_posix()) for place, folder in found.items()
+    common = Path(os.path.commonpath([path.parent for path in found]))
+    results = [
+        replace(read_result(folder), name=path.relative_to(common).as_posix())
+        for path, folder in found.items()
     ]
     seen: dict[str, Path] = {}
-    for run in runs:
-        other = seen.setdefault(f"{run.version} {run.spec.model_dump_json()}", run.folder)
-        if other != run.folder:
+    for result in results:
+        other = seen.setdefault(f"{result.version} {result.spec.model_dump_json()}", result.folder)
+        if other != result.folder:
             raise RankloopError(
-                f"{other} and {run.folder} hold the same run: it must not count twice, name one of them"
+                f"{other} and {result.folder} hold the same run, which must not count twice: name only one"
             )
-    return runs
-
-
-def read_facts(folder: Path) -> Facts:
-    """What was known before the run in a folder began."""
-    return read_model(Facts, folder / FACTS)
-
-
-def read_model(kind: type[Content], path: Path) -> Content:
-    """What was written as JSON, as the kind of value that it was."""
-    return _checked(kind, read_json(path), path)
+    return results
 
 
 def read_rows(folder: Path) -> list[Row]:
     """The evaluations of the run in a folder so far."""
     path = folder / RESULTS
     lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-    return [_checked(Row, _parsed(line, path), path) for line in lines]
-
-
-def read_json(path: Path) -> Any:
-    """The content of a file of a run."""
-    try:
-        return _parsed(path.read_text(encoding="utf-8"), path)
-    except OSError as error:
-        raise RankloopError(f"{path} cannot be read: {error.strerror or error}") from error
-
-
-def _parsed(text: str, path: Path) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError as error:
-        raise RankloopError(f"{path} is damaged, it is not JSON: {error}") from error
-
-
-def _checked(kind: type[Content], content: object, path: Path) -> Content:
-    try:
-        return kind.model_validate(content)
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"])) or "its content"
-        raise RankloopError(
-            f"{path} is damaged, or of another version of rankloop: {where}: {first['msg']}"
-        ) from error
+    return [validate(Row, parse_json(line, path), path) for line in lines]

@@ -1,33 +1,30 @@
-"""One run of the loop in a folder: every event is written down, a run that was cut goes on where it was."""
+"""One run of the loop in a folder: every event is written down, and an interrupted run resumes."""
 
 from __future__ import annotations
 
-import json
 import time
-from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from rankloop._version import __version__
-from rankloop.errors import RankloopError
-from rankloop.experiments.results import (
+from rankloop.experiments.files import (
     CHECKPOINT,
-    FACTS,
     LEARNED,
     RESULTS,
     SPEC,
-    START,
     TIMING,
-    Row,
-    read_facts,
+    check_same,
     read_json,
-    read_rows,
+    write_json,
 )
-from rankloop.experiments.setup import Setup, Watch, build_setup, world
+from rankloop.experiments.results import Row, RunResult, read_result, read_rows
+from rankloop.experiments.setup import Environment, Setup
 from rankloop.experiments.spec import RunSpec
 from rankloop.loop import Evaluated, Event, Loop, LoopState, Stage
-from rankloop.model_files import load, save
+from rankloop.model_files import save
+from rankloop.progress import Progress, report
 from rankloop.storage.files import check_writable, write_whole
 from rankloop.training import Task
 
@@ -35,86 +32,148 @@ from rankloop.training import Task
 STAGES: tuple[Stage, ...] = ("deployed", "gathered", "trained", "evaluated")
 # What the time before the first event is called in the timing, beside the stages of the loop.
 PREPARED = "prepared"
-# A checkpoint grows with the number of policies, up to gigabytes. It is written when so many times as long as
-# writing took has passed since: writing takes at most a tenth of the time, and a cut loses little of it.
-WORK_PER_WRITING = 9.0
+# A checkpoint grows with the number of policies, up to gigabytes. It is written again when this many times
+# the duration of the last write has passed: writing takes at most a tenth of the time, and an interruption
+# loses little work.
+WORK_PER_WRITE = 9.0
 
 
-def prepare(spec: RunSpec, folder: Path, *, shared: Setup | None = None, watch: Watch | None = None) -> Setup:
-    """What the run in a folder stands on: read where an earlier call has written it, else laid and written.
+@dataclass(frozen=True)
+class Run:
+    """A run: a spec, and the folder that everything is written to.
 
-    Args:
-        spec: the run.
-        folder: where it is kept.
-        shared: of another run that differs in how it learns alone: spares loading and training twice.
-        watch: told of every epoch that is trained.
-
-    Raises:
-        RankloopError: the folder holds another run, or cannot be written to.
+    Attributes:
+        spec: what to run.
+        folder: `rankloop.experiments.files` lists what is in it.
+        name: the task that the run is called in progress.
     """
-    check_writable(folder / SPEC)
-    asked = {"version": __version__, **spec.model_dump(mode="json")}
-    if (folder / SPEC).exists():
-        _check_same(folder, asked)
-        collection, users = (shared.collection, shared.users) if shared is not None else world(spec)
-        # The model as it was stored: the path in a spec may lead to another one by now.
-        return Setup(collection, users, load(folder / START), read_facts(folder))
-    begun = time.perf_counter()
-    setup = build_setup(spec, watch) if shared is None else shared
-    save(setup.start, folder / START)
-    write_whole(folder / FACTS, setup.facts.model_dump_json(indent=2).encode())
-    _write_json(folder / TIMING, {PREPARED: time.perf_counter() - begun})
-    # Last: where there is a spec, there is all that the run stands on.
-    _write_json(folder / SPEC, asked)
-    return setup
 
+    spec: RunSpec
+    folder: Path
+    name: str = "run"
 
-def run(
-    spec: RunSpec,
-    folder: Path,
-    watch: Callable[[Event], None] | None = None,
-    *,
-    shared: Setup | None = None,
-) -> list[Row]:
-    """Run to the end, going on where an earlier call was cut; the measurements, one row an evaluation.
+    @property
+    def started(self) -> bool:
+        """Whether the folder holds the setup of the run."""
+        return (self.folder / SPEC).exists()
 
-    Args:
-        spec: the run.
-        folder: where everything is written as it comes: `rankloop.experiments.results` says what.
-        watch: told of every event, after its results were written down.
-        shared: as in `prepare`.
-    """
-    setup = prepare(spec, folder, shared=shared)
-    loop = setup.loop(spec)
-    state, rows = _behind(folder)
-    timing: dict[str, float] = read_json(folder / TIMING)
-    checkpoint = _Checkpoint(folder / CHECKPOINT)
-    begun = time.perf_counter()
-    for event in loop.run(state):
-        state = event.state
+    @property
+    def finished(self) -> bool:
+        """Whether the run has reached its horizon."""
+        return (self.folder / LEARNED).exists()
+
+    @property
+    def rows(self) -> list[Row]:
+        """The evaluations so far."""
+        return read_rows(self.folder)
+
+    @property
+    def result(self) -> RunResult:
+        """The results so far."""
+        return read_result(self.folder)
+
+    def check(self) -> None:
+        """Refuse a folder that cannot be written to, or that holds another run.
+
+        Raises:
+            RankloopError: the folder holds another run, or cannot be written to.
+        """
+        check_writable(self.folder / SPEC)
+        if self.started:
+            check_same(self.folder, "run", read_json(self.folder / SPEC), self._spec_content())
+
+    def set_up(self, progress: Progress | None = None) -> Setup:
+        """Read the setup from the folder; if it is not there yet, build it and write it there.
+
+        Args:
+            progress: called after every epoch of what is trained.
+        """
+        self.check()
+        if self.started:
+            return Setup.read(self.folder, Environment.load(self.spec))
+        begin = time.perf_counter()
+        setup = Setup.build(self.spec, progress=progress)
+        self._start(setup, seconds=time.perf_counter() - begin)
+        return setup
+
+    def resume(self, setup: Setup | None = None, progress: Progress | None = None) -> RunResult:
+        """Run to the horizon, from the start or from where an earlier call was interrupted.
+
+        Args:
+            setup: what to run on, if it has been built before, also for another run that differs only in how
+                it learns; None to read or build it.
+            progress: called after every event, when its results have been written; the detail is the event.
+        """
+        if setup is None:
+            setup = self.set_up(progress)
+        else:
+            self.check()
+            if not self.started:
+                self._start(setup, seconds=0.0)
+            # The starting policy as it was stored: its path in the spec may lead to another one by now.
+            setup = Setup.read(self.folder, setup.environment)
+        if not self.finished:
+            self._run(setup, progress)
+        # It is needed no more, and may be as large as the exposures of all policies.
+        (self.folder / CHECKPOINT).unlink(missing_ok=True)
+        return self.result
+
+    def _spec_content(self) -> dict[str, object]:
+        return {"version": __version__, **self.spec.model_dump(mode="json")}
+
+    def _start(self, setup: Setup, seconds: float) -> None:
+        setup.save(self.folder)
+        write_json(self.folder / TIMING, {PREPARED: seconds})
+        # Last: where there is a spec, there is the whole setup.
+        write_json(self.folder / SPEC, self._spec_content())
+
+    def _run(self, setup: Setup, progress: Progress | None) -> None:
+        loop, folder = setup.loop(self.spec), self.folder
+        state, rows = self._interrupted_at()
+        timing: dict[str, float] = read_json(folder / TIMING)
+        checkpoint = _Checkpoint(folder / CHECKPOINT)
+        begin = time.perf_counter()
+        for event in loop.run(state):
+            state = event.state
+            if isinstance(event, Evaluated):
+                rows.append(_row(event, loop, setup))
+                # Before the checkpoint: on resuming, a surplus row is dropped, a missing one would be lost.
+                lines = "".join(row.model_dump_json() + "\n" for row in rows)
+                write_whole(folder / RESULTS, lines.encode())
+            checkpoint.write_if_due(state)
+            end = time.perf_counter()
+            timing[state.stage] = timing.get(state.stage, 0.0) + end - begin
+            write_json(folder / TIMING, timing)
+            begin = end
+            self._report(progress, event)
+        assert state is not None  # a first call has events, any other one a checkpoint
+        checkpoint.write(state)
+        save(state.learned, folder / LEARNED)
+
+    def _interrupted_at(self) -> tuple[LoopState | None, list[Row]]:
+        """The state to resume from, and the rows of the evaluations before it."""
+        checkpoint = self.folder / CHECKPOINT
+        if not checkpoint.exists():
+            return None, []
+        state = LoopState.from_bytes(checkpoint.read_bytes())
+        return state, self.rows[: state.phase + (state.stage == "evaluated")]
+
+    def _report(self, progress: Progress | None, event: Event) -> None:
+        evaluated, note = isinstance(event, Evaluated), ""
         if isinstance(event, Evaluated):
-            rows.append(_row(event, loop, setup))
-            # Before the checkpoint: a row too many is cut off on the way back, one too few would be missing.
-            lines = "".join(row.model_dump_json() + "\n" for row in rows)
-            write_whole(folder / RESULTS, lines.encode())
-        checkpoint.write_if_due(state)
-        ended = time.perf_counter()
-        timing[state.stage] = timing.get(state.stage, 0.0) + ended - begun
-        _write_json(folder / TIMING, timing)
-        begun = ended
-        if watch is not None:
-            watch(event)
-    assert state is not None  # the first call has events, every other one a checkpoint
-    checkpoint.write(state)
-    save(state.learned, folder / LEARNED)
-    return rows
+            note = f"{event.timesteps:,}: learned {event.learned:.4f}, logging {event.logging:.4f}"
+        share = share_done(self.spec, event)
+        report(progress, self.name, share, note, milestone=evaluated, detail=event)
 
 
 def share_done(spec: RunSpec, event: Event) -> float:
-    """How much of a run an event has behind it: by events, which take about the same time each.
+    """How much of a run is done after an event, as a share of its time.
 
-    Interactions would not do: most of them are gathered at the very end, in no time.
+    Online methods take the same time for every interaction. Estimators take about the same time for every
+    event: most of their interactions are simulated at the very end, in next to no time.
     """
+    if spec.method is not None:
+        return event.timesteps / spec.horizon
     done = len(STAGES) * event.state.phase + STAGES.index(event.state.stage)
     return done / (len(STAGES) * (len(spec.times) - 1) + STAGES.index("evaluated"))
 
@@ -124,45 +183,35 @@ class _Checkpoint:
 
     def __init__(self, path: Path) -> None:
         self._path, self._written = path, ""
-        self._ended, self._took = time.perf_counter(), 0.0
+        self._end, self._duration = time.perf_counter(), 0.0
 
     def write_if_due(self, state: LoopState) -> None:
         """Write it, unless writing would take too much of the time."""
-        if time.perf_counter() - self._ended >= WORK_PER_WRITING * self._took:
+        if time.perf_counter() - self._end >= WORK_PER_WRITE * self._duration:
             self.write(state)
 
     def write(self, state: LoopState) -> None:
-        """Write it, unless it is there already."""
+        """Write it, unless it has been written already."""
         name = f"{state.phase} {state.stage}"
         if name == self._written:
             return
-        begun = time.perf_counter()
+        begin = time.perf_counter()
         write_whole(self._path, state.to_bytes())
-        self._ended, self._written = time.perf_counter(), name
-        self._took = self._ended - begun
-
-
-def _behind(folder: Path) -> tuple[LoopState | None, list[Row]]:
-    """Where the run in a folder was cut, and the rows of the evaluations that this state has behind it."""
-    checkpoint = folder / CHECKPOINT
-    if not checkpoint.exists():
-        return None, []
-    state = LoopState.from_bytes(checkpoint.read_bytes())
-    return state, read_rows(folder)[: state.phase + (state.stage == "evaluated")]
+        self._end, self._written = time.perf_counter(), name
+        self._duration = self._end - begin
 
 
 def _row(event: Evaluated, loop: Loop, setup: Setup) -> Row:
-    held_out = loop.dataset.validation
-    relevance = setup.users.relevance[loop.dataset.train.n_docs :]
-    theta = loop.learning.rank_weights(setup.users.bias)
-    reward = Task(held_out.features, held_out.offsets, relevance, theta)
+    held_out, users = loop.dataset.validation, setup.environment.users
+    relevance = users.relevance[loop.dataset.train.n_docs :]
+    reward = Task(held_out.features, held_out.offsets, relevance, loop.learning.rank_weights(users.bias))
     learned = event.state.learned
     return Row(
         timesteps=event.timesteps,
         learned=event.learned,
         logging=event.logging,
-        estimate=_known(event.estimate),
-        estimate_error=_known(event.estimate_error),
+        estimate=_none_if_nan(event.estimate),
+        estimate_error=_none_if_nan(event.estimate_error),
         truth=reward.value(learned.scores(held_out.features)),
         kept_start=learned.fingerprint == loop.start.fingerprint,
         scale=event.state.scale,
@@ -170,20 +219,6 @@ def _row(event: Evaluated, loop: Loop, setup: Setup) -> Row:
     )
 
 
-def _known(value: float) -> float | None:
+def _none_if_nan(value: float) -> float | None:
     # JSON has no NaN.
     return None if np.isnan(value) else value
-
-
-def _check_same(folder: Path, asked: dict[str, object]) -> None:
-    kept = read_json(folder / SPEC)
-    for name, value in asked.items():
-        if kept.get(name) != value:
-            raise RankloopError(
-                f"{folder} holds another run (its {name} is {kept.get(name)!r}, not {value!r}): "
-                "choose another folder, or remove it"
-            )
-
-
-def _write_json(path: Path, content: object) -> None:
-    write_whole(path, json.dumps(content, indent=2).encode())

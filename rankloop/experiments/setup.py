@@ -1,9 +1,10 @@
-"""What a run stands on: its data, its users, its starting policy, and what is known of them beforehand."""
+"""What runs start from: the data, the users, the starting policy and the baselines, built once and shared."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict
@@ -12,39 +13,43 @@ from rankloop import online
 from rankloop.data import dataset
 from rankloop.estimators import estimator
 from rankloop.evaluation import policy_metrics
-from rankloop.experiments.baselines import oracle
+from rankloop.experiments.baselines import oracle, production_ranker
+from rankloop.experiments.files import FACTS, START, read_model
 from rankloop.experiments.spec import RunSpec
 from rankloop.experiments.starting_policy import Peakedness, starting_policy
 from rankloop.loop import Loop
 from rankloop.loop.exploration import exploration
 from rankloop.loop.simulated_users import SimulatedUsers
-from rankloop.progress import Progress, Update
-from rankloop.training import LEARNING, Epoch
+from rankloop.model_files import load, save
+from rankloop.progress import Progress, rename_task
+from rankloop.storage.files import write_whole
+from rankloop.training import LEARNING
 from rankloop.types import Dataset, Model
 
-# Told what is being trained, after every epoch.
-Watch = Callable[[str, Epoch], None]
-
-STARTING, FULL_INFORMATION = "starting policy", "full information"
+# The baselines that know the truth: their names in specs, facts, tables, reports and file names.
+ORACLE, SUPERVISED = "oracle", "supervised"
 
 
 class Facts(BaseModel):
     """What is known of a run before its first interaction; with its rows, all that a report needs.
 
     Attributes:
-        dataset: what the data set is called.
-        features: how many a document has.
-        queries: how many each split has.
-        documents: likewise.
-        alpha: what relevance adds to the chance of a click, by rank.
-        beta: the chance of a click that relevance has nothing to do with, by rank.
-        examination: the chance that a rank is looked at, by rank.
-        start_kind: which kind of model the starting policy is.
-        start_fingerprint: exactly which.
-        start: the true metric of the starting policy, on the test queries.
-        peakedness: how sure of itself it is, on the training and the validation queries.
+        dataset: name of the data set.
+        features: number of features per document.
+        queries: number of queries per split.
+        documents: number of documents per split.
+        alpha: α by rank: what relevance adds to the probability of a click.
+        beta: β by rank: the probability of a click that does not depend on relevance.
+        examination: the probability that a rank is examined, by rank.
+        start_kind: the kind of model of the starting policy.
+        start_fingerprint: the fingerprint of that model.
+        start: the true metric of the starting policy on the test queries.
+        peakedness: how peaked the starting policy is on the training and validation queries.
         random: the true metric of uniformly random rankings.
-        full_information: that of the policy learned from the true relevance; None if it was not asked for.
+        oracle: the true metric of the oracle: the same learner and start, trained on the true relevance;
+            None if it was not trained.
+        supervised: the true metric of supervised learning from the labels of all training queries; None if
+            it was not trained.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -61,33 +66,124 @@ class Facts(BaseModel):
     start: float
     peakedness: Peakedness
     random: float
-    full_information: float | None
+    oracle: float | None
+    supervised: float | None
 
 
 @dataclass(frozen=True, eq=False)
-class Setup:
-    """What runs may share that differ in how they learn alone.
+class Environment:
+    """The data and the simulated users: what setups of all seeds share.
 
     Attributes:
         collection: the data.
         users: who clicks, and on what.
-        start: the starting policy.
-        facts: what is known of all these.
     """
 
     collection: Dataset
     users: SimulatedUsers
+
+    @classmethod
+    def load(cls, spec: RunSpec) -> Environment:
+        """Read or generate the data of a spec."""
+        collection = dataset(spec.data, fold=spec.fold)
+        return cls(collection, SimulatedUsers.of(collection, spec.users, relevance=spec.relevance))
+
+    def value(self, scores: object, metric: str) -> float:
+        """The true metric of the policy of these scores, on the test queries."""
+        return policy_metrics(scores, self.collection.test, [metric])[metric]  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True, eq=False)
+class Setup:
+    """What runs share that differ only in how they learn.
+
+    Attributes:
+        environment: the data and the users.
+        start: the starting policy.
+        baselines: the baselines that were trained, by their names: ``oracle``, ``supervised``.
+        facts: what is known of all these, including the values of the baselines.
+    """
+
+    environment: Environment
     start: Model
+    baselines: Mapping[str, Model]
     facts: Facts
 
+    @classmethod
+    def build(
+        cls, spec: RunSpec, environment: Environment | None = None, progress: Progress | None = None
+    ) -> Setup:
+        """Train the starting policy and the baselines of a spec, and evaluate them.
+
+        Args:
+            spec: the run.
+            environment: its data and users, if they have been loaded before.
+            progress: called after every epoch of training.
+        """
+        env = Environment.load(spec) if environment is None else environment
+        start = starting_policy(
+            spec.start,
+            env.collection,
+            production_queries=spec.production_queries,
+            temperature=spec.temperature,
+            seed=spec.seed,
+            progress=progress,
+        )
+        baselines: dict[str, Model] = {}
+        if spec.oracle:
+            learning = LEARNING[spec.learning]
+            baselines[ORACLE] = oracle(
+                start,
+                env.collection,
+                env.users.relevance,
+                learning.rank_weights(env.users.bias),
+                settings=learning.settings,
+                rng=np.random.default_rng(spec.seed),
+                progress=rename_task(progress, ORACLE),
+            )
+        if spec.supervised:
+            baselines[SUPERVISED] = production_ranker(
+                env.collection,
+                n_queries=env.collection.train.n_queries,
+                seed=spec.seed,
+                progress=rename_task(progress, SUPERVISED),
+            )
+        return cls(env, start, baselines, _facts(spec, env, start, baselines))
+
+    @classmethod
+    def read(cls, folder: Path, environment: Environment) -> Setup:
+        """Read the setup that `save` wrote to a folder."""
+        paths = {name: folder / f"{name}.rankloop" for name in (ORACLE, SUPERVISED)}
+        baselines = {name: load(path) for name, path in paths.items() if path.exists()}
+        return cls(environment, load(folder / START), baselines, read_facts(folder))
+
+    @classmethod
+    def read_or_build(
+        cls, spec: RunSpec, folder: Path, environment: Environment, progress: Progress | None = None
+    ) -> Setup:
+        """Read the setup from a folder; if it is not there yet, build it and save it there."""
+        if is_saved(folder):
+            return cls.read(folder, environment)
+        setup = cls.build(spec, environment, progress)
+        setup.save(folder)
+        return setup
+
+    def save(self, folder: Path) -> None:
+        """Write everything but the data to a folder."""
+        save(self.start, folder / START)
+        for name, model in self.baselines.items():
+            save(model, folder / f"{name}.rankloop")
+        # Last: where there are facts, there is the whole setup.
+        write_whole(folder / FACTS, self.facts.model_dump_json(indent=2).encode())
+
     def loop(self, spec: RunSpec) -> Loop:
-        """The loop that a spec spells, on these setup."""
+        """The loop that a spec describes, with this setup."""
         learning = LEARNING[spec.learning]
         if spec.caution is not None:
             learning = replace(learning, settings=replace(learning.settings, caution=spec.caution))
         return Loop(
-            self.collection,
-            self.users,
+            self.environment.collection,
+            self.environment.users,
             self.start,
             spec.horizon,
             spec.intervention_times,
@@ -102,61 +198,24 @@ class Setup:
         )
 
 
-def world(spec: RunSpec) -> tuple[Dataset, SimulatedUsers]:
-    """The data and the users of a spec."""
-    collection = dataset(spec.data, fold=spec.fold)
-    return collection, SimulatedUsers.of(collection, spec.users, relevance=spec.relevance)
+def is_saved(folder: Path) -> bool:
+    """Whether a folder holds a setup."""
+    return (folder / FACTS).exists()
 
 
-def build_setup(
-    spec: RunSpec, watch: Watch | None = None, *, on: tuple[Dataset, SimulatedUsers] | None = None
-) -> Setup:
-    """Load the data, train what has to be trained, and measure it.
+def read_facts(folder: Path) -> Facts:
+    """The facts of the setup, or of the run, in a folder."""
+    return read_model(Facts, folder / FACTS)
 
-    Args:
-        spec: the run.
-        watch: told of every epoch that is trained.
-        on: the data and the users, where they have been loaded for another run.
-    """
-    collection, users = world(spec) if on is None else on
 
-    def told(name: str) -> Progress | None:
-        if watch is None:
-            return None
-
-        def tell(update: Update) -> None:
-            assert isinstance(update.detail, Epoch)  # training reports its epochs
-            watch(name, update.detail)
-
-        return tell
-
-    def true_value(model: Model) -> float:
-        return _metric(model.scores(collection.test.features), collection, spec.metric)
-
-    start = starting_policy(
-        spec.start,
-        collection,
-        production_queries=spec.production_queries,
-        temperature=spec.temperature,
-        seed=spec.seed,
-        progress=told(STARTING),
-    )
-    bound = None
-    if spec.full_information:
-        learning = LEARNING[spec.learning]
-        bound = oracle(
-            start,
-            collection,
-            users.relevance,
-            learning.rank_weights(users.bias),
-            settings=learning.settings,
-            rng=np.random.default_rng(spec.seed),
-            progress=told(FULL_INFORMATION),
-        )
+def _facts(spec: RunSpec, env: Environment, start: Model, baselines: Mapping[str, Model]) -> Facts:
+    collection, users = env.collection, env.users
+    test = collection.test.features
+    values = {name: env.value(model.scores(test), spec.metric) for name, model in baselines.items()}
     logged = (collection.train, collection.validation)
     scores = np.concatenate([start.scores(split.features) for split in logged])
     splits = {name: getattr(collection, name) for name in ("train", "validation", "test")}
-    facts = Facts(
+    return Facts(
         dataset=collection.name,
         features=collection.n_features,
         queries={name: split.n_queries for name, split in splits.items()},
@@ -166,13 +225,9 @@ def build_setup(
         examination=tuple(users.bias.examination.tolist()),
         start_kind=start.kind,
         start_fingerprint=start.fingerprint,
-        start=true_value(start),
+        start=env.value(start.scores(test), spec.metric),
         peakedness=Peakedness.of(scores, users.offsets, users.bias.alpha),
-        random=_metric(np.zeros(collection.test.n_docs), collection, spec.metric),
-        full_information=None if bound is None else true_value(bound),
+        random=env.value(np.zeros(collection.test.n_docs), spec.metric),
+        oracle=values.get(ORACLE),
+        supervised=values.get(SUPERVISED),
     )
-    return Setup(collection, users, start, facts)
-
-
-def _metric(scores: object, collection: Dataset, metric: str) -> float:
-    return policy_metrics(scores, collection.test, [metric])[metric]  # type: ignore[arg-type]

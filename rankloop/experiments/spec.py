@@ -1,10 +1,12 @@
-"""What a run is, as a value: it reads and writes as JSON, and as the options of `rankloop run`."""
+"""What a run is, as a value: it reads and writes as JSON, and its fields are the options of `rankloop run`.
+
+The command line builds its options from these fields, so this module imports nothing heavy: names are checked
+by functions that import what they need.
+"""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable
-from dataclasses import MISSING, fields
 from itertools import pairwise
 from typing import Annotated, Any, Literal
 
@@ -19,50 +21,109 @@ from pydantic import (
     model_validator,
 )
 
-from rankloop import clicks, evaluation, names, online
+from rankloop import names
 from rankloop.errors import RankloopError
-from rankloop.estimators import estimator as read_estimator
-from rankloop.experiments.starting_policy import PRODUCTION
-from rankloop.loop import Loop, default_exploration, exponential_times
-from rankloop.loop.exploration import AsLearned
-from rankloop.loop.exploration import exploration as read_exploration
-from rankloop.registry import name_of
-from rankloop.training import LEARNING, ROBUST
 
+# Starting policies that have a name; any other start is the path of a stored model.
+PRODUCTION, RANDOM = "production", "random"
 # The first policy is deployed when there is a little to learn from: after this many interactions, or after
 # this share of a short run.
 FIRST_INTERVENTION, FIRST_SHARE = 100, 0.1
-# Of online methods: measuring is cheap beside what estimators do to learn at each of their times.
+# For online methods: evaluating is cheap compared to what estimators need to learn at each of their times.
 ONLINE_EVALUATIONS = 20
 ALL: Literal["all"] = "all"
-# Long names that everybody uses, in short.
-IN_SHORT = {str(ROBUST.estimator): "robust intervention-aware"}
-# How a field that holds nothing is spelled.
+# How a field that holds None is written.
 NOT_GIVEN = "default"
 
 Times = int | tuple[int, ...]
 
-
-def _loop_default(name: str) -> Any:
-    """What `Loop` does where nothing is said."""
-    field = next(field for field in fields(Loop) if field.name == name)
-    return field.default if field.default_factory is MISSING else field.default_factory()
-
-
-def _spelled(value: Any) -> str:
-    """A name with all its options: it keeps its meaning when defaults change."""
-    return name_of(value, every_option=True)
-
-
-def _named(read: Callable[[str], object], spell: Callable[[Any], str] = str) -> AfterValidator:
-    """Texts that `read` understands, in their canonical spelling."""
-    return AfterValidator(lambda text: spell(read(text)))
+# Groups of options in the help of `rankloop run`.
+USERS, START, LEARNING, LENGTH, MEASURES = (
+    "Simulated users",
+    "Starting policy",
+    "Learning and exploration",
+    "Length and deployments",
+    "Evaluation and baselines",
+)
+DATA_HELP = "A LETOR or SVMlight file or folder, or synthetic(shape=…, queries=…, features=…, seed=…)."
+FOLD_HELP = "Which fold to use, if the folder has several."
 
 
-def _learning(text: str) -> str:
+def option_field(
+    default: Any, help_text: str, *, panel: str | None = None, shown_default: str | None = None, **limits: Any
+) -> Any:
+    """A field that is also an option of a command.
+
+    Args:
+        default: the value if the option is not given; ``...`` if there is none.
+        help_text: what `--help` says.
+        panel: the group of options that it belongs to; None for the general one.
+        shown_default: the default in words, where it depends on other options.
+        limits: what pydantic checks, such as ``ge=1``.
+    """
+    extra: dict[str, Any] = {"panel": panel, "shown_default": shown_default}
+    return Field(default, description=help_text, json_schema_extra=extra, **limits)
+
+
+def _check_users(text: str) -> str:
+    from rankloop.clicks import users
+
+    return str(users(text))
+
+
+def check_relevance(text: str) -> str:
+    """The canonical spelling of a relevance function.
+
+    >>> check_relevance("linear( max_label = 2 )")
+    'linear(max_label=2)'
+    """
+    from rankloop.clicks import relevance
+
+    return str(relevance(text))
+
+
+def check_learning(text: str) -> str:
+    """The name of a learning preset, if there is one of this name.
+
+    >>> check_learning("paper")
+    'paper'
+    """
+    from rankloop.training import LEARNING
+
     if text not in LEARNING:
         raise names.unknown("learning", text, LEARNING)
     return text
+
+
+def _check_estimator(text: str) -> str:
+    from rankloop.estimators import estimator
+
+    return str(estimator(text))
+
+
+def _check_exploration(text: str) -> str:
+    from rankloop.loop.exploration import exploration
+
+    return _spell_out_options(exploration(text))
+
+
+def _check_method(text: str) -> str:
+    from rankloop.online import method
+
+    return str(method(text))
+
+
+def _check_metric(text: str) -> str:
+    from rankloop.evaluation import metric
+
+    return str(metric(text))
+
+
+def _spell_out_options(value: Any) -> str:
+    """A name with all its options: it keeps its meaning when defaults change."""
+    from rankloop.registry import name_of
+
+    return name_of(value, every_option=True)
 
 
 def read_times(value: object) -> object:
@@ -79,37 +140,14 @@ def read_times(value: object) -> object:
     except ValueError:
         times = ()
     if not times:
-        raise RankloopError(
-            f"expected how many there are, such as 20, or their times, such as 1000,10000, got {value!r}"
-        )
+        raise RankloopError(f"expected a number, such as 20, or times, such as 1000,10000, got {value!r}")
     return times if len(parts) > 1 else times[0]
 
 
 class RunSpec(BaseModel):
-    """What a run is: with the same spec and version, the same results.
+    """What a run is: the same spec and version give the same results.
 
-    Attributes:
-        data: a path, or ``synthetic(…)``.
-        fold: which fold, where the folder has several.
-        users: who clicks, such as ``paper@5``.
-        relevance: how a label becomes a chance, such as ``linear``.
-        start: the starting policy: ``production``, ``random``, or the path of a stored model.
-        production_queries: labelled queries that the production ranker is trained on; None for 1 % of them.
-        temperature: what the starting policy's scores are divided by; above 1 its rankings vary more.
-        learning: ``robust`` or ``paper``: how weights become a policy, and what the next two are by default.
-        estimator: how clicks become weights.
-        exploration: how soft the learned policy becomes when it logs.
-        caution: how many standard errors a learned policy must gain on held-out clicks to replace the start.
-        method: an online method, such as ``pdgd``, to learn with instead; None to learn by the estimator.
-        floor: the share of interactions that the starting policy goes on to serve.
-        horizon: how many interactions there are in the end.
-        interventions: how many new policies are deployed, at times on an exponential scale; or the times; or
-            ``all``, the default of online methods: what is learned logs itself.
-        evaluations: how many more times, exponentially spread, a policy is learned and measured, or the
-            times; by default none, and 20 of online methods.
-        metric: what is measured on the test queries.
-        full_information: whether to train on the true relevance too, as the bound to strive for.
-        seed: of everything random.
+    The descriptions of the fields are the help texts of `rankloop run`.
 
     Example:
         >>> spec = RunSpec(horizon=100_000, interventions=3, estimator="affine(clip = off)")
@@ -119,37 +157,125 @@ class RunSpec(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    data: str = "synthetic(queries=2000, features=100)"
-    fold: int = Field(default=1, ge=1)
-    users: Annotated[str, _named(clicks.users)] = "paper@5"
-    relevance: Annotated[str, _named(clicks.relevance)] = "linear"
-    start: str = PRODUCTION
-    production_queries: int | None = Field(default=None, ge=1)
-    temperature: float = Field(default=1.0, gt=0.0, allow_inf_nan=False)
-    learning: Annotated[str, AfterValidator(_learning)] = "robust"
-    estimator: Annotated[str, _named(read_estimator)] | None = None
-    exploration: Annotated[str, _named(read_exploration, _spelled)] | None = None
-    caution: float | None = Field(default=None, ge=0.0, allow_inf_nan=False)
-    method: Annotated[str, _named(online.method)] | None = None
-    floor: float = Field(default=0.0, ge=0.0, lt=1.0)
-    horizon: int = Field(default=1_000_000, ge=1)
-    interventions: Annotated[int | tuple[int, ...] | Literal["all"], BeforeValidator(read_times)] = 20
-    evaluations: Annotated[int | tuple[int, ...], BeforeValidator(read_times)] = 0
-    metric: Annotated[str, _named(evaluation.metric)] = _loop_default("metric")
-    full_information: bool = True
-    seed: int = Field(default=0, ge=0)
+    data: str = option_field("synthetic(queries=2000, features=100)", DATA_HELP)
+    fold: int = option_field(1, FOLD_HELP, ge=1)
+    users: Annotated[str, AfterValidator(_check_users)] = option_field(
+        "paper@5", "Simulated users, such as paper@5, position@5 or affine(…).", panel=USERS
+    )
+    relevance: Annotated[str, AfterValidator(check_relevance)] = option_field(
+        "linear", "How a label becomes a probability of relevance, such as linear(max_label=2).", panel=USERS
+    )
+    start: str = option_field(
+        PRODUCTION,
+        "Starting policy: production (trained on a few labels), random, or the path of a stored network.",
+        panel=START,
+    )
+    production_queries: int | None = option_field(
+        None,
+        "Labelled queries that the production ranker is trained on.",
+        panel=START,
+        shown_default="1 % of the training queries",
+        ge=1,
+    )
+    temperature: float = option_field(
+        1.0,
+        "Divide the starting policy's scores by this; above 1, its rankings vary more.",
+        panel=START,
+        gt=0.0,
+        allow_inf_nan=False,
+    )
+    method: Annotated[str, AfterValidator(_check_method)] | None = option_field(
+        None,
+        "Learn with an online method instead of an estimator: pdgd, biased-pdgd or coltr.",
+        panel=LEARNING,
+        shown_default="none",
+    )
+    estimator: Annotated[str, AfterValidator(_check_estimator)] | None = option_field(
+        None,
+        "How clicks become weights: naive, ips, policy-aware, affine, intervention-oblivious or "
+        "intervention-aware.",
+        panel=LEARNING,
+        shown_default="an intervention-aware one, set by --learning",
+    )
+    learning: Annotated[str, AfterValidator(check_learning)] = option_field(
+        "robust",
+        "How weights become a policy: robust (rankloop's own settings) or paper (the paper's).",
+        panel=LEARNING,
+    )
+    exploration: Annotated[str, AfterValidator(_check_exploration)] | None = option_field(
+        None,
+        "How much softer a learned policy is made before it logs: soft(by=…), spread(to=…), "
+        "support(share=…) or as-learned.",
+        panel=LEARNING,
+        shown_default="set by --learning",
+    )
+    caution: float | None = option_field(
+        None,
+        "How many standard errors a learned policy must gain on held-out clicks to replace the starting "
+        "policy.",
+        panel=LEARNING,
+        shown_default="set by --learning",
+        ge=0,
+        allow_inf_nan=False,
+    )
+    floor: float = option_field(
+        0.0,
+        "Share of interactions that the starting policy continues to serve.",
+        panel=LEARNING,
+        ge=0,
+        lt=1.0,
+    )
+    horizon: int = option_field(1_000_000, "Number of interactions in total.", panel=LENGTH, ge=1)
+    interventions: Annotated[int | tuple[int, ...] | Literal["all"], BeforeValidator(read_times)] = (
+        option_field(
+            20,
+            "How many learned policies to deploy, exponentially spread; or at which times, such as "
+            "1000,10000 (a single time: 1000,). 0 deploys none; all, for online methods only, logs with "
+            "what is being learned.",
+            panel=LENGTH,
+            shown_default="20; all for online methods",
+        )
+    )
+    evaluations: Annotated[int | tuple[int, ...], BeforeValidator(read_times)] = option_field(
+        0,
+        "How many times, or at which times, to learn and evaluate without deploying.",
+        panel=LENGTH,
+        shown_default="0; 20 for online methods",
+    )
+    metric: Annotated[str, AfterValidator(_check_metric)] = option_field(
+        "ndcg@5", "Metric of policies on the test queries.", panel=MEASURES
+    )
+    oracle: bool = option_field(
+        True,
+        "Train the oracle baseline: the same learner and start, on the true relevance instead of clicks; "
+        "an upper bound.",
+        panel=MEASURES,
+    )
+    supervised: bool = option_field(
+        False,
+        "Train the supervised baseline: the production ranker's training, on the labels of all training "
+        "queries.",
+        panel=MEASURES,
+    )
+    seed: int = option_field(0, "Random seed.", ge=0)
 
     @model_validator(mode="before")
     @classmethod
     def _spell_out(cls, given: Any) -> Any:
-        """Defaults that depend on other fields, as a spec must not: it keeps its meaning."""
+        """Write out defaults that depend on other fields, so that a stored spec keeps its meaning."""
         if not isinstance(given, dict):
             return given  # pydantic says what is wrong with it
+        from rankloop.loop import default_exploration
+        from rankloop.loop.exploration import AsLearned
+        from rankloop.training import LEARNING
+
         asked = {name: value for name, value in given.items() if value is not None}
         if "method" in asked:
             for name in ("estimator", "caution", "floor"):
                 if asked.get(name):
-                    raise RankloopError(f"the online method {asked['method']} learns without {name}")
+                    raise RankloopError(
+                        f"the online method {asked['method']} does not use {name}: leave it out"
+                    )
             return {
                 "interventions": ALL,
                 "evaluations": ONLINE_EVALUATIONS,
@@ -158,15 +284,15 @@ class RunSpec(BaseModel):
             }
         if asked.get("interventions") == ALL:
             raise RankloopError(
-                "interventions at all times are for online methods, such as method pdgd; "
-                "an estimator needs their number or times"
+                "interventions=all is for online methods, such as method=pdgd; with an estimator, give the "
+                "number of interventions or their times"
             )
         learning = LEARNING.get(asked.get("learning", "robust"))
         if learning is None:
             return asked
         return {
             "estimator": str(learning.estimator),
-            "exploration": _spelled(default_exploration(learning)),
+            "exploration": _spell_out_options(default_exploration(learning)),
             "caution": learning.settings.caution,
             **asked,
         }
@@ -178,7 +304,7 @@ class RunSpec(BaseModel):
             return value
         if isinstance(value, int):
             if value < 0:
-                raise RankloopError(f"there cannot be fewer than none, got {value}")
+                raise RankloopError(f"the number must not be negative, got {value}")
             return value
         horizon = info.data.get("horizon")
         if horizon is not None and any(b <= a for a, b in pairwise((0, *value, horizon))):
@@ -189,9 +315,8 @@ class RunSpec(BaseModel):
 
     @property
     def learner(self) -> str:
-        """What turns clicks into a policy: the online method or the estimator, long names in short."""
-        name = str(self.method or self.estimator)
-        return IN_SHORT.get(name, name)
+        """What turns clicks into a policy: the online method or the estimator, by its short name."""
+        return short_name(str(self.method or self.estimator))
 
     @property
     def intervention_times(self) -> tuple[int, ...] | Literal["all"]:
@@ -200,24 +325,26 @@ class RunSpec(BaseModel):
 
     @property
     def evaluation_times(self) -> tuple[int, ...]:
-        """When policies are measured without being deployed."""
+        """When policies are evaluated without being deployed."""
         return self._spread(self.evaluations)
 
     @property
     def times(self) -> tuple[int, ...]:
-        """When policies are measured, the horizon included."""
+        """When policies are evaluated, including the horizon."""
         deployed = () if self.intervention_times == ALL else self.intervention_times
         return tuple(sorted({*deployed, *self.evaluation_times, self.horizon}))
 
     def _spread(self, times: Times) -> tuple[int, ...]:
         if isinstance(times, tuple):
             return times
+        from rankloop.loop import exponential_times
+
         first = min(FIRST_INTERVENTION, max(1, round(FIRST_SHARE * self.horizon)))
         spread = exponential_times(first, self.horizon, times)
         return tuple(time for time in spread if time < self.horizon)
 
     def command(self, out: str) -> str:
-        """The command line that makes this run, with every option spelled out.
+        """The command line of this run, with every option written out.
 
         >>> RunSpec(data="MQ2008").command("my run")
         "rankloop run MQ2008 --fold 1 ... --seed 0 --out 'my run'"
@@ -232,8 +359,21 @@ class RunSpec(BaseModel):
         return shlex.join([*words, "--out", out])
 
 
+def short_name(name: str) -> str:
+    """A short name for the default estimator, whose full name is long; any other name as it is.
+
+    >>> short_name("intervention-aware(average=query, clip=off, control=mean, prior=10)")
+    'robust intervention-aware'
+    >>> short_name("affine")
+    'affine'
+    """
+    from rankloop.training import ROBUST
+
+    return "robust intervention-aware" if name == str(ROBUST.estimator) else name
+
+
 def spell(value: object) -> str:
-    """A value of a spec as it is written.
+    """A value of a spec as text.
 
     >>> spell(0.5), spell((1000,)), spell((1000, 2000)), spell(True), spell(None)
     ('0.5', '1000,', '1000,2000', 'yes', 'default')

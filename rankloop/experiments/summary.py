@@ -1,4 +1,4 @@
-"""Runs that differ in their seed alone, taken together: means, intervals, and the final table."""
+"""Averages over runs that differ only in their seed: means, intervals, and the final table."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import Any, Literal
 import numpy as np
 from scipy import stats
 
-from rankloop.experiments.results import Row, Run
-from rankloop.experiments.spec import IN_SHORT, NOT_GIVEN, spell
+from rankloop.experiments.results import Row, RunResult
+from rankloop.experiments.spec import NOT_GIVEN, short_name, spell
 from rankloop.types import Float64, Int64
 
 CONFIDENCE = 0.9
-# What every label says, whether or not it differs between the runs.
-ALWAYS_TOLD = ("estimator", "method", "interventions")
-# What no label says: when a run was looked at makes it no other run.
-NEVER_TOLD = ("evaluations",)
+# Fields that every label has, whether or not they differ between the runs.
+ALWAYS_LABELLED = ("estimator", "method", "interventions")
+# Fields that no label has: when a run is evaluated does not change it.
+NEVER_LABELLED = ("evaluations",)
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Mean:
 
     @classmethod
     def of(cls, values: Sequence[float]) -> Mean:
-        """Of independent values."""
+        """The mean of independent values."""
         n = len(values)
         if n == 1:
             return cls(float(values[0]), 0.0)
@@ -51,9 +51,9 @@ class Curve:
     """A quantity by the number of interactions so far.
 
     Attributes:
-        times: interactions.
-        values: its mean over the runs at each time; NaN where a run does not know it.
-        half_widths: of the confidence intervals.
+        times: numbers of interactions.
+        values: the mean over the runs at each time; NaN where it is not known for every run.
+        half_widths: half the widths of the confidence intervals.
     """
 
     times: Int64
@@ -66,37 +66,37 @@ class Group:
     """Runs of one configuration.
 
     Attributes:
-        label: what sets it apart from the other groups.
-        runs: one a seed; their rows stand at the same times.
+        label: what distinguishes it from the other groups.
+        runs: one per seed; their rows are at the same times.
     """
 
     label: str
-    runs: tuple[Run, ...]
+    runs: tuple[RunResult, ...]
 
     @property
     def name(self) -> str:
-        """What its run is called; of several runs, how many they are."""
+        """The name of its run; for several runs, their number."""
         return self.runs[0].name if len(self.runs) == 1 else f"{len(self.runs)} seeds"
 
     @property
     def times(self) -> Int64:
-        """When every run of the group was evaluated: of a run that was cut, the others' rest is left out."""
+        """The times at which every run was evaluated: as far as the shortest of them has come."""
         return np.array([row.timesteps for row in min((run.rows for run in self.runs), key=len)])
 
     @property
     def finished(self) -> bool:
-        """Whether every run has come to its end."""
+        """Whether every run has reached its horizon."""
         return all(run.rows[-1].timesteps == run.spec.horizon for run in self.runs)
 
     @property
-    def full_information(self) -> Mean | None:
-        """The true metric of the policies learned from the true relevance, if it is known of every run."""
-        bounds = [run.facts.full_information for run in self.runs]
-        known = [bound for bound in bounds if bound is not None]
-        return Mean.of(known) if len(known) == len(bounds) else None
+    def oracle(self) -> Mean | None:
+        """The true metric of the oracle, if it is known for every run."""
+        values = [run.facts.oracle for run in self.runs]
+        known = [value for value in values if value is not None]
+        return Mean.of(known) if len(known) == len(values) else None
 
     def curve(self, quantity: Callable[[Row], float | None]) -> Curve:
-        """A quantity of the rows, over the runs."""
+        """A quantity of the rows, averaged over the runs."""
         times = self.times
         means = []
         for i in range(len(times)):
@@ -104,25 +104,25 @@ class Group:
             means.append(Mean.of([np.nan if value is None else value for value in values]))
         return Curve(times, *np.array([(mean.value, mean.half_width) for mean in means]).T)
 
-    def mean(self, quantity: Callable[[Run], float]) -> Mean:
-        """A quantity of the runs."""
+    def mean(self, quantity: Callable[[RunResult], float]) -> Mean:
+        """A quantity of the runs, averaged."""
         return Mean.of([quantity(run) for run in self.runs])
 
 
 @dataclass(frozen=True)
 class SummaryRow:
-    """A line of the final table: everything is the true metric on the test queries.
+    """A line of the final table: values are the true metric on the test queries.
 
     Attributes:
         group: which runs.
-        timesteps: after how many interactions.
-        interventions: how many policies were deployed; ``all`` if what was learned logged itself.
+        timesteps: the number of interactions.
+        interventions: how many policies were deployed; ``all`` if the policy being learned logs.
         learned: the policy learned in the end.
         gain: learned − start, run by run.
         logging: the policy that logged last.
-        shown: what users were shown, on average over all interactions: the price of exploring.
+        shown: what users were shown, averaged over all interactions: the price of exploration.
         start: the starting policy.
-        full_information: the policy learned from the true relevance, if it is known of every run.
+        oracle: the oracle baseline, if it is known for every run.
     """
 
     group: Group
@@ -133,10 +133,10 @@ class SummaryRow:
     logging: Mean
     shown: Mean
     start: Mean
-    full_information: Mean | None
+    oracle: Mean | None
 
     def as_dict(self) -> dict[str, Any]:
-        """The line for other programs."""
+        """The line as JSON has it."""
         content = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "group"}
         return {
             "run": self.group.name,
@@ -146,8 +146,8 @@ class SummaryRow:
         }
 
 
-def final_line(group: Group) -> SummaryRow:
-    """The line of the final table that a group comes to."""
+def summarise(group: Group) -> SummaryRow:
+    """The line of a group in the final table."""
     last = len(group.times) - 1
     deployed = group.runs[0].spec.intervention_times
     return SummaryRow(
@@ -159,46 +159,46 @@ def final_line(group: Group) -> SummaryRow:
         logging=group.mean(lambda run: run.rows[last].logging),
         shown=group.mean(lambda run: run.shown(last)),
         start=group.mean(lambda run: run.facts.start),
-        full_information=group.full_information,
+        oracle=group.oracle,
     )
 
 
-def grouped(runs: Sequence[Run]) -> list[Group]:
-    """The runs by configuration, in the order in which each first comes.
+def group_runs(runs: Sequence[RunResult]) -> list[Group]:
+    """Group the runs by configuration, in the order of their first runs.
 
-    A configuration is the version and the whole spec but the seed.
+    A configuration is the version and the whole spec except the seed.
     """
-    found: dict[tuple[str, ...], list[Run]] = {}
+    found: dict[tuple[str, ...], list[RunResult]] = {}
     for run in runs:
         found.setdefault(tuple(configuration(run).values()), []).append(run)
     groups = [tuple(sorted(members, key=lambda run: run.spec.seed)) for members in found.values()]
     parts = [configuration(members[0]) for members in groups]
     differs = [name for name in parts[0] if len({part[name] for part in parts}) > 1]
-    others = [name for name in differs if name not in ALWAYS_TOLD + NEVER_TOLD]
-    told = [*ALWAYS_TOLD, *others]
+    others = [name for name in differs if name not in ALWAYS_LABELLED + NEVER_LABELLED]
+    labelled = [*ALWAYS_LABELLED, *others]
     return [
-        Group(", ".join(filter(None, (_told(name, part[name]) for name in told))), members)
+        Group(", ".join(filter(None, (_label(name, part[name]) for name in labelled))), members)
         for part, members in zip(parts, groups, strict=True)
     ]
 
 
-def configuration(run: Run) -> dict[str, str]:
-    """Everything that makes a run what it is, but the seed."""
+def configuration(run: RunResult) -> dict[str, str]:
+    """Everything that defines a run, except the seed."""
     content: dict[str, Any] = {"version": run.version, **run.spec.model_dump(exclude={"seed"})}
     return {name: spell(value) for name, value in content.items()}
 
 
-def _told(name: str, value: str) -> str:
-    """A field of the configuration, as a label tells it; nothing of what does not apply.
+def _label(name: str, value: str) -> str:
+    """A field of the configuration as part of a label; empty if it does not apply.
 
-    >>> [_told("estimator", "naive"), _told("interventions", "1"), _told("interventions", "10,20")]
+    >>> [_label("estimator", "naive"), _label("interventions", "1"), _label("interventions", "10,20")]
     ['naive', '1 intervention', 'interventions at 10,20']
-    >>> [_told("method", "pdgd"), _told("interventions", "all"), _told("method", "default")]
+    >>> [_label("method", "pdgd"), _label("interventions", "all"), _label("method", "default")]
     ['pdgd', 'online', '']
     """
     words = name.replace("_", " ")
     if name in ("estimator", "method"):
-        return "" if value == NOT_GIVEN else IN_SHORT.get(value, value)
+        return "" if value == NOT_GIVEN else short_name(value)
     if name == "interventions" and value == "all":
         return "online"
     if name == "interventions" and "," in value:

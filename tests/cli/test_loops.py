@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shlex
 from contextlib import nullcontext
-from inspect import signature
 from pathlib import Path
 
 import numpy as np
@@ -13,9 +12,9 @@ import pytest
 from typer.testing import CliRunner, Result
 
 import rankloop
-from rankloop.cli import app, console, loops
+from rankloop.cli import app, console
 from rankloop.errors import RankloopError
-from rankloop.experiments.results import read_run
+from rankloop.experiments.results import read_result
 from rankloop.experiments.spec import RunSpec
 from tests.experiments import runs
 
@@ -33,7 +32,7 @@ def test_a_run_prints_its_rows_and_writes_its_page(tmp_path: Path) -> None:
     assert result.exit_code == 0, result.output
     rows = json.loads(result.stdout)
     assert [row["timesteps"] for row in rows] == [100, 1000]
-    kept = read_run(tmp_path / "r")
+    kept = read_result(tmp_path / "r")
     assert rows == [row.model_dump() for row in kept.rows]
     assert (tmp_path / "r" / "report.html").exists()
     again = invoke("run", *SMALL, "-o", tmp_path / "r")
@@ -44,30 +43,30 @@ def test_a_run_prints_its_rows_and_writes_its_page(tmp_path: Path) -> None:
 
 def test_a_run_says_where_it_starts_and_how_far_it_is(tmp_path: Path) -> None:
     result = invoke("run", *SMALL, "-o", tmp_path / "r")
-    facts = read_run(tmp_path / "r").facts
-    assert f"starting policy: ndcg@5 {facts.start:.4f}; its favourite comes first with a chance of" in (
+    facts = read_result(tmp_path / "r").facts
+    assert f"starting policy: ndcg@5 {facts.start:.4f}; its favourite comes first with probability" in (
         result.stderr
     )
     assert f"{facts.peakedness.support['0.01']:.0%} below 0.01" in result.stderr
-    assert f"full information: ndcg@5 {facts.full_information:.4f}" in result.stderr
+    assert f"oracle: ndcg@5 {facts.oracle:.4f}" in result.stderr
     assert "run: 1,000: learned 0." in result.stderr
     assert "starting policy" not in result.stdout
 
 
 def test_a_peaked_start_is_said_and_a_temperature_mends_it(tmp_path: Path) -> None:
     model = rankloop.save(rankloop.Linear(5, np.full(6, 40, np.float32)), tmp_path / "sure")
-    options = [*SMALL, "--start", model, "--no-full-information"]
+    options = [*SMALL, "--start", model, "--no-oracle"]
     sure = invoke("run", *options, "-o", tmp_path / "a")
     assert "the starting policy is nearly deterministic." in sure.stderr
     assert "--temperature" in sure.stderr
-    assert "full information" not in sure.stderr
+    assert "oracle" not in sure.stderr
     soft = invoke("run", *options, "--temperature", "100", "-o", tmp_path / "b")
     assert soft.exit_code == 0
     assert "nearly deterministic" not in soft.stderr
-    assert read_run(tmp_path / "b").facts.peakedness.top_first < 0.5
+    assert read_result(tmp_path / "b").facts.peakedness.top_first < 0.5
 
 
-def test_a_run_that_is_stopped_says_that_it_can_be_gone_on_with(
+def test_a_run_that_is_stopped_says_that_it_can_be_resumed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def interrupted(*_: object) -> None:
@@ -77,7 +76,7 @@ def test_a_run_that_is_stopped_says_that_it_can_be_gone_on_with(
         patch.setattr("rankloop.experiments.run.share_done", interrupted)
         result = invoke("run", *SMALL, "-o", tmp_path / "r")
     assert result.exit_code == 130
-    assert "stopped; the same command goes on from here" in result.stderr
+    assert "stopped; run the same command again to resume" in result.stderr
     assert invoke("run", *SMALL, "-o", tmp_path / "r").exit_code == 0
 
 
@@ -109,61 +108,54 @@ def test_options_become_the_spec(tmp_path: Path) -> None:
         interventions=(50,),
         evaluations=(20, 100),
         metric="mrr",
-        full_information=False,
+        oracle=False,
+        supervised=True,
         seed=7,
     )
     changed = {name for name, value in spec.model_dump().items() if value != getattr(RunSpec(), name)}
     assert changed | {"fold", "method", "production_queries"} == set(RunSpec.model_fields)
     result = invoke(*shlex.split(spec.command(str(tmp_path / "r")))[1:])
     assert result.exit_code == 0, result.output
-    assert read_run(tmp_path / "r").spec == spec
+    assert read_result(tmp_path / "r").spec == spec
     few = invoke("run", *SMALL, "--production-queries", "5", "-o", tmp_path / "few")
     assert few.exit_code == 0, few.output
-    assert read_run(tmp_path / "few").spec.production_queries == 5
+    assert read_result(tmp_path / "few").spec.production_queries == 5
 
 
 def test_a_start_that_was_kept_is_explained(tmp_path: Path) -> None:
     kept = invoke("run", *SMALL, "--caution", "1000", "-o", tmp_path / "kept")
-    assert "on 6 held-out queries no learned one gained more than 1000 standard errors" in kept.stderr
-    assert read_run(tmp_path / "kept").rows[-1].kept_start
+    assert "on 6 held-out queries, no learned policy gained more than 1000 standard errors" in kept.stderr
+    assert read_result(tmp_path / "kept").rows[-1].kept_start
     moved = invoke("run", *SMALL, "--caution", "0", "--estimator", "naive", "-o", tmp_path / "moved")
     assert "was kept" not in moved.stderr
-    assert not read_run(tmp_path / "moved").rows[-1].kept_start
-
-
-def test_defaults_of_the_command_are_those_of_python() -> None:
-    spec = RunSpec()
-    for name in RunSpec.model_fields:
-        default = signature(loops.run).parameters[name].default
-        if default is not None:
-            assert default == getattr(spec, name)
+    assert not read_result(tmp_path / "moved").rows[-1].kept_start
 
 
 @pytest.mark.parametrize("method", ["pdgd", "biased-pdgd", "coltr(candidates=4)"])
 def test_online_methods_run_like_estimators(tmp_path: Path, method: str) -> None:
     result = invoke("run", *SHORT, "--method", method, "-o", tmp_path / "online")
     assert result.exit_code == 0, result.output
-    online = read_run(tmp_path / "online")
+    online = read_result(tmp_path / "online")
     assert (online.spec.method, online.spec.estimator, online.spec.interventions) == (method, None, "all")
     assert len(online.rows) == len(online.spec.times) > 10
     again = invoke(*shlex.split(online.spec.command(str(tmp_path / "again")))[1:])
     assert again.exit_code == 0, again.output
-    assert read_run(tmp_path / "again").rows == online.rows
+    assert read_result(tmp_path / "again").rows == online.rows
     report = (tmp_path / "online" / "report.html").read_text()
     assert f"{method}, online" in report
     counterfactual = invoke(
         "run", *SHORT, "--method", method, "--interventions", "100,", "-o", tmp_path / "one"
     )
     assert counterfactual.exit_code == 0, counterfactual.output
-    assert read_run(tmp_path / "one").spec.intervention_times == (100,)
+    assert read_result(tmp_path / "one").spec.intervention_times == (100,)
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--method", "pdgd", "--estimator", "ips"), "the online method pdgd learns without estimator"),
-        (("--method", "pdgd", "--floor", "0.1"), "the online method pdgd learns without floor"),
-        (("--interventions", "all"), "interventions at all times are for online methods"),
+        (("--method", "pdgd", "--estimator", "ips"), "the online method pdgd does not use estimator"),
+        (("--method", "pdgd", "--floor", "0.1"), "the online method pdgd does not use floor"),
+        (("--interventions", "all"), "interventions=all is for online methods"),
         (("--method", "pdgb"), "--method: unknown online method 'pdgb', did you mean 'pdgd'"),
     ],
 )
@@ -196,12 +188,12 @@ def test_options_that_do_not_go_together_are_refused(
         (
             "--interventions",
             "many",
-            "--interventions: expected how many there are, such as 20, or their times",
+            "--interventions: expected a number, such as 20, or times",
         ),
         ("--interventions", "300,200", r"--interventions: the times must ascend .*, got \[300, 200\]"),
         ("--interventions", "300,1000", r"lie before the horizon \(1000\)"),
-        ("--interventions", "-3", "--interventions: there cannot be fewer than none, got -3"),
-        ("--start", "nowhere", "nowhere does not exist: start from production, random, or the path"),
+        ("--interventions", "-3", "--interventions: the number must not be negative, got -3"),
+        ("--start", "nowhere", "nowhere does not exist: the start is production, random, or the path"),
         ("--start", "wide", "wide takes 9 features, the documents of synthetic-yahoo have 5"),
         ("--start", "damaged", "damaged: this is not a model file"),
         ("--production-queries", "41", "there are 40 training queries, 41 were asked for"),

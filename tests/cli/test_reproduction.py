@@ -38,7 +38,7 @@ def test_it_says_what_it_will_do_does_it_and_says_what_came_of_it(tiny: Path) ->
     assert "wrote out/claims.md and out/report.html" in result.stdout
     assert (tiny / "out" / "figures" / "curves.pdf").exists()
     again = invoke("--only", "curves", "--runs", 2, "-o", "out")
-    assert "(6 of them made before)" in again.stderr
+    assert "(6 of them finished before)" in again.stderr
 
 
 def test_what_needs_no_runs_needs_no_data(tiny: Path) -> None:
@@ -91,12 +91,12 @@ def test_a_folder_that_holds_another_is_left_alone(tiny: Path) -> None:
     assert (tiny / "out" / "claims.md").exists()
 
 
-def test_stopped_it_says_that_it_can_be_gone_on_with(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stopped_it_says_that_it_can_be_resumed(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr("rankloop.experiments.reproduce.reproduction.judge", interrupted)
     result = invoke("--only", "example", "-o", "out")
     assert result.exit_code == 130
-    assert "stopped; the same command goes on from here" in result.stderr
+    assert "stopped; run the same command again to resume" in result.stderr
     assert not (tiny / "out" / "claims.md").exists()

@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import rankloop
-from rankloop.experiments.results import FACTS, RESULTS, SPEC, TIMING, Row
+from rankloop.experiments.files import FACTS, RESULTS, SPEC, TIMING
+from rankloop.experiments.results import Row
 from rankloop.experiments.setup import Facts
 from rankloop.experiments.spec import RunSpec
 from rankloop.experiments.starting_policy import Peakedness
 
-START, FULL = 0.5, 0.9
+START, ORACLE = 0.5, 0.9
 TIMES = (100, 1_000, 10_000)
 
 
@@ -45,7 +46,8 @@ def facts(**changed: Any) -> Facts:
         "start": START,
         "peakedness": Peakedness(top_first=0.75, support={"0.01": 0.125, "0.0001": 0.0, "1e-06": 0.0}),
         "random": 0.3,
-        "full_information": FULL,
+        "oracle": ORACLE,
+        "supervised": None,
     }
     return Facts(**{**content, **changed})
 

@@ -1,84 +1,90 @@
-"""Several runs side by side."""
+"""Several runs in parallel."""
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from rankloop.errors import RankloopError
-from rankloop.experiments.parallel import run_together
-from rankloop.experiments.results import read_rows
-from rankloop.experiments.run import run
-from rankloop.experiments.setup import Setup, build_setup
+from rankloop.experiments.parallel import resume_all
+from rankloop.experiments.results import Row
+from rankloop.experiments.run import Run
+from rankloop.experiments.setup import Setup
 from rankloop.experiments.spec import RunSpec
-from rankloop.loop import Event
-from tests.experiments.cutting import CutError
+from rankloop.progress import Progress, Update
+from tests.experiments.interruption import InterruptedRunError
 
 SPEC = RunSpec(data="synthetic(queries=60, features=5)", horizon=2000, interventions=2)
 SPECS = {"loop": SPEC, "naive": SPEC.model_copy(update={"estimator": "naive"})}
 
 
 @pytest.fixture(scope="module")
-def laid() -> Setup:
-    return build_setup(SPEC)
+def setup() -> Setup:
+    return Setup.build(SPEC)
+
+
+def runs(folder: Path) -> list[Run]:
+    return [Run(spec, folder / name, name) for name, spec in SPECS.items()]
+
+
+def expected(setup: Setup, folder: Path) -> list[list[Row]]:
+    """The rows of the same runs, one after the other."""
+    return [list(run.resume(setup).rows) for run in runs(folder)]
 
 
 @pytest.mark.parametrize("threads", ["1", "2"])
-def test_runs_side_by_side_are_what_they_are_alone(
-    tmp_path: Path, laid: Setup, threads: str, monkeypatch: pytest.MonkeyPatch
+def test_parallel_runs_are_what_they_are_alone(
+    tmp_path: Path, setup: Setup, threads: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("RANKLOOP_THREADS", threads)
     seen: dict[str, int] = dict.fromkeys(SPECS, 0)
     workers = set()
 
-    def watch(name: str, _event: Event) -> None:
-        seen[name] += 1
+    def progress(update: Update) -> None:
+        seen[update.task] += 1
         workers.add(threading.current_thread().name)
 
-    run_together(SPECS, tmp_path / "together", laid, watch)
+    resume_all(runs(tmp_path / "parallel"), setup, progress)
     assert seen == {"loop": 11, "naive": 11}
     assert len(workers) == int(threads)
-    for name, spec in SPECS.items():
-        assert read_rows(tmp_path / "together" / name) == run(spec, tmp_path / name, shared=laid)
+    assert [run.rows for run in runs(tmp_path / "parallel")] == expected(setup, tmp_path / "alone")
 
 
-def slowly(begun: threading.Event) -> Callable[[str, Event], None]:
-    """Watch runs so that there is time to stop them before their end: 11 events take seconds."""
+def slow(begun: threading.Event) -> Progress:
+    """Slow runs down, so that there is time to stop them before their end: 11 events take seconds."""
 
-    def watch(_name: str, _event: Event) -> None:
+    def progress(_update: Update) -> None:
         begun.set()
         time.sleep(0.2)
 
-    return watch
+    return progress
 
 
-def test_if_one_fails_the_others_stop_and_can_be_gone_on_with(
-    tmp_path: Path, laid: Setup, monkeypatch: pytest.MonkeyPatch
+def test_if_one_fails_the_others_stop_and_can_be_resumed(
+    tmp_path: Path, setup: Setup, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("RANKLOOP_THREADS", "2")
     begun = threading.Event()
-    wait_a_little = slowly(begun)
+    slow_down = slow(begun)
 
-    def watch(name: str, event: Event) -> None:
-        if name == "naive":
+    def progress(update: Update) -> None:
+        if update.task == "naive":
             begun.wait(timeout=60)
-            raise CutError
-        wait_a_little(name, event)
+            raise InterruptedRunError
+        slow_down(update)
 
-    with pytest.raises(CutError):
-        run_together(SPECS, tmp_path, laid, watch)
-    assert [len(read_rows(tmp_path / name)) < 3 for name in SPECS] == [True, True]
-    run_together(SPECS, tmp_path, laid)
-    for name, spec in SPECS.items():
-        assert read_rows(tmp_path / name) == run(spec, tmp_path / "alone" / name, shared=laid)
+    with pytest.raises(InterruptedRunError):
+        resume_all(runs(tmp_path), setup, progress)
+    assert [len(run.rows) < 3 for run in runs(tmp_path)] == [True, True]
+    resume_all(runs(tmp_path), setup)
+    assert [run.rows for run in runs(tmp_path)] == expected(setup, tmp_path / "alone")
 
 
 def test_an_interrupted_caller_does_not_wait_for_the_end(
-    tmp_path: Path, laid: Setup, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, setup: Setup, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("RANKLOOP_THREADS", "2")
     begun = threading.Event()
@@ -89,13 +95,13 @@ def test_an_interrupted_caller_does_not_wait_for_the_end(
 
     monkeypatch.setattr("rankloop.experiments.parallel.wait", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        run_together(SPECS, tmp_path, laid, slowly(begun))
-    assert [len(read_rows(tmp_path / name)) < 3 for name in SPECS] == [True, True]
+        resume_all(runs(tmp_path), setup, slow(begun))
+    assert [len(run.rows) < 3 for run in runs(tmp_path)] == [True, True]
 
 
-def test_a_folder_that_holds_something_else_is_said_before_the_work(tmp_path: Path, laid: Setup) -> None:
-    other = SPECS["naive"].model_copy(update={"seed": 1})
-    run_together({"naive": other}, tmp_path, laid)
+def test_a_folder_that_holds_another_run_is_refused_before_the_work(tmp_path: Path, setup: Setup) -> None:
+    loop, naive = runs(tmp_path)
+    Run(naive.spec.model_copy(update={"seed": 1}), naive.folder).resume(setup)
     with pytest.raises(RankloopError, match="naive holds another run"):
-        run_together(SPECS, tmp_path, laid)
-    assert read_rows(tmp_path / "loop") == []
+        resume_all([loop, naive], setup)
+    assert not loop.started

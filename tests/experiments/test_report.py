@@ -10,10 +10,10 @@ import pytest
 
 from rankloop.errors import RankloopError
 from rankloop.experiments.report import report, write_report
-from rankloop.experiments.results import Run, find_runs
+from rankloop.experiments.results import RunResult, find_results
 from rankloop.experiments.spec import RunSpec
 from rankloop.experiments.starting_policy import Peakedness
-from rankloop.experiments.summary import final_line, grouped
+from rankloop.experiments.summary import group_runs, summarise
 from rankloop.reports.html import Html, element, listing, table
 from tests.experiments import runs
 
@@ -54,7 +54,7 @@ class Page(HTMLParser):
         return [attributes for name, attributes in self.tags if name == tag]
 
 
-def written(folder: Path) -> list[Run]:
+def written(folder: Path) -> list[RunResult]:
     """Two seeds of the loop, and one naive run."""
     spec = RunSpec(data="made-up", horizon=10_000, interventions=(100, 1000))
     for seed in range(2):
@@ -63,16 +63,16 @@ def written(folder: Path) -> list[Run]:
         runs.written(folder / f"aware-{seed}", seeded, rows=shifted)
     naive = (runs.row(100, 0.5, 0.5, estimate=None, estimate_error=None), *runs.ROWS[1:])
     runs.written(folder / "naive", spec.model_copy(update={"estimator": "naive"}), rows=naive)
-    return find_runs([folder])
+    return find_results([folder])
 
 
 @pytest.fixture(scope="module")
-def several(tmp_path_factory: pytest.TempPathFactory) -> list[Run]:
+def several(tmp_path_factory: pytest.TempPathFactory) -> list[RunResult]:
     return written(tmp_path_factory.mktemp("runs"))
 
 
 @pytest.fixture(scope="module")
-def text(several: list[Run]) -> str:
+def text(several: list[RunResult]) -> str:
     return report(several)
 
 
@@ -98,12 +98,12 @@ def test_the_page_is_the_same_byte_for_byte_wherever_the_runs_are(tmp_path: Path
     assert page.read_bytes() == text.encode()
 
 
-def test_every_number_of_the_table_is_there(several: list[Run], page: Page) -> None:
-    lines = [final_line(group) for group in grouped(several)]
+def test_every_number_of_the_table_is_there(several: list[RunResult], page: Page) -> None:
+    lines = [summarise(group) for group in group_runs(several)]
     assert [line.group.name for line in lines] == ["2 seeds", "naive"]
     for line in lines:
         gain = f"+{line.gain}"
-        row = [line.learned, gain, line.start, line.full_information, line.logging, line.shown]
+        row = [line.learned, gain, line.start, line.oracle, line.logging, line.shown]
         wanted = [f"{line.group.name}{line.group.label}", *map(str, row), "10,000", "2"]
         at = page.cells.index(wanted[0])
         assert page.cells[at : at + len(wanted)] == wanted
@@ -112,7 +112,7 @@ def test_every_number_of_the_table_is_there(several: list[Run], page: Page) -> N
     assert "0.6575" in page.cells  # (100 · 0.5 + 900 · 0.375 + 9000 · 0.6875) / 10,000
 
 
-def test_every_evaluation_of_every_run_is_there(several: list[Run], page: Page) -> None:
+def test_every_evaluation_of_every_run_is_there(several: list[RunResult], page: Page) -> None:
     for run in several:
         for row in run.rows:
             cells = [f"{row.timesteps:,}", f"{row.learned:.4f}", f"{row.logging:.4f}"]
@@ -157,7 +157,7 @@ def test_what_users_wrote_is_escaped(tmp_path: Path) -> None:
         RunSpec(data=evil, start=evil, horizon=10_000, interventions=2),
         about=runs.facts(dataset=evil, start_kind=evil),
     )
-    text = report(find_runs([tmp_path / name]))
+    text = report(find_results([tmp_path / name]))
     assert "<script" not in text
     assert "<b>" not in text
     page = Page(text)
@@ -169,41 +169,41 @@ def test_a_peaked_start_is_said_and_a_soft_one_is_not(tmp_path: Path, page: Page
     assert "nearly deterministic" not in " ".join(page.text)
     peaked = Peakedness(top_first=0.99, support={"0.01": 0.9, "0.0001": 0.8, "1e-06": 0.7})
     runs.written(tmp_path / "peaked" / "a", about=runs.facts(peakedness=peaked))
-    text = report(find_runs([tmp_path / "peaked"]))
+    text = report(find_results([tmp_path / "peaked"]))
     assert "nearly deterministic" in text
     assert "--temperature 5" in text
 
 
-def test_full_information_that_is_not_known_is_not_drawn(tmp_path: Path) -> None:
-    runs.written(tmp_path / "a", about=runs.facts(full_information=None))
-    (run,) = find_runs([tmp_path])
+def test_an_oracle_that_is_not_known_is_not_drawn(tmp_path: Path) -> None:
+    runs.written(tmp_path / "a", about=runs.facts(oracle=None))
+    (run,) = find_results([tmp_path])
     text = report([run])
     cells = Page(text).cells
     at = cells.index("arobust intervention-aware, interventions at 100,1000")
     assert cells[at + 4] == "–"
     items = re.findall(r"<li>.*?</li>", text)
-    assert not any("full information" in item for item in items)
+    assert not any("oracle" in item for item in items)
     assert any("starting policy" in item for item in items)
 
 
 def test_a_run_that_has_not_ended_is_marked(tmp_path: Path, page: Page) -> None:
     assert "has not come to its end yet" not in " ".join(page.text)
     runs.written(tmp_path / "cut" / "a", rows=runs.ROWS[:2])
-    assert "has not come to its end yet" in report(find_runs([tmp_path / "cut"]))
+    assert "has not come to its end yet" in report(find_results([tmp_path / "cut"]))
 
 
 def test_different_metrics_are_not_one_table(tmp_path: Path) -> None:
     runs.written(tmp_path / "a")
     runs.written(tmp_path / "b", RunSpec(metric="mrr"))
     with pytest.raises(RankloopError, match=r"a was measured by ndcg@5 and .*b by mrr: report them apart"):
-        report(find_runs([tmp_path]))
+        report(find_results([tmp_path]))
 
 
 def test_runs_on_different_data_are_told_apart(tmp_path: Path) -> None:
     runs.written(tmp_path / "a")
     about = runs.facts(dataset="other", queries={"train": 4, "validation": 1, "test": 99}, start=0.25)
     runs.written(tmp_path / "b", RunSpec(data="other", horizon=10_000), about=about)
-    text = "".join(Page(report(find_runs([tmp_path]))).text)
+    text = "".join(Page(report(find_results([tmp_path]))).text)
     assert "Learning to rank from clicks: made-up, other" in text
     assert "12 or 99 test queries" in text
 

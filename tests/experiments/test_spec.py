@@ -64,12 +64,12 @@ def test_times(horizon: int, interventions: int | tuple[int, ...], times: tuple[
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "expected how many there are"),
-        (",", "expected how many there are"),
-        ("ten", "expected how many there are"),
-        ("10,x", "expected how many there are"),
-        ("1.5", "expected how many there are"),
-        ("-1", "there cannot be fewer than none, got -1"),
+        ("", "expected a number, such as 20, or times"),
+        (",", "expected a number, such as 20, or times"),
+        ("ten", "expected a number, such as 20, or times"),
+        ("10,x", "expected a number, such as 20, or times"),
+        ("1.5", "expected a number, such as 20, or times"),
+        ("-1", "must not be negative, got -1"),
         ("200,100", r"the times must ascend from 1 and lie before the horizon \(1000\), got \[200, 100\]"),
         ("100,100", "must ascend"),
         ("0,100", "must ascend"),
@@ -112,14 +112,14 @@ def test_a_wrong_value_is_refused_when_the_spec_is_made(wrong: dict[str, object]
 
 
 def test_the_command_spells_everything_and_quotes_it() -> None:
-    spec = RunSpec(data="my data; rm -rf /", interventions=(500,), full_information=False, start="it's")
+    spec = RunSpec(data="my data; rm -rf /", interventions=(500,), oracle=False, start="it's")
     words = shlex.split(spec.command("out folder"))
     assert words[:3] == ["rankloop", "run", "my data; rm -rf /"]
     options = dict(pairwise(words))
     assert options["--interventions"] == "500,"
     assert options["--start"] == "it's"
     assert options["--out"] == "out folder"
-    assert "--no-full-information" in words
+    assert "--no-oracle" in words
     assert "--production-queries" not in words  # not given, and there is no way to spell that
-    unspelled = {"data", "production_queries", "full_information", "method"}
+    unspelled = {"data", "production_queries", "oracle", "supervised", "method"}
     assert {f"--{name.replace('_', '-')}" for name in set(RunSpec.model_fields) - unspelled} <= set(words)

@@ -83,15 +83,17 @@ def test_a_stored_model(data: Dataset, tmp_path: Path) -> None:
 
 
 def test_stored_models_that_cannot_be_started_from(data: Dataset, tmp_path: Path) -> None:
-    with pytest.raises(ModelFileError, match="prodction does not exist: start from production, random, or"):
+    with pytest.raises(ModelFileError, match="prodction does not exist: the start is production, random, or"):
         starting_policy("prodction", data)
     wide = rankloop.save(Linear(6, np.zeros(7)), tmp_path / "wide")
     with pytest.raises(DataError, match="wide takes 6 features, the documents of synthetic-yahoo have 4"):
         starting_policy(str(wide), data)
     trees = rankloop.save(train(data, "lightgbm(rounds=2)").model, tmp_path / "trees")
-    with pytest.raises(RankloopError, match="holds a lightgbm model, which does not learn in steps"):
+    with pytest.raises(RankloopError, match="holds a lightgbm model, which cannot be trained in steps"):
         starting_policy(str(trees), data)
-    with pytest.raises(RankloopError, match="production queries train the production ranker"):
+    with pytest.raises(
+        RankloopError, match="production queries are what the production ranker is trained on"
+    ):
         starting_policy("random", data, production_queries=3)
 
 
@@ -104,6 +106,7 @@ def test_a_temperature_is_for_networks(
     monkeypatch.setattr(starting_policy_module, "load", lambda _path: Own())
     assert starting_policy(str(tmp_path), data).kind == "own"
     with pytest.raises(
-        RankloopError, match=r"a temperature is for networks \(mlp or linear\).* another kind: own"
+        RankloopError,
+        match=r"a temperature scales the output layer of a network \(mlp or linear\).* another kind: own",
     ):
         starting_policy(str(tmp_path), data, temperature=2.0)

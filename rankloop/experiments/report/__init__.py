@@ -7,8 +7,8 @@ from pathlib import Path
 
 from rankloop.errors import RankloopError
 from rankloop.experiments.report import sections
-from rankloop.experiments.results import Run
-from rankloop.experiments.summary import grouped
+from rankloop.experiments.results import RunResult
+from rankloop.experiments.summary import group_runs
 from rankloop.reports.components import page
 from rankloop.reports.html import joined
 from rankloop.storage.files import write_whole
@@ -16,7 +16,7 @@ from rankloop.storage.files import write_whole
 REPORT = "report.html"
 
 
-def report(runs: Sequence[Run]) -> str:
+def report(runs: Sequence[RunResult]) -> str:
     """The page: the same runs give the same page, byte for byte.
 
     Raises:
@@ -29,7 +29,7 @@ def report(runs: Sequence[Run]) -> str:
                 f"{runs[0].folder} was measured by {metric} and {run.folder} by {run.spec.metric}: "
                 "report them apart"
             )
-    groups = grouped(runs)
+    groups = group_runs(runs)
     body = joined(
         sections.heading(groups, metric),
         sections.results(groups, metric),
@@ -45,6 +45,6 @@ def report(runs: Sequence[Run]) -> str:
     return page(f"rankloop: {runs[0].facts.dataset}", body)
 
 
-def write_report(runs: Sequence[Run], path: Path) -> Path:
+def write_report(runs: Sequence[RunResult], path: Path) -> Path:
     """Write the page; the path says where."""
     return write_whole(path, report(runs).encode())

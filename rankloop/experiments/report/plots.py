@@ -21,7 +21,7 @@ MARGIN = 0.05
 # Room for the markers at 0 and at 1.
 SHARE_LIMITS = (-0.03, 1.03)
 # How the levels that runs are compared with are drawn, in the figures and in their legend.
-START_DASHES, FULL_DASHES, TRUTH_DASHES = ":", "--", "--"
+START_DASHES, ORACLE_DASHES, TRUTH_DASHES = ":", "--", "--"
 
 
 def legend(groups: Sequence[Group], *lines: tuple[str, str]) -> Html:
@@ -31,9 +31,9 @@ def legend(groups: Sequence[Group], *lines: tuple[str, str]) -> Html:
 
 
 def levels_legend(groups: Sequence[Group]) -> Html:
-    """The legend of figures that show the starting policy and, where it is known, full information."""
+    """The legend of figures that show the starting policy and, where it is known, the oracle."""
     drawn = {level.dashes for level in _levels(groups)}
-    lines = [("starting policy", START_DASHES), ("full information", FULL_DASHES)]
+    lines = [("starting policy", START_DASHES), ("oracle", ORACLE_DASHES)]
     return legend(groups, *(line for line in lines if line[1] in drawn))
 
 
@@ -129,11 +129,11 @@ def _span(groups: Sequence[Group]) -> tuple[float, float]:
 
 
 def _levels(groups: Sequence[Group]) -> list[Level]:
-    """The starting policy and full information of each group; in ink where all have the same."""
+    """The starting policy and the oracle of each group; in ink where all have the same."""
     levels = []
     for dashes, values in (
         (START_DASHES, [group.mean(lambda run: run.facts.start).value for group in groups]),
-        (FULL_DASHES, [bound.value if (bound := group.full_information) else None for group in groups]),
+        (ORACLE_DASHES, [bound.value if (bound := group.oracle) else None for group in groups]),
     ):
         shared = len(set(values)) == 1
         for i, value in enumerate(values[:1] if shared else values):

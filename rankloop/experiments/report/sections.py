@@ -6,16 +6,16 @@ import shlex
 from collections.abc import Iterable, Sequence
 
 from rankloop.experiments.report import plots
-from rankloop.experiments.results import Run
+from rankloop.experiments.results import RunResult
 from rankloop.experiments.run import PREPARED
 from rankloop.experiments.starting_policy import PEAKED_ADVICE
-from rankloop.experiments.summary import CONFIDENCE, Group, configuration, final_line
+from rankloop.experiments.summary import CONFIDENCE, Group, configuration, summarise
 from rankloop.reports.html import Html, element, joined, listing, table
 
 NONE = "–"
 # The stages of the loop by what they do, for the table of times.
 STAGES = {
-    PREPARED: "starting policy, full information",
+    PREPARED: "starting policy, baselines",
     "gathered": "gathering clicks",
     "trained": "training",
     "evaluated": "evaluating",
@@ -48,10 +48,10 @@ def heading(groups: Sequence[Group], metric: str) -> Html:
 def results(groups: Sequence[Group], metric: str) -> Html:
     """The final table."""
     rows = []
-    for line in map(final_line, groups):
+    for line in map(summarise, groups):
         name = Html(f"{element('span', line.group.name)}{element('span', line.group.label, class_='label')}")
         gain = ("" if line.gain.value < 0 else "+") + str(line.gain)
-        bound = line.full_information or NONE
+        bound = line.oracle or NONE
         values = [line.learned, gain, line.start, bound, line.logging, line.shown]
         rows.append([name, *values, f"{line.timesteps:,}", line.interventions])
     head = [
@@ -59,7 +59,7 @@ def results(groups: Sequence[Group], metric: str) -> Html:
         "learned",
         "learned − start",
         "start",
-        "full information",
+        "oracle",
         "logging at the end",
         "shown on average",
         "interactions",
@@ -71,8 +71,8 @@ def results(groups: Sequence[Group], metric: str) -> Html:
         table(f"{metric} on the test queries", head, rows),
         element(
             "p",
-            "Learned: the policy learned in the end. Full information: the same network, trained from the "
-            "same start on the true relevance. Logging at the end: the policy that gathered the last clicks. "
+            "Learned: the policy learned in the end. Oracle: the same learner from the same start, "
+            "trained on the true relevance. Logging at the end: the policy that gathered the last clicks. "
             "Shown on average: what users were shown over all interactions; against the start it is the "
             "price of exploring, or the gain on the way.",
             class_="quiet",
@@ -119,7 +119,7 @@ def support(groups: Sequence[Group]) -> Html:
     )
 
 
-def starting(runs: Sequence[Run]) -> Html:
+def starting(runs: Sequence[RunResult]) -> Html:
     """How peaked the starting policies are."""
     rows, peaked = [], []
     for run in {(run.facts.start_fingerprint, run.spec.data): run for run in runs}.values():
@@ -141,7 +141,7 @@ def starting(runs: Sequence[Run]) -> Html:
     )
 
 
-def setup(runs: Sequence[Run]) -> Html:
+def setup(runs: Sequence[RunResult]) -> Html:
     """What was run: what all runs share, their data, and the users that clicked."""
     parts = [configuration(run) for run in runs]
     shared = [
@@ -170,7 +170,7 @@ def setup(runs: Sequence[Run]) -> Html:
     )
 
 
-def _users(run: Run) -> Html:
+def _users(run: RunResult) -> Html:
     facts = run.facts
     ranks = [f"rank {k}" for k in range(1, len(facts.alpha) + 1)]
     named = (("α", facts.alpha), ("β", facts.beta), ("examination", facts.examination))
@@ -181,7 +181,7 @@ def _users(run: Run) -> Html:
     )
 
 
-def timing(runs: Sequence[Run]) -> Html:
+def timing(runs: Sequence[RunResult]) -> Html:
     """Where the time went."""
     rows = [
         [
@@ -199,7 +199,7 @@ def timing(runs: Sequence[Run]) -> Html:
     )
 
 
-def reproduction(runs: Sequence[Run]) -> Html:
+def reproduction(runs: Sequence[RunResult]) -> Html:
     """The commands that make these runs again."""
     versions = ", ".join(sorted({run.version for run in runs}))
     commands = [run.spec.command(run.name) for run in runs]
@@ -211,7 +211,7 @@ def reproduction(runs: Sequence[Run]) -> Html:
     )
 
 
-def rows(runs: Sequence[Run]) -> Html:
+def rows(runs: Sequence[RunResult]) -> Html:
     """Every number that is drawn, run by run."""
     tables = []
     for run in runs:

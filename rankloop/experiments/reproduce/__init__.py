@@ -1,9 +1,9 @@
-"""The paper's experiments: every figure and every claim, from one call."""
+"""The paper's experiments: every figure and every claim, from one call.
 
-from rankloop.experiments.reproduce.figures import FIGURES as FIGURES
-from rankloop.experiments.reproduce.presets import PRESETS as PRESETS
-from rankloop.experiments.reproduce.presets import Preset as Preset
-from rankloop.experiments.reproduce.reproduction import Plan as Plan
-from rankloop.experiments.reproduce.reproduction import Reproduction as Reproduction
-from rankloop.experiments.reproduce.reproduction import plan as plan
-from rankloop.experiments.reproduce.reproduction import reproduce as reproduce
+The public names are listed in ``__init__.pyi``; each is loaded when it is first used, so that the command
+line can read the presets without loading the rest.
+"""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

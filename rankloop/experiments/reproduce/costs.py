@@ -1,4 +1,4 @@
-"""How long runs will take: a short measurement on a part of the data, and what follows from it."""
+"""How long runs will take: a short measurement on a part of the data, extrapolated."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ import numpy as np
 from rankloop import online
 from rankloop.experiments.baselines import random_ranker
 from rankloop.experiments.reproduce.schedule import Job
+from rankloop.experiments.setup import Environment
 from rankloop.loop import Gathered, Loop, Trained
-from rankloop.loop.simulated_users import SimulatedUsers
 from rankloop.training import LEARNING
 from rankloop.types import Dataset, Split
 
-# Of the queries that are logged from, training and validation together: time grows with their number.
+# How many training and validation queries to measure with: time is proportional to their number.
 QUERIES = 200
-# Interactions to be measured with: what is gathered in about a tenth of a second.
+# How many interactions to measure with: about a tenth of a second.
 GATHERED, LEARNED_ONLINE = 100_000, {"coltr": 100}
 LEARNED_ONLINE_BY_OTHERS = 2_000
-# How many epochs a training takes before it is stopped, as far as one can say beforehand: about this many on
-# average over a run of the quick preset, of at most 50.
+# How many epochs one training takes before it stops early, of at most 50: the average over the runs of the
+# quick preset.
 EPOCHS = {"paper": 16, "robust": 25}
-# The two bounds of a seed, and its production ranker: epochs of Adam, on all queries.
-BOUND_EPOCHS = 60
+# How many epochs the setup of a seed takes: the production ranker, the oracle and the supervised baseline.
+SETUP_EPOCHS = 60
 
 
 @dataclass(frozen=True)
@@ -33,10 +33,10 @@ class Costs:
     """Seconds on one core.
 
     Attributes:
-        epoch: of one pass over all training queries.
-        phase: of what comes with every training: exposures, weights, and measuring.
-        impression: of one logged query.
-        interaction: of one that an online method learns from, by its name.
+        epoch: one pass over all training queries.
+        phase: what comes with every training: exposures, weights and evaluation.
+        impression: one logged query.
+        interaction: one interaction that an online method learns from, by the method's name.
     """
 
     epoch: float
@@ -45,7 +45,7 @@ class Costs:
     interaction: Mapping[str, float]
 
     def run(self, job: Job) -> float:
-        """What a run takes."""
+        """The seconds of a run."""
         phases = len(job.spec.times) * self.phase
         if job.arm.is_online:
             return phases + job.spec.horizon * self.interaction[job.arm.learner]
@@ -53,17 +53,18 @@ class Costs:
         return phases + trained + job.spec.horizon * self.impression
 
     @property
-    def seed_setups(self) -> float:
-        """What the production ranker and the bounds of one seed take."""
-        return BOUND_EPOCHS * self.epoch
+    def setup(self) -> float:
+        """The seconds of building the setup of one seed."""
+        return SETUP_EPOCHS * self.epoch
 
-    def together(self, jobs: Sequence[Job], seeds: Iterable[int], cores: int) -> float:
-        """What all runs, and setting up some seeds, take on so many cores."""
-        return (sum(map(self.run, jobs)) + len(list(seeds)) * self.seed_setups) / cores
+    def total(self, jobs: Iterable[Job], seeds: Sequence[int], cores: int) -> float:
+        """The seconds of all these runs, and of the setups of these seeds, on this many cores."""
+        return (sum(map(self.run, jobs)) + len(seeds) * self.setup) / cores
 
 
-def measure(collection: Dataset, users: SimulatedUsers, jobs: Sequence[Job]) -> Costs:
-    """Measure what the jobs will spend their time on, in a few seconds."""
+def measure(environment: Environment, jobs: Sequence[Job]) -> Costs:
+    """Measure, in a few seconds, what the jobs will spend their time on."""
+    collection, users = environment.collection, environment.users
     part = _part(collection)
     part_users = replace(
         users,
@@ -83,9 +84,9 @@ def measure(collection: Dataset, users: SimulatedUsers, jobs: Sequence[Job]) -> 
     for learner in dict.fromkeys(job.arm.learner for job in jobs if job.arm.is_online):
         method = online.method(learner)
         number = LEARNED_ONLINE.get(method.name, LEARNED_ONLINE_BY_OTHERS)
-        took = _seconds(Loop(part, part_users, start, number, interventions="all", method=method))
-        # The traffic of a part is the same to one interaction as that of the whole.
-        online_seconds[learner] = took["gathered"] / number
+        stages = _seconds(Loop(part, part_users, start, number, interventions="all", method=method))
+        # An interaction takes the same time whatever the number of queries.
+        online_seconds[learner] = stages["gathered"] / number
     return Costs(
         epoch=seconds["trained"] * more,
         phase=(seconds["evaluated"] + seconds["trained"]) * more,
@@ -95,14 +96,14 @@ def measure(collection: Dataset, users: SimulatedUsers, jobs: Sequence[Job]) -> 
 
 
 def _seconds(loop: Loop) -> dict[str, float]:
-    """The time of each stage, when everything has been compiled and touched before."""
+    """The seconds of each stage, when everything has been compiled and loaded before."""
     for _ in range(2):
-        taken, begun = {}, time.perf_counter()
+        seconds, begin = {}, time.perf_counter()
         for event in loop.run():
             now = time.perf_counter()
             stage = {Gathered: "gathered", Trained: "trained"}.get(type(event), "evaluated")
-            taken[stage], begun = now - begun, now
-    return taken
+            seconds[stage], begin = now - begin, now
+    return seconds
 
 
 def _part(collection: Dataset) -> Dataset:
@@ -120,10 +121,10 @@ def _part(collection: Dataset) -> Dataset:
     )
 
 
-def in_words(seconds: float) -> str:
-    """A time as people say it.
+def format_duration(seconds: float) -> str:
+    """A duration in words.
 
-    >>> [in_words(seconds) for seconds in (20, 95, 1500, 9000, 400_000)]
+    >>> [format_duration(seconds) for seconds in (20, 95, 1500, 9000, 400_000)]
     ['under a minute', '2 minutes', '25 minutes', '2.5 hours', '4.6 days']
     """
     if seconds < 60:

@@ -1,4 +1,4 @@
-"""A world so small that every log can be listed: expectation is a finite sum, theorems are equalities."""
+"""A case so small that every log can be enumerated: expectations are finite sums, theorems equalities."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ Impression = tuple[float, tuple[int, ...], tuple[bool, ...]]
 
 
 @dataclass(frozen=True, eq=False)
-class World:
-    """One query, whose items are shown by one policy after the other, a timestep each.
+class SmallWorld:
+    """One query, whose items are shown by one policy after the other, for one timestep each.
 
     Attributes:
-        bias: of the users; they see as many ranks as it has.
-        relevance: of the items.
-        policies: their scores of the items.
+        bias: the bias of the users, who see as many ranks as it has.
+        relevance: the relevance of the items.
+        policies: the scores of the items by policy.
     """
 
     bias: Bias
@@ -31,25 +31,25 @@ class World:
     policies: tuple[tuple[float, ...], ...]
 
     def expected_weights(self, estimator: Estimator) -> Float64:
-        """The mean of an estimator's weights over every log that can happen, one an item.
+        """The mean of an estimator's weights over every possible log, one per item.
 
-        Two items, of which one is shown, to users who click on what is relevant:
+        Two items, one of which is shown, and users who click on relevant items:
 
         >>> from rankloop.estimators import IPS, PolicyAware
         >>> users = Bias(alpha=[1.0], beta=[0.0], examination=[1.0])
-        >>> world = World(users, (0.5, 1.0), ((0.0, 0.0),))
+        >>> world = SmallWorld(users, (0.5, 1.0), ((0.0, 0.0),))
         >>> world.expected_weights(PolicyAware(clip="off")).round(6)
         array([0.5, 1. ])
         >>> world.expected_weights(IPS(clip="off")).round(6)  # each is shown half the time
         array([0.25, 0.5 ])
         """
         total = np.zeros(len(self.relevance))
-        for chance, log in _every_log(self):
-            total += chance * estimator.weights(log, self.bias)
+        for probability, log in _every_log(self):
+            total += probability * estimator.weights(log, self.bias)
         return total
 
     def logs(self) -> Iterator[tuple[float, Statistics]]:
-        """Every log that can happen, with its chance."""
+        """Every possible log, with its probability."""
         offsets = np.array([0, len(self.relevance)])
         exposures = [Exposure.of_scores(np.array(scores), offsets, self.bias) for scores in self.policies]
         for steps in product(*(list(self._impressions(scores)) for scores in self.policies)):
@@ -58,10 +58,10 @@ class World:
                 log += of_impressions(
                     f"policy {i}", offsets, exposures[i], queries=[0], rankings=[ranking], clicks=[clicks]
                 )
-            yield float(np.prod([chance for chance, _, _ in steps])), log
+            yield float(np.prod([probability for probability, _, _ in steps])), log
 
     def _impressions(self, scores: tuple[float, ...]) -> Iterator[Impression]:
-        """Everything that can happen at one timestep, with its chance."""
+        """Every possible impression of one timestep, with its probability."""
         weights, ranks = np.exp(scores), self.bias.ranks
         for ranking in permutations(range(len(scores)), ranks):
             left, shown = weights.sum(), 1.0
@@ -74,5 +74,5 @@ class World:
 
 
 @cache
-def _every_log(world: World) -> list[tuple[float, Statistics]]:
+def _every_log(world: SmallWorld) -> list[tuple[float, Statistics]]:
     return list(world.logs())

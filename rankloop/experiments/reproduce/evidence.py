@@ -1,8 +1,8 @@
-"""What runs have shown, as claims look at it: arrays of runs × times, and bounds for each seed."""
+"""The results of runs as claims use them: arrays of runs × times, and the baselines of each seed."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,13 +10,12 @@ import numpy as np
 from rankloop.errors import RankloopError
 from rankloop.experiments.reproduce.figures.base import Quantity
 from rankloop.experiments.reproduce.presets import Arm
-from rankloop.experiments.reproduce.seed_setups import Bounds
 from rankloop.experiments.summary import Curve, Mean
 from rankloop.types import Float64, Int64
 
 
 class NotRunError(RankloopError):
-    """A claim speaks of runs that were not made."""
+    """A claim needs runs that were not made."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,21 +32,21 @@ class RunCurves:
 
     @property
     def last(self) -> Float64:
-        """At the end, one a run."""
+        """The values at the last time, one per run."""
         return self.values[:, -1]
 
     def at(self, times: Int64) -> Float64:
-        """At some of its times, runs × times."""
+        """The values at some of its times, runs × times."""
         return self.values[:, np.isin(self.times, times)]
 
-    def over_the_axis(self) -> Float64:
-        """The mean over a logarithmic axis, one a run: how fast and how high at once.
+    def mean_over_axis(self) -> Float64:
+        """The mean over a logarithmic axis, one per run: how fast and how high at once.
 
             1 / (log t_n − log t_1) · ∫ value d log t, by the trapezoid rule
 
         Example:
             >>> curves = RunCurves(np.array([1, 10, 1000]), np.array([[0.0, 1.0, 1.0]]))
-            >>> curves.over_the_axis().round(6)  # half of one decade, and two whole ones, of three
+            >>> curves.mean_over_axis().round(6)  # half of one decade, and two whole ones, of three
             array([0.833333])
         """
         axis = np.log(self.times)
@@ -58,18 +57,18 @@ class RunCurves:
 
     @property
     def peak(self) -> int:
-        """Which of the times has the highest mean over the runs."""
+        """The index of the time with the highest mean over the runs."""
         return int(np.argmax(self.values.mean(axis=0)))
 
     @property
     def spread(self) -> float:
-        """The standard deviation over runs, in the mean square over the times."""
+        """The standard deviation over runs: the root mean square over the times."""
         if len(self.values) < 2:
             return float("nan")
         return float(np.sqrt(self.values.var(axis=0, ddof=1).mean()))
 
     def curve(self) -> Curve:
-        """Means and half widths of the confidence intervals."""
+        """The means over the runs, with confidence intervals."""
         means = [Mean.of(list(column)) for column in self.values.T]
         return Curve(self.times, *np.array([(mean.value, mean.half_width) for mean in means]).T)
 
@@ -79,14 +78,15 @@ class Evidence:
     """All runs of a reproduction.
 
     Attributes:
-        learned: of the policies that were learned, by arm; runs in the order of the seeds.
-        logging: of the policies that logged, likewise.
-        bounds: one a seed.
+        learned: the curves of the learned policies by arm; runs in the order of the seeds.
+        logging: the curves of the logging policies by arm.
+        baselines: the values of the baselines by name (`random`, `start`, `supervised`, `oracle`), one per
+            seed.
     """
 
     learned: Mapping[Arm, RunCurves]
     logging: Mapping[Arm, RunCurves]
-    bounds: Sequence[Bounds]
+    baselines: Mapping[str, Float64]
 
     def curves(self, arm: Arm, quantity: Quantity = "learned") -> RunCurves:
         """The runs of an arm.
@@ -100,11 +100,17 @@ class Evidence:
         return known[arm]
 
     def pair(self, one: Arm, other: Arm) -> tuple[RunCurves, RunCurves]:
-        """Two arms at the times that both were measured at."""
+        """Two arms at the times at which both were evaluated."""
         a, b = self.curves(one), self.curves(other)
         times = np.intersect1d(a.times, b.times)
         return RunCurves(times, a.at(times)), RunCurves(times, b.at(times))
 
-    def bound(self, name: str) -> Float64:
-        """One of the bounds, one a run."""
-        return np.array([getattr(bounds, name) for bounds in self.bounds])
+    def baseline(self, name: str) -> Float64:
+        """The values of a baseline, one per seed.
+
+        Raises:
+            NotRunError: there are none.
+        """
+        if name not in self.baselines:
+            raise NotRunError("no production ranker and no baselines were trained")
+        return self.baselines[name]

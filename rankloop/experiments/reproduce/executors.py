@@ -2,108 +2,76 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
+import threading
 from typing import Protocol
 
 from rankloop import names
 from rankloop.experiments import parallel
 from rankloop.experiments.reproduce.schedule import Job
-from rankloop.experiments.reproduce.seed_setups import SeedSetups
-from rankloop.experiments.results import CHECKPOINT, LEARNED
-from rankloop.experiments.run import prepare, run, share_done
-from rankloop.experiments.setup import Setup
-from rankloop.loop import Event
-
-# Told which run it is and how much of it is done, from 0 to 1; it may be called from several threads.
-Watch = Callable[[str, float], None]
-
-# Folders of a reproduction.
-RUNS, SETUPS = "runs", "setups"
+from rankloop.experiments.reproduce.work import Work, setup_name
+from rankloop.progress import Progress, report
 
 
 class Executor(Protocol):
-    """Makes runs, going on with those that were cut."""
+    """Does the work of a reproduction, resuming what was interrupted."""
 
-    def __call__(self, jobs: Sequence[Job], seed_setups: SeedSetups, folder: Path, watch: Watch) -> None:
-        """Make all runs, those of the first seeds first.
+    def __call__(self, work: Work, progress: Progress) -> None:
+        """Build all setups and make all runs, in their order.
 
         Args:
-            jobs: the runs.
-            seed_setups: what they stand on.
-            folder: of the reproduction.
-            watch: told how far each run has come; also of ``seed-…``, when a seed is set up.
+            work: the work; what has been done before is left as it is.
+            progress: called with the progress of each run, under its name, and once with the `Job` as detail
+                when a run has finished; also when the setup of a seed, under the name ``seed-…``, has been
+                built. It may be called from several threads.
         """
         ...
 
 
-def setup_name(seed: int) -> str:
-    """What setting up a seed is called in progress."""
-    return f"seed-{seed}"
+def local(work: Work, progress: Progress) -> None:
+    """Use all cores of this machine, in threads that share one copy of the data."""
+    # The first thread that needs the setup of a seed builds it, while others that need it wait.
+    locks = {seed: threading.Lock() for seed in work.seeds}
+
+    def set_up(seed: int, progress: Progress) -> None:
+        with locks[seed]:
+            work.set_up(seed, progress)
+
+    def setup_job(seed: int) -> parallel.Job:
+        def job(progress: Progress) -> None:
+            set_up(seed, progress)
+            report(progress, setup_name(seed), 1.0)
+
+        return job
+
+    def run_job(job: Job) -> parallel.Job:
+        def run(progress: Progress) -> None:
+            set_up(job.spec.seed, progress)
+            work.run(job, progress)
+            report(progress, job.name, 1.0, milestone=True, detail=job)
+
+        return run
+
+    jobs = {setup_name(seed): setup_job(seed) for seed in work.seeds}
+    jobs |= {job.name: run_job(job) for job in work.jobs}
+    parallel.do_all(jobs, progress)
 
 
-def seeds_of(jobs: Iterable[Job]) -> list[int]:
-    """The seeds of the runs, each once."""
-    return sorted({job.spec.seed for job in jobs})
+def ray(work: Work, progress: Progress) -> None:
+    """Use a Ray cluster: the one that ``RAY_ADDRESS`` names, or one on this machine."""
+    from rankloop.experiments.reproduce.ray_executor import execute
+
+    execute(work, progress)
 
 
-def make_run(job: Job, setup: Setup, folder: Path, tell: Callable[[Event], None] | None = None) -> None:
-    """Make one run, unless it has been made.
-
-    A run that has come to its end needs no checkpoint, which may be as large as all its policies' exposures.
-    """
-    place = folder / RUNS / job.name
-    prepare(job.spec, place, shared=setup)
-    if not (place / LEARNED).exists():
-        run(job.spec, place, tell, shared=setup)
-    (place / CHECKPOINT).unlink(missing_ok=True)
+EXECUTORS: dict[str, Executor] = {"local": local, "ray": ray}
 
 
-def done(job: Job, event: Event) -> float:
-    """How much of a run an event has behind it, in time."""
-    # Online methods take as long for one interaction as for another, estimators for one training.
-    return event.timesteps / job.spec.horizon if job.arm.is_online else share_done(job.spec, event)
+def executor(name: str) -> Executor:
+    """The executor of this name.
 
-
-def local(jobs: Sequence[Job], seed_setups: SeedSetups, folder: Path, watch: Watch) -> None:
-    """All cores of this machine, in threads that share one copy of the data."""
-    by_name = {job.name: job for job in jobs}
-
-    def laying(seed: int) -> parallel.Job:
-        def build(_tell: object) -> None:
-            seed_setups(seed)
-            watch(setup_name(seed), 1.0)
-
-        return build
-
-    def running(job: Job) -> parallel.Job:
-        def make(tell: Callable[[Event], None]) -> None:
-            make_run(job, seed_setups(job.spec.seed), folder, tell)
-            watch(job.name, 1.0)
-
-        return make
-
-    work = {setup_name(seed): laying(seed) for seed in seeds_of(jobs)}
-    work |= {job.name: running(job) for job in jobs}
-    parallel.side_by_side(work, lambda name, event: watch(name, done(by_name[name], event)))
-
-
-def ray(jobs: Sequence[Job], seed_setups: SeedSetups, folder: Path, watch: Watch) -> None:
-    """A Ray cluster: the one that ``RAY_ADDRESS`` names, or one on this machine."""
-    from rankloop.experiments.reproduce.on_ray import make_all
-
-    make_all(jobs, seed_setups, folder, watch)
-
-
-ENGINES: dict[str, Executor] = {"local": local, "ray": ray}
-
-
-def engine(name: str) -> Executor:
-    """The engine of this name.
-
-    >>> engine("local") is local
+    >>> executor("local") is local
     True
     """
-    if name not in ENGINES:
-        raise names.unknown("engine", name, ENGINES)
-    return ENGINES[name]
+    if name not in EXECUTORS:
+        raise names.unknown("engine", name, EXECUTORS)
+    return EXECUTORS[name]

@@ -32,11 +32,11 @@ DOTS_PER_INCH = 200
 # Markers tell lines apart in grey; on every point of a long curve they would hide it.
 MARKERS_A_LINE = 9
 MARKER_SIZE = 4.5
-# What runs are compared with: by the name of the bound, what the legend calls it and how it is drawn.
+# What runs are compared with: by the name of the baseline, what the legend calls it and how it is drawn.
 LEVELS: dict[str, tuple[str, Literal["--", "-.", ":"]]] = {
-    "full_information": ("full information", "--"),
-    "same_optimiser": ("true relevance, same optimiser", "-."),
-    "production": ("production ranker", ":"),
+    "supervised": ("supervised, all labels", "--"),
+    "oracle": ("oracle: true relevance, same learner", "-."),
+    "start": ("production ranker", ":"),
 }
 
 
@@ -77,7 +77,9 @@ def _curves(spec: CurvesFigure, evidence: Evidence) -> Figure:
 
 def _panel(axes: Axes, panel: Panel, evidence: Evidence) -> None:
     for name, (_, dashes) in LEVELS.items():
-        axes.axhline(float(evidence.bound(name).mean()), color=colour(None), linestyle=dashes, linewidth=1.0)
+        axes.axhline(
+            float(evidence.baseline(name).mean()), color=colour(None), linestyle=dashes, linewidth=1.0
+        )
     ends: list[float] = []
     for line in panel.lines:
         curve = evidence.curves(line.arm, panel.quantity).curve()

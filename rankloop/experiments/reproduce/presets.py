@@ -1,4 +1,7 @@
-"""How large a reproduction is: two presets, and what they make of an arm of a figure."""
+"""How large a reproduction is: two presets, and the specs of their runs.
+
+The command line builds its options from `Preset`, so this module imports nothing heavy.
+"""
 
 from __future__ import annotations
 
@@ -6,17 +9,24 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from rankloop import clicks, names, online
-from rankloop.experiments.spec import ALL, RunSpec
-from rankloop.training import LEARNING
+from rankloop import names
+from rankloop.experiments.spec import (
+    ALL,
+    DATA_HELP,
+    FOLD_HELP,
+    RunSpec,
+    check_learning,
+    check_relevance,
+    option_field,
+)
 
 
 class Arm(BaseModel):
-    """One way to learn, that figures show and claims speak of.
+    """One way to learn, which figures show and claims are about.
 
     Attributes:
         learner: an estimator or an online method, by its name.
-        interventions: how many policies are deployed; ``all`` for an online method that logs what it learns.
+        interventions: how many policies are deployed; ``all`` for an online method whose policy logs itself.
 
     Example:
         >>> Arm(learner="intervention-aware", interventions=50).name
@@ -32,34 +42,26 @@ class Arm(BaseModel):
 
     @property
     def name(self) -> str:
-        """What its runs are called."""
+        """The name of its runs."""
         return f"{self.learner}-{'online' if self.interventions == ALL else self.interventions}"
 
     @property
     def is_online(self) -> bool:
-        """Whether an online method learns, and no estimator."""
+        """Whether it learns with an online method and not with an estimator."""
+        from rankloop import online
+
         return self.learner.partition("(")[0] in online.METHODS
 
 
-def _learning(text: str) -> str:
-    if text not in LEARNING:
-        raise names.unknown("learning", text, LEARNING)
-    return text
-
-
 class Preset(BaseModel):
-    """How large a reproduction is, and on what.
+    """How large a reproduction is, and on which data.
+
+    The descriptions of the fields are help texts of `rankloop reproduce`.
 
     Attributes:
-        name: what it is called.
-        data: a path, or ``synthetic(…)``.
-        fold: which fold, where the folder has several.
-        relevance: how a label becomes a chance.
-        runs: how many runs each arm has, with the seeds 0, 1, 2, …; each has a production ranker of its own.
-        horizon: how many queries are logged in the end.
-        horizons: where an online method stops earlier, by its name.
-        evaluations: how many times before the horizon policies are measured, on an exponential scale.
-        learning: how weights become a policy.
+        name: the name of the preset.
+        horizons: the horizons of online methods that stop earlier, by their names.
+        evaluations: how many times before the horizon policies are evaluated, on an exponential scale.
 
     Example:
         >>> quick = PRESETS["quick"]
@@ -71,55 +73,64 @@ class Preset(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str
-    data: str
-    fold: int = Field(default=1, ge=1)
-    relevance: Annotated[str, AfterValidator(lambda text: str(clicks.relevance(text)))] = "linear"
-    runs: int = Field(ge=1)
-    horizon: int = Field(ge=10)
+    data: str = option_field(..., DATA_HELP, shown_default="the preset's, which is synthetic")
+    runs: int = option_field(
+        ...,
+        "Runs per learner, with the seeds 0, 1, 2, …; each has its own production ranker.",
+        shown_default="the preset's",
+        ge=1,
+    )
+    horizon: int = option_field(..., "Number of logged queries.", shown_default="the preset's", ge=10)
+    relevance: Annotated[str, AfterValidator(check_relevance)] = option_field(
+        "linear", "How a label becomes a probability of relevance, such as linear(max_label=2)."
+    )
+    learning: Annotated[str, AfterValidator(check_learning)] = option_field(
+        "paper", "How weights become a policy: paper (the paper's settings) or robust (rankloop's own)."
+    )
+    fold: int = option_field(1, FOLD_HELP, ge=1)
     horizons: dict[str, int] = {}
     evaluations: int = Field(ge=1)
-    learning: Annotated[str, AfterValidator(_learning)] = "paper"
 
     @property
     def seeds(self) -> tuple[int, ...]:
-        """One a run."""
+        """One seed per run."""
         return tuple(range(self.runs))
 
     @property
     def grid(self) -> tuple[int, ...]:
-        """When every arm is measured, as far as it goes; the horizon is the last."""
+        """When every arm is evaluated, up to its own horizon; the last time is the horizon."""
         spread = RunSpec(horizon=self.horizon, interventions=0, evaluations=self.evaluations)
         return spread.times
 
-    def ground(self, seed: int) -> RunSpec:
-        """A spec with all that the runs of a seed have in common."""
+    def setup_spec(self, seed: int) -> RunSpec:
+        """A spec with everything that the runs of a seed have in common: what their setup is built from."""
         return RunSpec(**self._common(seed))
 
     def spec(self, arm: Arm, seed: int) -> RunSpec:
         """The run of an arm with a seed.
 
-        Online methods are measured when estimators are, so that curves can be compared point by point.
+        Online methods are evaluated when estimators are, so that curves can be compared point by point.
         """
         horizon = min(self.horizon, self.horizons.get(arm.learner, self.horizon))
-        measured: int | tuple[int, ...] = self.evaluations
+        evaluations: int | tuple[int, ...] = self.evaluations
         if horizon < self.horizon:
-            measured = tuple(time for time in self.grid if time < horizon)
+            evaluations = tuple(time for time in self.grid if time < horizon)
         own = {
             "horizon": horizon,
             "interventions": arm.interventions,
-            "evaluations": measured,
+            "evaluations": evaluations,
             "method" if arm.is_online else "estimator": arm.learner,
         }
         return RunSpec(**{**self._common(seed), **own})
 
     def _common(self, seed: int) -> dict[str, Any]:
         same = ("data", "fold", "relevance", "learning", "horizon")
-        return {**self.model_dump(include=set(same)), "seed": seed}
+        return {**self.model_dump(include=set(same)), "supervised": True, "seed": seed}
 
 
-# Where an online method stops earlier: what the authors' programs have at 10⁸ logged queries.
+# Where online methods stop earlier, as in the authors' programs, which log 10⁸ queries otherwise.
 PAPER_HORIZONS = {"pdgd": 40_000_000, "biased-pdgd": 10_000_000, "coltr": 100_000}
-# Yahoo! Webscope C14 set 1 has so many queries, of 700 features.
+# The number of queries of Yahoo! Webscope C14 set 1, which has 700 features.
 YAHOO_QUERIES = 29_921
 
 QUICK = Preset(
@@ -128,7 +139,7 @@ QUICK = Preset(
     runs=5,
     horizon=10_000_000,
     horizons={"pdgd": 3_000_000, "biased-pdgd": 1_000_000, "coltr": 100_000},
-    # Divides 50 and 100: runs with as many interventions are measured when they deploy, and at no other time.
+    # Divides 50 and 100: runs with as many interventions are evaluated exactly when they deploy.
     evaluations=25,
 )
 PAPER = Preset(
@@ -140,3 +151,14 @@ PAPER = Preset(
     evaluations=50,
 )
 PRESETS = {preset.name: preset for preset in (QUICK, PAPER)}
+
+
+def preset_named(name: str) -> Preset:
+    """The preset of this name.
+
+    >>> preset_named("paper").runs
+    20
+    """
+    if name not in PRESETS:
+        raise names.unknown("preset", name, PRESETS)
+    return PRESETS[name]

@@ -1,8 +1,8 @@
-"""What has to be run for figures: each run once, however many figures show it."""
+"""The runs that figures need: each run once, however many figures show it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from rankloop.experiments.reproduce.figures import AnyFigure
@@ -12,11 +12,11 @@ from rankloop.experiments.spec import RunSpec
 
 @dataclass(frozen=True)
 class Job:
-    """One run to be made.
+    """One run of a reproduction.
 
     Attributes:
         arm: how it learns.
-        spec: all of it.
+        spec: what to run.
     """
 
     arm: Arm
@@ -24,12 +24,12 @@ class Job:
 
     @property
     def name(self) -> str:
-        """Its folder, below that of all runs."""
+        """The name of its folder in the folder of all runs."""
         return f"{self.arm.name}/seed-{self.spec.seed}"
 
 
 def arms(figures: Sequence[AnyFigure]) -> tuple[Arm, ...]:
-    """What the figures show, each once."""
+    """The arms that the figures show, each once."""
     return tuple(dict.fromkeys(arm for figure in figures for arm in figure.arms))
 
 
@@ -45,3 +45,8 @@ def jobs(figures: Sequence[AnyFigure], preset: Preset) -> list[Job]:
         35
     """
     return [Job(arm, preset.spec(arm, seed)) for seed in preset.seeds for arm in arms(figures)]
+
+
+def seeds(jobs: Iterable[Job]) -> list[int]:
+    """The seeds of the runs, each once."""
+    return sorted({job.spec.seed for job in jobs})

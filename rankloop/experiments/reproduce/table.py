@@ -1,10 +1,10 @@
-"""All results as one tidy table: a row for every evaluation of every run."""
+"""All results as one tidy table: a row for every evaluation of every finished run."""
 
 from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,88 +13,111 @@ import pyarrow
 from pyarrow import parquet
 
 from rankloop.experiments.reproduce.evidence import Evidence, RunCurves
-from rankloop.experiments.reproduce.executors import RUNS, SETUPS
 from rankloop.experiments.reproduce.presets import Arm
-from rankloop.experiments.reproduce.schedule import Job
-from rankloop.experiments.reproduce.seed_setups import BOUNDS, Bounds, read_bounds
-from rankloop.experiments.results import LEARNED, Row, read_rows
-from rankloop.experiments.spec import spell
+from rankloop.experiments.reproduce.schedule import Job, seeds
+from rankloop.experiments.reproduce.work import finished_runs, run_of
+from rankloop.experiments.results import RunResult
+from rankloop.experiments.setup import ORACLE, SUPERVISED
+from rankloop.experiments.spec import ALL, spell
 from rankloop.storage.files import write_whole
 
 CSV, PARQUET = "results.csv", "results.parquet"
+BASELINES = ("random", "start", SUPERVISED, ORACLE)
+
+# One row of the table: see `ResultTable`.
+TableRow = Mapping[str, Any]
 
 
-def tidy(jobs: Sequence[Job], folder: Path) -> list[dict[str, Any]]:
-    """The rows of all runs so far, in the order of the jobs' arms and seeds.
+class ResultTable:
+    """The rows of all finished runs, by learner and seed; each run is read once.
 
     Columns: run, learner, interventions, seed, logged_queries; the true NDCG of the policies learned and
-    logging; estimate, its standard error and the truth that it estimates; kept_start, scale; and of the seed
-    random, production, full_information and same_optimiser.
+    logging; estimate, its standard error and the truth that it estimates; kept_start, scale; and of the
+    seed's baselines random, start, supervised and oracle.
+
+    Args:
+        jobs: the runs, finished or not.
+        folder: the folder of the reproduction.
     """
-    rows: list[dict[str, Any]] = []
-    bounds = read_all_bounds(jobs, folder)
-    for arm in dict.fromkeys(job.arm for job in jobs):
-        for job in (job for job in jobs if job.arm == arm):
-            known = bounds.get(job.spec.seed)
-            rows += [_row(job, row, known) for row in read_rows(folder / RUNS / job.name)]
-    return rows
+
+    def __init__(self, jobs: Sequence[Job], folder: Path) -> None:
+        arms = dict.fromkeys(job.arm for job in jobs)
+        self._jobs = [job for arm in arms for job in jobs if job.arm == arm]
+        self._folder = folder
+        self._rows = {job: _rows(job, run.result) for job, run in finished_runs(jobs, folder).items()}
+
+    @property
+    def rows(self) -> list[TableRow]:
+        """The rows of the runs so far."""
+        return [row for job in self._jobs for row in self._rows.get(job, [])]
+
+    def add(self, job: Job) -> None:
+        """Read the rows of a run that has finished, and write the table."""
+        self._rows[job] = _rows(job, run_of(job, self._folder).result)
+        self.write()
+
+    def write(self) -> None:
+        """Write the table as CSV and as Parquet."""
+        write_table(self.rows, self._folder)
+
+    def evidence(self) -> Evidence:
+        """The results so far, as claims and figures use them."""
+        return evidence_of(self.rows, seeds(self._jobs))
 
 
-def _row(job: Job, row: Row, bounds: Bounds | None) -> dict[str, Any]:
-    return {
-        "run": job.name,
-        "learner": job.arm.learner,
-        "interventions": spell(job.arm.interventions),
-        "seed": job.spec.seed,
-        "logged_queries": row.timesteps,
-        **row.model_dump(include={"learned", "logging", "estimate", "estimate_error", "truth"}),
-        "kept_start": row.kept_start,
-        "scale": row.scale,
-        **({} if bounds is None else bounds.model_dump()),
-    }
+def _rows(job: Job, result: RunResult) -> list[TableRow]:
+    values = {name: getattr(result.facts, name) for name in BASELINES}
+    return [
+        {
+            "run": job.name,
+            "learner": job.arm.learner,
+            "interventions": spell(job.arm.interventions),
+            "seed": job.spec.seed,
+            "logged_queries": row.timesteps,
+            **row.model_dump(include={"learned", "logging", "estimate", "estimate_error", "truth"}),
+            "kept_start": row.kept_start,
+            "scale": row.scale,
+            **values,
+        }
+        for row in result.rows
+    ]
 
 
-def write_table(rows: Sequence[dict[str, Any]], folder: Path) -> list[Path]:
-    """Write the table as CSV and as Parquet; the paths."""
+def write_table(rows: Sequence[TableRow], folder: Path) -> None:
+    """Write a table as CSV and as Parquet."""
     text = io.StringIO()
     writer = csv.DictWriter(text, fieldnames=list(rows[0]) if rows else [], lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)
     buffer = io.BytesIO()
-    parquet.write_table(pyarrow.Table.from_pylist(list(rows)), buffer)
-    return [
-        write_whole(folder / CSV, text.getvalue().encode()),
-        write_whole(folder / PARQUET, buffer.getvalue()),
-    ]
+    parquet.write_table(pyarrow.Table.from_pylist([dict(row) for row in rows]), buffer)
+    write_whole(folder / CSV, text.getvalue().encode())
+    write_whole(folder / PARQUET, buffer.getvalue())
 
 
-def read_all_bounds(jobs: Sequence[Job], folder: Path) -> dict[int, Bounds]:
-    """What runs are compared with, by seed, as far as it is known."""
-    seeds = sorted({job.spec.seed for job in jobs})
-    places = {seed: folder / SETUPS / f"seed-{seed}" for seed in seeds}
-    return {seed: read_bounds(place) for seed, place in places.items() if (place / BOUNDS).exists()}
+def evidence_of(rows: Sequence[TableRow], wanted: Sequence[int]) -> Evidence:
+    """The curves and baselines of a table; an arm that lacks a seed is left out.
 
+    Args:
+        rows: the table.
+        wanted: the seeds that every arm must have.
+    """
+    runs: dict[Arm, dict[int, list[TableRow]]] = {}
+    for row in rows:
+        number = row["interventions"]
+        arm = Arm(learner=row["learner"], interventions=ALL if number == ALL else int(number))
+        runs.setdefault(arm, {}).setdefault(row["seed"], []).append(row)
+    complete = {arm: own for arm, own in runs.items() if set(own) == set(wanted)}
 
-def is_made(job: Job, folder: Path) -> bool:
-    """Whether a run has come to its end."""
-    return is_made_by_name(job.name, folder)
+    def curves(column: str) -> dict[Arm, RunCurves]:
+        return {
+            arm: RunCurves(
+                np.array([row["logged_queries"] for row in own[wanted[0]]]),
+                np.array([[row[column] for row in own[seed]] for seed in wanted]),
+            )
+            for arm, own in complete.items()
+        }
 
-
-def is_made_by_name(name: str, folder: Path) -> bool:
-    """Whether the run of this name has."""
-    return (folder / RUNS / name / LEARNED).exists()
-
-
-def read_evidence(jobs: Sequence[Job], folder: Path) -> Evidence:
-    """What finished runs have shown; an arm of which a run is missing is left out."""
-    learned: dict[Arm, RunCurves] = {}
-    logging: dict[Arm, RunCurves] = {}
-    for arm in dict.fromkeys(job.arm for job in jobs):
-        own = [job for job in jobs if job.arm == arm]
-        if not all(is_made(job, folder) for job in own):
-            continue
-        runs = [read_rows(folder / RUNS / job.name) for job in own]
-        times = np.array([row.timesteps for row in runs[0]])
-        learned[arm] = RunCurves(times, np.array([[row.learned for row in run] for run in runs]))
-        logging[arm] = RunCurves(times, np.array([[row.logging for row in run] for run in runs]))
-    return Evidence(learned, logging, list(read_all_bounds(jobs, folder).values()))
+    known = {row["seed"]: row for row in rows}
+    baselines = {name: np.array([known[seed][name] for seed in sorted(known)]) for name in BASELINES}
+    return Evidence(curves("learned"), curves("logging"), baselines if known else {})

@@ -30,6 +30,8 @@ CURVES = CurvesFigure(
 FEW: tuple[AnyFigure, ...] = (FIGURES["example"], CURVES)
 
 
-def made(folder: Path, *figures: AnyFigure, preset: Preset = TINY, engine: Executor = local) -> Reproduction:
+def made(
+    folder: Path, *figures: AnyFigure, preset: Preset = TINY, executor: Executor = local
+) -> Reproduction:
     """A reproduction, made."""
-    return reproduce(plan(preset, figures or FEW, folder), engine)
+    return reproduce(plan(preset, figures or FEW, folder), executor)

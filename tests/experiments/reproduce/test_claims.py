@@ -13,7 +13,7 @@ from rankloop.experiments.reproduce.claims.base import (
     above,
     below,
     exact,
-    if_seen,
+    not_refuted_early,
     spread_ratio,
     within,
 )
@@ -22,14 +22,13 @@ from rankloop.experiments.reproduce.evidence import Evidence, RunCurves
 from rankloop.experiments.reproduce.figures import FIGURES
 from rankloop.experiments.reproduce.presets import Arm
 from rankloop.experiments.reproduce.schedule import arms
-from rankloop.experiments.reproduce.seed_setups import Bounds
 
 RUNS = 5
 TIMES = np.array([10**k for k in range(2, 9)])  # 10² … 10⁸
 BY_NAME = {claim.name: claim for claim in CLAIMS}
 # Of runs: small, adding up to nothing, the same for all arms unless said otherwise.
 NOISE = 0.0001 * np.array([-2.0, -1.0, 0.0, 1.0, 2.0])
-START, SAME_OPTIMISER, FULL = 0.70, 0.80, 0.85
+START, ORACLE, SUPERVISED = 0.70, 0.80, 0.85
 
 # A world in which everything is as the paper says: means at 10², …, 10⁸.
 AS_IN_THE_PAPER = {
@@ -67,16 +66,9 @@ def evidence(*, last: int = 10**8, runs: int = RUNS, **changed: list[float] | Ru
         mean = content[arm.name]
         one = mean if isinstance(mean, RunCurves) else curves(mean, SPREAD.get(arm.name, 1.0), last)
         made[arm] = RunCurves(one.times, one.values[:runs])
-    bounds = [
-        Bounds(
-            random=0.5,
-            production=START + float(noise),
-            full_information=FULL + float(noise),
-            same_optimiser=SAME_OPTIMISER + float(noise),
-        )
-        for noise in NOISE[:runs]
-    ]
-    return Evidence(made, made, bounds)
+    values = {"start": START, "supervised": SUPERVISED, "oracle": ORACLE}
+    baselines = {name: value + NOISE[:runs] for name, value in values.items()}
+    return Evidence(made, made, {"random": np.full(runs, 0.5), **baselines})
 
 
 def verdict(name: str, shown: Evidence) -> str:
@@ -158,7 +150,7 @@ def test_a_claim_is_undecided_where_runs_differ_too_much(name: str, arm: str) ->
 
 
 def test_empirical_claims_are_undecided_after_one_run_and_without_their_runs() -> None:
-    one, none = evidence(runs=1), Evidence({}, {}, [])
+    one, none = evidence(runs=1), Evidence({}, {}, {})
     needs_runs = [
         claim for claim in CLAIMS if claim.name in DIFFERENT or claim.name == "production-in-between"
     ]
@@ -174,7 +166,7 @@ def test_empirical_claims_are_undecided_after_one_run_and_without_their_runs() -
 
 def test_the_start_must_lie_between() -> None:
     shown = evidence()
-    low = [one.model_copy(update={"full_information": one.production}) for one in shown.bounds]
+    low = {**shown.baselines, "supervised": shown.baselines["start"]}
     assert verdict("production-in-between", Evidence(shown.learned, shown.logging, low)) == FAILS
 
 
@@ -184,7 +176,7 @@ def test_short_runs_do_not_refute_what_comes_late() -> None:
         assert verdict(name, short) == UNDECIDED
     assert verdict("gap-negligible-later", evidence(last=10**4)) == UNDECIDED
     note = judge(BY_NAME["gap-negligible-later"], evidence(last=10**4)).findings[0].note
-    assert note == "nothing was measured at such times"
+    assert note == "nothing was evaluated at such times"
 
 
 def data_ratio(judged: Judged) -> float:
@@ -206,7 +198,7 @@ def test_how_much_more_data_five_need() -> None:
     both = evidence(intervention_aware_5=flat(0.72), intervention_aware_50=late)
     judged = judge(BY_NAME["5-need-20-times"], both)
     assert judged.verdict == UNDECIDED
-    assert "5 of 5 runs with 5 never got there" in judged.findings[1].note
+    assert "5 of 5 runs with 5 never reached it" in judged.findings[1].note
     nothing = judge(BY_NAME["5-need-20-times"], evidence(intervention_aware_50=flat(START)))
     assert (nothing.verdict, nothing.findings[1].verdict) == (FAILS, UNDECIDED)
 
@@ -237,8 +229,11 @@ def test_rules_by_hand() -> None:
     assert [within("x", -values, bound).verdict for bound in (0.01, 0.03, 0.05)] == [FAILS, UNDECIDED, HOLDS]
     assert [exact("x", error).verdict for error in (1e-10, 1e-8)] == [HOLDS, FAILS]
     fails, holds = above("x", values, 1.0), above("x", values, 0.0)
-    assert [if_seen(fails, 10, 100).verdict, if_seen(fails, 100, 100).verdict] == [UNDECIDED, FAILS]
-    assert if_seen(holds, 10, 100) == holds
+    assert [not_refuted_early(fails, 10, 100).verdict, not_refuted_early(fails, 100, 100).verdict] == [
+        UNDECIDED,
+        FAILS,
+    ]
+    assert not_refuted_early(holds, 10, 100) == holds
 
 
 def test_curves_by_hand() -> None:
@@ -246,6 +241,6 @@ def test_curves_by_hand() -> None:
     assert last_change(one).tolist() == pytest.approx([-0.5, 0.1])
     assert one.peak == 1
     # Half the sum of neighbours, over two decades.
-    assert one.over_the_axis().tolist() == pytest.approx([(0.5 + 0.75) / 2, (0.5 + 0.85) / 2])
+    assert one.mean_over_axis().tolist() == pytest.approx([(0.5 + 0.75) / 2, (0.5 + 0.85) / 2])
     variances = [0.02, 0.02, 0.08]  # (a − b)² / 2
     assert one.spread == pytest.approx(np.sqrt(sum(variances) / 3))

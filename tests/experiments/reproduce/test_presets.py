@@ -70,7 +70,7 @@ def test_runs_that_figures_share_are_made_once() -> None:
 
 def test_runs_of_a_seed_differ_in_how_they_learn_alone() -> None:
     for job in jobs(ALL, QUICK):
-        ground = QUICK.ground(job.spec.seed)
+        setup = QUICK.setup_spec(job.spec.seed)
         for name in (
             "data",
             "fold",
@@ -80,9 +80,11 @@ def test_runs_of_a_seed_differ_in_how_they_learn_alone() -> None:
             "temperature",
             "metric",
             "learning",
+            "oracle",
+            "supervised",
             "seed",
         ):
-            assert getattr(job.spec, name) == getattr(ground, name)
+            assert getattr(job.spec, name) == getattr(setup, name)
 
 
 def test_names_that_are_unknown() -> None:

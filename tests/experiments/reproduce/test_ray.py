@@ -12,12 +12,22 @@ import pytest
 
 from rankloop.errors import RankloopError
 from rankloop.experiments.reproduce import executors
-from rankloop.experiments.reproduce.executors import engine, ray
+from rankloop.experiments.reproduce.executors import executor, ray
 from rankloop.experiments.reproduce.schedule import jobs
-from rankloop.experiments.reproduce.seed_setups import SeedSetups
+from rankloop.experiments.reproduce.work import Work
+from rankloop.experiments.setup import Environment
+from rankloop.progress import Update
 from tests.experiments.reproduce.small import CURVES, TINY, made
 
 PRESET = TINY.model_copy(update={"horizon": 600})
+
+
+def work(folder: Path) -> Work:
+    return Work(PRESET, Environment.load(PRESET.setup_spec(0)), folder, tuple(jobs([CURVES], PRESET)))
+
+
+def ignore(_update: Update) -> None:
+    pass
 
 
 # Ray's own processes and sockets outlive the test that began them by a little.
@@ -40,7 +50,7 @@ def cluster() -> Iterator[None]:
 @QUIET
 def test_the_same_results_as_on_this_machine(tmp_path: Path) -> None:
     made(tmp_path / "local", CURVES, preset=PRESET)
-    made(tmp_path / "ray", CURVES, preset=PRESET, engine=ray)
+    made(tmp_path / "ray", CURVES, preset=PRESET, executor=ray)
     for name in ("results.csv", "claims.json", "figures/curves.svg"):
         assert (tmp_path / "ray" / name).read_bytes() == (tmp_path / "local" / name).read_bytes(), name
 
@@ -49,10 +59,9 @@ def test_the_same_results_as_on_this_machine(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("cluster")
 @QUIET
 def test_what_goes_wrong_on_the_cluster_is_said_here(tmp_path: Path) -> None:
-    wanted = jobs([CURVES], PRESET)
-    (tmp_path / "seed_setups").touch()
-    with pytest.raises(RankloopError, match="seed_setups"):
-        ray(wanted, SeedSetups(PRESET, tmp_path / "elsewhere"), tmp_path, lambda _name, _share: None)
+    (tmp_path / "setups").touch()
+    with pytest.raises(RankloopError, match="setups"):
+        ray(work(tmp_path), ignore)
 
 
 @pytest.mark.parametrize("running", [False, True])
@@ -62,7 +71,7 @@ def test_a_cluster_that_it_started_it_ends_and_no_other(
     fake = Mock(**{"is_initialized.return_value": running, "put.side_effect": ConnectionError})
     monkeypatch.setitem(sys.modules, "ray", fake)
     with pytest.raises(ConnectionError):
-        ray([], SeedSetups(PRESET, tmp_path), tmp_path, lambda _name, _share: None)
+        ray(work(tmp_path), ignore)
     assert (fake.init.called, fake.shutdown.called) == (not running, not running)
 
 
@@ -71,10 +80,10 @@ def test_without_the_extra_the_engine_says_how_to_get_it(
 ) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(RankloopError, match=r'pip install "rankloop\[ray\]"'):
-        executors.ray([], SeedSetups(PRESET, tmp_path), tmp_path, lambda _name, _share: None)
+        executors.ray(work(tmp_path), ignore)
 
 
 def test_executors_by_name() -> None:
-    assert engine("ray") is ray
+    assert executor("ray") is ray
     with pytest.raises(RankloopError, match="unknown engine 'rey', did you mean 'ray'"):
-        engine("rey")
+        executor("rey")

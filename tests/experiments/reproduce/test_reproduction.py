@@ -1,4 +1,4 @@
-"""A reproduction as a folder: what is in it, and that one that was killed goes on to the same end."""
+"""A reproduction as a folder: what is in it, and that one that was killed resumes to the same end."""
 
 from __future__ import annotations
 
@@ -16,15 +16,19 @@ from pyarrow import parquet
 
 from rankloop.errors import RankloopError
 from rankloop.experiments.reproduce import FIGURES, plan, reproduce
-from rankloop.experiments.reproduce import seed_setups as seed_setups_module
+from rankloop.experiments.reproduce import table as table_module
 from rankloop.experiments.reproduce.claims import CLAIMS
-from rankloop.experiments.reproduce.costs import Costs, in_words
+from rankloop.experiments.reproduce.costs import QUERIES as MEASURED_QUERIES
+from rankloop.experiments.reproduce.costs import Costs, format_duration, measure
 from rankloop.experiments.reproduce.executors import local
 from rankloop.experiments.reproduce.presets import Arm
 from rankloop.experiments.reproduce.schedule import Job, jobs
-from rankloop.experiments.results import find_runs
+from rankloop.experiments.results import find_results
+from rankloop.experiments.run import Run
+from rankloop.experiments.setup import Environment, Setup, read_facts
+from rankloop.progress import Update
 from tests.conftest import ROOT
-from tests.experiments.cutting import CutError
+from tests.experiments.interruption import InterruptedRunError
 from tests.experiments.reproduce.small import CURVES, FEW, TINY, made
 
 RESULTS = ("results.csv", "results.parquet", "claims.json", "figures/curves.svg", "figures/example.png")
@@ -32,7 +36,7 @@ RESULTS = ("results.csv", "results.parquet", "claims.json", "figures/curves.svg"
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A reproduction that was never cut."""
+    """A reproduction that was never interrupted."""
     folder = tmp_path_factory.mktemp("whole")
     made(folder)
     return folder
@@ -40,8 +44,8 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_everything_is_in_the_folder(whole: Path) -> None:
     assert sorted(path.name for path in whole.iterdir()) == [
-        "claims.json", "claims.md", "duration.json", "figures", "seed_setups", "report.html",
-        "reproduction.json", "results.csv", "results.parquet", "runs",
+        "claims.json", "claims.md", "duration.json", "figures", "report.html", "reproduction.json",
+        "results.csv", "results.parquet", "runs", "setups",
     ]  # fmt: skip
     about = json.loads((whole / "reproduction.json").read_text())
     assert about["preset"] == TINY.model_dump()
@@ -58,15 +62,16 @@ def test_everything_is_in_the_folder(whole: Path) -> None:
 def test_the_table_is_every_row_of_every_run(whole: Path) -> None:
     with (whole / "results.csv").open() as file:
         rows = list(csv.DictReader(file))
-    runs = {run.name: run for run in find_runs([whole / "runs"])}
+    runs = {run.name: run for run in find_results([whole / "runs"])}
     assert len(runs) == 3 * 2
     assert len(rows) == sum(len(run.rows) for run in runs.values())
-    bounds = json.loads((whole / "seed_setups" / "seed-1" / "bounds.json").read_text())
+    facts = read_facts(whole / "setups" / "seed-1")
     own = [row for row in rows if row["run"] == "affine-4/seed-1"]
     assert [float(row["learned"]) for row in own] == [row.learned for row in runs["affine-4/seed-1"].rows]
     assert {(row["learner"], row["interventions"], row["seed"]) for row in own} == {("affine", "4", "1")}
-    assert {float(row["full_information"]) for row in own} == {bounds["full_information"]}
-    assert {float(row["production"]) for row in own} == {runs["affine-4/seed-1"].facts.start}
+    for name in ("random", "start", "supervised", "oracle"):
+        assert {float(row[name]) for row in own} == {getattr(facts, name)}
+    assert facts == runs["affine-4/seed-1"].facts
     table = parquet.read_table(whole / "results.parquet").to_pylist()
     assert [str(row["learned"]) for row in table] == [row["learned"] for row in rows]
 
@@ -76,11 +81,11 @@ def test_runs_that_ended_keep_no_checkpoint_and_are_not_made_again(
 ) -> None:
     assert not list(whole.rglob("checkpoint.rankloop"))
     before = {path: path.read_bytes() for path in whole.rglob("*") if path.name in RESULTS}
-    monkeypatch.setattr("rankloop.experiments.reproduce.executors.run", None)
-    monkeypatch.setattr(seed_setups_module, "build_setup", None)
+    monkeypatch.setattr(Run, "_run", None)
+    monkeypatch.setattr(Setup, "build", None)
     planned = plan(TINY, FEW, whole)
-    assert (planned.left, planned.seeds_left, planned.seconds) == ((), (), 0.0)
-    assert "(6 of them made before)" in str(planned)
+    assert (planned.unfinished, planned.missing_setups, planned.seconds) == ((), (), 0.0)
+    assert "(6 of them finished before)" in str(planned)
     reproduce(planned)
     assert {path: path.read_bytes() for path in before} == before
 
@@ -107,11 +112,11 @@ from pathlib import Path
 from rankloop.experiments.reproduce import plan, reproduce
 from tests.experiments.reproduce.small import FEW, TINY
 planned = plan(TINY, FEW, Path(sys.argv[1]))
-reproduce(planned, watch=lambda share, name: name and print(name, flush=True))
+reproduce(planned, progress=lambda update: update.detail and print(update.note, flush=True))
 """
 
 
-def test_killed_and_gone_on_with_equals_never_killed(whole: Path, tmp_path: Path) -> None:
+def test_killed_and_resumed_equals_never_killed(whole: Path, tmp_path: Path) -> None:
     command = [sys.executable, "-c", KILLED, str(tmp_path)]
     with subprocess.Popen(
         command, cwd=ROOT, stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": str(ROOT)}
@@ -129,17 +134,17 @@ def test_killed_and_gone_on_with_equals_never_killed(whole: Path, tmp_path: Path
         assert (tmp_path / name).read_bytes() == (whole / name).read_bytes(), name
 
 
-def test_interrupted_and_gone_on_with_equals_uninterrupted(whole: Path, tmp_path: Path) -> None:
+def test_interrupted_and_resumed_equals_uninterrupted(whole: Path, tmp_path: Path) -> None:
     planned = plan(TINY, FEW, tmp_path)
 
-    def cut(_share: float, name: str | None) -> None:
-        if name is not None:
-            raise CutError
+    def interrupt(update: Update) -> None:
+        if update.detail is not None:
+            raise InterruptedRunError
 
-    with pytest.raises(CutError):
-        reproduce(planned, local, cut)
+    with pytest.raises(InterruptedRunError):
+        reproduce(planned, local, interrupt)
     again = plan(TINY, FEW, tmp_path)
-    assert 0 < len(again.left) < len(again.jobs)
+    assert 0 < len(again.unfinished) < len(again.jobs)
     assert again.seconds > 0.0
     reproduce(again)
     for name in RESULTS:
@@ -163,18 +168,30 @@ def test_a_folder_of_another_reproduction_is_left_alone(whole: Path) -> None:
 
 
 def test_progress_goes_up_to_one_and_names_every_run(tmp_path: Path) -> None:
-    shares: list[float] = []
-    names: list[str] = []
-
-    def watch(share: float, name: str | None) -> None:
-        shares.append(share)
-        names.extend([name] if name else [])
-
+    updates: list[Update] = []
     preset = TINY.model_copy(update={"runs": 1})
     planned = plan(preset, [CURVES], tmp_path)
-    reproduce(planned, watch=watch)
-    assert max(shares) == pytest.approx(1.0)
-    assert sorted(names) == sorted(job.name for job in planned.jobs)
+    reproduce(planned, progress=updates.append)
+    assert max(update.share or 0.0 for update in updates) == pytest.approx(1.0)
+    finished = [update for update in updates if update.milestone]
+    assert {update.detail for update in finished} == set(planned.jobs)
+    assert [update.note.split(",")[0] for update in finished] == ["1 of 3 runs", "2 of 3 runs", "3 of 3 runs"]
+
+
+def test_a_run_that_finishes_is_read_once_and_no_other_is_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[str] = []
+    result = table_module.run_of
+
+    def counted(job: Job, folder: Path) -> Run:
+        read.append(job.name)
+        return result(job, folder)
+
+    monkeypatch.setattr(table_module, "run_of", counted)
+    planned = plan(TINY.model_copy(update={"runs": 1}), [CURVES], tmp_path)
+    reproduce(planned)
+    assert sorted(read) == sorted(job.name for job in planned.jobs)
 
 
 def test_costs_add_up() -> None:
@@ -185,8 +202,8 @@ def test_costs_add_up() -> None:
     assert costs.run(estimators) == 4 * 0.25 + 4 * 16 * 0.5 + 1_000 * 1e-3
     assert costs.run(online) == 4 * 0.25 + 500 * 1e-2
     both = costs.run(estimators) + costs.run(online)
-    assert costs.together([estimators, online], [0], cores=2) == (both + costs.seed_setups) / 2
-    assert in_words(3 * 86_400) == "3.0 days"
+    assert costs.total([estimators, online], [0], cores=2) == (both + costs.setup) / 2
+    assert format_duration(3 * 86_400) == "3.0 days"
 
 
 def test_the_longest_come_first_within_a_seed(tmp_path: Path) -> None:
@@ -196,3 +213,13 @@ def test_the_longest_come_first_within_a_seed(tmp_path: Path) -> None:
     took = [planned.costs.run(job) for job in planned.jobs[:7]]
     assert took == sorted(took, reverse=True)
     assert set(planned.jobs) == set(jobs([FIGURES["estimators"]], TINY))
+
+
+@pytest.mark.parametrize("queries", [30, 2 * MEASURED_QUERIES])
+def test_costs_are_measured_on_data_of_any_size(queries: int) -> None:
+    preset = TINY.model_copy(update={"data": f"synthetic(queries={queries}, features=4)"})
+    wanted = jobs([CURVES], preset)
+    costs = measure(Environment.load(preset.setup_spec(0)), wanted)
+    assert set(costs.interaction) == {"pdgd"}
+    assert min(costs.epoch, costs.phase, costs.impression, costs.interaction["pdgd"]) > 0.0
+    assert all(costs.run(job) > 0.0 for job in wanted)

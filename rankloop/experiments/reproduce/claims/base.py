@@ -19,14 +19,14 @@ HOLDS: Literal["holds"] = "holds"
 FAILS: Literal["does not hold"] = "does not hold"
 UNDECIDED: Literal["undecided"] = "undecided"
 
-# What words come to. Fixed in docs/reproduce.md before any run was made; NDCG where nothing is said.
+# The thresholds for the words of claims, in NDCG unless noted; docs/reproduce.md says when they were fixed.
 # "Negligible", and the least that is "clear" or "much".
 NEGLIGIBLE = 0.01
 # A curve that changes less than this over the last factor of ten has converged; one that falls by more falls.
 SETTLED = 0.005
-# "Far below" in spread over runs, and, the other way round, "hardly more".
+# "Far below", and conversely "hardly more", in spread over runs: a ratio of standard deviations.
 FAR = 2.0
-# Theorems and arithmetic: what rounding may do.
+# The largest rounding error of theorems and arithmetic.
 EXACT = 1e-9
 
 
@@ -35,12 +35,12 @@ class Finding(BaseModel):
 
     Attributes:
         what: which number.
-        value: its mean over the runs.
-        low: the lower end of its 90 % interval; None where there is no interval.
+        value: its mean over the runs; None if it is not known.
+        low: the lower end of its 90 % interval; None if there is no interval.
         high: the upper end.
-        wanted: what the claim needs of it, in words.
-        verdict: whether it is so.
-        note: what else there is to be said.
+        wanted: where the claim needs it to be, in words.
+        verdict: whether it is there.
+        note: a remark, or empty.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -56,15 +56,15 @@ class Finding(BaseModel):
 
 @dataclass(frozen=True)
 class Claim:
-    """A sentence of the paper that runs can answer to.
+    """A statement of the paper that runs can confirm or refute.
 
     Attributes:
-        name: short, for tables.
+        name: a short name, for tables.
         statement: what is claimed.
-        criterion: what it takes to hold, in numbers.
-        cause: what is believed to be the cause where it does not hold.
-        check: the numbers.
-        where: in the paper.
+        criterion: when it holds, in numbers.
+        cause: the likely cause if it does not hold.
+        check: computes the numbers.
+        where: the place in the paper.
     """
 
     name: str
@@ -76,7 +76,7 @@ class Claim:
 
 
 class Judged(BaseModel):
-    """A claim, and what the runs say of it."""
+    """A claim and its verdict."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -90,9 +90,9 @@ class Judged(BaseModel):
 
 
 def judge(claim: Claim, evidence: Evidence) -> Judged:
-    """The verdict on a claim: it holds if all it needs is so, and does not if anything is not.
+    """The verdict on a claim: it holds if all its findings do, and does not hold if one does not.
 
-    Where runs are missing, it is undecided.
+    If runs are missing, it is undecided.
     """
     try:
         findings = tuple(claim.check(evidence))
@@ -112,7 +112,7 @@ def judge(claim: Claim, evidence: Evidence) -> Judged:
 
 
 def above(what: str, values: Float64, bound: float = 0.0) -> Finding:
-    """Whether a quantity, one value a run, is above a bound on average.
+    """Whether the mean of a quantity, given as one value per run, is above a bound.
 
     Example:
         >>> above("gain", np.array([0.1, 0.2, 0.3])).verdict
@@ -120,74 +120,52 @@ def above(what: str, values: Float64, bound: float = 0.0) -> Finding:
         >>> above("gain", np.array([-0.1, 0.2])).verdict, above("gain", np.array([0.5])).verdict
         ('undecided', 'undecided')
     """
-    mean, low, high = _interval(values)
-    return Finding(
-        what=what,
-        value=mean,
-        low=low,
-        high=high,
-        wanted=f"> {bound:g}",
-        verdict=_decided(low is not None and low > bound, high is not None and high <= bound),
-        note=_single(values),
-    )
+    return _compare(what, values, f"> {bound:g}", lambda low, high: (low > bound, high <= bound))
 
 
 def below(what: str, values: Float64, bound: float = 0.0) -> Finding:
-    """Whether a quantity, one value a run, is below a bound on average."""
-    mean, low, high = _interval(values)
-    return Finding(
-        what=what,
-        value=mean,
-        low=low,
-        high=high,
-        wanted=f"< {bound:g}",
-        verdict=_decided(high is not None and high < bound, low is not None and low >= bound),
-        note=_single(values),
-    )
+    """Whether the mean of a quantity, given as one value per run, is below a bound."""
+    return _compare(what, values, f"< {bound:g}", lambda low, high: (high < bound, low >= bound))
 
 
 def within(what: str, values: Float64, bound: float) -> Finding:
-    """Whether a quantity, one value a run, is nearer to 0 than a bound on average."""
-    mean, low, high = _interval(values)
-    known = low is not None and high is not None
-    return Finding(
-        what=what,
-        value=mean,
-        low=low,
-        high=high,
-        wanted=f"between −{bound:g} and {bound:g}",
-        verdict=_decided(
-            known and -bound < low and high < bound,  # type: ignore[operator]
-            known and (low >= bound or high <= -bound),  # type: ignore[operator]
-        ),
-        note=_single(values),
+    """Whether the mean of a quantity, given as one value per run, is closer to 0 than a bound."""
+    return _compare(
+        what,
+        values,
+        f"between −{bound:g} and {bound:g}",
+        lambda low, high: (-bound < low and high < bound, low >= bound or high <= -bound),
     )
 
 
 def exact(what: str, error: float, *, at_most: float = EXACT) -> Finding:
-    """Whether a computed number is what it should be, up to rounding."""
+    """Whether the error of a computed number is at most rounding."""
     wanted, verdict = f"≤ {at_most:g}", HOLDS if error <= at_most else FAILS
     return Finding(what=what, value=error, wanted=wanted, verdict=verdict)
 
 
-def if_seen(finding: Finding, reached: int, needed: int) -> Finding:
-    """A finding about what comes late: where runs end earlier, not to have seen it decides nothing."""
-    if finding.verdict != FAILS or reached >= needed:
-        return finding
-    note = f"the paper's runs go on to {needed:,}, these end at {reached:,}"
+def undecided(finding: Finding, note: str) -> Finding:
+    """The finding, with no verdict and with the reason why."""
     return finding.model_copy(update={"verdict": UNDECIDED, "note": note})
+
+
+def not_refuted_early(finding: Finding, end: int, needed: int) -> Finding:
+    """A finding about what happens late: runs that end earlier cannot refute it."""
+    if finding.verdict != FAILS or end >= needed:
+        return finding
+    return undecided(finding, f"the paper's runs continue to {needed:,}, these end at {end:,}")
 
 
 def spread_ratio(what: str, one: RunCurves, other: RunCurves, *, at_least: float | None = None) -> Finding:
     """How much wider one arm spreads over runs than another: a ratio of standard deviations.
 
-    The interval is that of a ratio of variances of normal runs (F), with the degrees of freedom of one time:
-    times of one run are taken to be the same thing measured again.
+    The interval is that of a ratio of variances of normally distributed runs (F), with the degrees of freedom
+    of one time: the times of one run are treated as repeated measurements.
 
     Args:
         what: which ratio.
-        one: the arm above the line.
-        other: the arm below it.
+        one: the arm in the numerator.
+        other: the arm in the denominator.
         at_least: the ratio must be above this; None if it must be below `FAR`.
     """
     n = len(one.values)
@@ -195,7 +173,8 @@ def spread_ratio(what: str, one: RunCurves, other: RunCurves, *, at_least: float
     ratio = float("nan") if degenerate else one.spread / other.spread
     wanted = f"< {FAR:g}" if at_least is None else f"> {at_least:g}"
     if degenerate:
-        return Finding(what=what, value=None, wanted=wanted, verdict=UNDECIDED, note=_single(one.last))
+        note = "one run has no interval" if n < 2 else ""
+        return Finding(what=what, value=None, wanted=wanted, verdict=UNDECIDED, note=note)
     width = float(np.sqrt(stats.f.ppf(0.5 + 0.5 * CONFIDENCE, n - 1, n - 1)))
     low, high = ratio / width, ratio * width
     if at_least is None:
@@ -205,16 +184,19 @@ def spread_ratio(what: str, one: RunCurves, other: RunCurves, *, at_least: float
     return Finding(what=what, value=ratio, low=low, high=high, wanted=wanted, verdict=verdict)
 
 
-def _interval(values: Float64) -> tuple[float, float | None, float | None]:
+def _compare(
+    what: str, values: Float64, wanted: str, decide: Callable[[float, float], tuple[bool, bool]]
+) -> Finding:
+    """A finding on a mean; `decide` says of its interval whether it holds, and whether it fails."""
     mean = Mean.of([float(value) for value in values])
     if len(values) < 2:
-        return mean.value, None, None
-    return mean.value, mean.value - mean.half_width, mean.value + mean.half_width
+        return Finding(
+            what=what, value=mean.value, wanted=wanted, verdict=UNDECIDED, note="one run has no interval"
+        )
+    low, high = mean.value - mean.half_width, mean.value + mean.half_width
+    verdict = _decided(*decide(low, high))
+    return Finding(what=what, value=mean.value, low=low, high=high, wanted=wanted, verdict=verdict)
 
 
 def _decided(holds: bool, fails: bool) -> Verdict:
     return HOLDS if holds else FAILS if fails else UNDECIDED
-
-
-def _single(values: Float64) -> str:
-    return "one run has no interval" if len(values) < 2 else ""

@@ -1,4 +1,4 @@
-"""Claims that need no runs: arithmetic, and theorems in a world whose logs can all be listed."""
+"""Claims that need no runs: arithmetic, and theorems checked by enumerating all logs of a small case."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from rankloop.estimators import (
     PolicyAware,
 )
 from rankloop.experiments.reproduce.claims.base import EXACT, FAILS, HOLDS, Claim, Finding, exact
-from rankloop.experiments.reproduce.enumeration import World
+from rankloop.experiments.reproduce.enumeration import SmallWorld
 from rankloop.experiments.reproduce.evidence import Evidence
 from rankloop.experiments.reproduce.figures.example import FIGURE as EXAMPLE
 from rankloop.types import Float64
 
-# On a scale of relevance from 0 to 1: what counts as a bias.
+# The least bias that counts as one, on a scale of relevance from 0 to 1.
 MEASURABLE = 0.05
 AWARE, OBLIVIOUS = InterventionAware(clip="off"), InterventionOblivious(clip="off")
 
 
 @cache
-def _world(*, changing: bool = True) -> World:
+def _world(*, changing: bool = True) -> SmallWorld:
     """Three items of which two are shown, by the paper's users: position, trust and item-selection bias."""
     first, second = (0.0, 0.4, -1.0), (2.0, -1.0, 0.3)
     users = clicks.bias_of(clicks.users("paper@2"))
-    return World(users, (0.25, 1.0, 0.5), (first, second if changing else first))
+    return SmallWorld(users, (0.25, 1.0, 0.5), (first, second if changing else first))
 
 
 @cache
@@ -41,7 +41,7 @@ def _bias(estimator: Estimator) -> Float64:
     return size
 
 
-def _example(_evidence: Evidence) -> Sequence[Finding]:
+def _check_example(_evidence: Evidence) -> Sequence[Finding]:
     wanted = [
         ("oblivious, click at t ≤ 100", OBLIVIOUS, 100, 400, 4.0),
         ("oblivious, click at t > 100", OBLIVIOUS, 101, 400, 20.0),
@@ -58,15 +58,20 @@ def _example(_evidence: Evidence) -> Sequence[Finding]:
 
 
 def _unbiased(estimator: Estimator) -> Sequence[Finding]:
-    what = "largest |E[weight] − relevance| of three items, two shown, over all logs of two policies"
+    what = (
+        "largest |E[weight] − relevance| over three items, two of them shown, over all logs of two policies"
+    )
     return [exact(what, float(_bias(estimator).max()))]
 
 
-def _equal_if_static(_evidence: Evidence) -> Sequence[Finding]:
+def _check_equal(_evidence: Evidence) -> Sequence[Finding]:
     world = _world(changing=False)
     both = world.expected_weights(AWARE), world.expected_weights(OBLIVIOUS)
     return [
-        exact("largest difference of their weights under one policy", float(np.abs(both[0] - both[1]).max()))
+        exact(
+            "largest difference between their weights under one policy",
+            float(np.abs(both[0] - both[1]).max()),
+        )
     ]
 
 
@@ -81,7 +86,7 @@ def _biased(what: str, estimator: Estimator) -> Finding:
     )
 
 
-def _others_are_biased(_evidence: Evidence) -> Sequence[Finding]:
+def _check_others(_evidence: Evidence) -> Sequence[Finding]:
     return [
         _biased("affine, where not all items are shown", Affine(clip="off")),
         _biased("policy-aware, where users trust ranks", PolicyAware(clip="off")),
@@ -90,50 +95,47 @@ def _others_are_biased(_evidence: Evidence) -> Sequence[Finding]:
 
 WRONG_CODE = "This is arithmetic: if it does not hold, the code is wrong."
 
+
+def _unbiased_claim(name: str, theorem: str, estimator: Estimator) -> Claim:
+    return Claim(
+        name=f"{name}-unbiased",
+        where=theorem,
+        statement=f"The intervention-{name} estimator is unbiased under position, trust and item-selection "
+        "bias, also when the policy changes.",
+        criterion=f"expected weights over all logs equal the relevance to {EXACT:g}",
+        cause=WRONG_CODE,
+        check=lambda _evidence: _unbiased(estimator),
+    )
+
+
 CLAIMS = (
     Claim(
         name="example-weights",
         where="Figure 1",
-        statement="Around an intervention that lowers an item's expected α from 0.25 to 0.05 at t = 100, the "
-        "oblivious estimator weighs a click by 4 before and by 20 after; the aware one by 10 at T = 400, "
-        "whenever it came.",
-        criterion=f"each weight to {EXACT:g}",
+        statement="An intervention lowers an item's expected α from 0.25 to 0.05 at t = 100. The oblivious "
+        "estimator gives a click the weight 4 before and 20 after it; the aware one gives every click the "
+        "weight 10 at T = 400.",
+        criterion=f"each weight is exact to {EXACT:g}",
         cause=WRONG_CODE,
-        check=_example,
+        check=_check_example,
     ),
-    Claim(
-        name="oblivious-unbiased",
-        where="Theorem 1",
-        statement="The intervention-oblivious estimator is unbiased under position, trust and item-selection "
-        "bias, also when the policy changes.",
-        criterion=f"expected weights over all logs equal the relevance to {EXACT:g}",
-        cause=WRONG_CODE,
-        check=lambda _evidence: _unbiased(OBLIVIOUS),
-    ),
-    Claim(
-        name="aware-unbiased",
-        where="Theorem 2",
-        statement="The intervention-aware estimator is unbiased under position, trust and item-selection "
-        "bias, also when the policy changes.",
-        criterion=f"expected weights over all logs equal the relevance to {EXACT:g}",
-        cause=WRONG_CODE,
-        check=lambda _evidence: _unbiased(AWARE),
-    ),
+    _unbiased_claim("oblivious", "Theorem 1", OBLIVIOUS),
+    _unbiased_claim("aware", "Theorem 2", AWARE),
     Claim(
         name="equal-if-static",
         where="Section 5",
         statement="Without interventions the intervention-oblivious and the intervention-aware estimator are "
         "the same.",
-        criterion=f"expected weights equal to {EXACT:g}",
+        criterion=f"their expected weights are equal to {EXACT:g}",
         cause=WRONG_CODE,
-        check=_equal_if_static,
+        check=_check_equal,
     ),
     Claim(
         name="others-biased",
         where="Section 3.2",
-        statement="The affine estimator is biased by item selection, the policy-aware one by trust.",
-        criterion=f"a bias above {MEASURABLE:g} on a scale of relevance from 0 to 1, each",
+        statement="The affine estimator is biased by item selection, the policy-aware one by trust bias.",
+        criterion=f"each has a bias above {MEASURABLE:g} on a scale of relevance from 0 to 1",
         cause=WRONG_CODE,
-        check=_others_are_biased,
+        check=_check_others,
     ),
 )

@@ -1,4 +1,4 @@
-"""What a figure of curves is: panels of lines, each line an arm."""
+"""Figures of curves: panels of lines, where each line is an arm."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class Line(BaseModel):
     """A curve: the mean over the runs of an arm, with its confidence bounds.
 
     Attributes:
-        arm: whose runs.
-        label: in the legend.
-        look: which colour and marker it has; the same learner has the same look in all panels.
+        arm: the arm whose runs are drawn.
+        label: its label in the legend.
+        look: the number of its colour and marker; a learner looks the same in all panels.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -39,9 +39,9 @@ class Panel(BaseModel):
     """Curves on common axes.
 
     Attributes:
-        title: above them.
-        quantity: the NDCG of the learned or of the logging policies.
-        lines: what is drawn.
+        title: the title above the panel.
+        quantity: whether to draw the NDCG of the learned or of the logging policies.
+        lines: the curves.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -52,10 +52,10 @@ class Panel(BaseModel):
 
 
 class CurvesFigure(BaseModel):
-    """A figure of the paper whose curves are NDCG by logged queries.
+    """A figure of the paper whose curves show NDCG by logged queries.
 
     Attributes:
-        name: of its files, and on the command line.
+        name: the name of its files, and on the command line.
         caption: what it shows.
         panels: from top to bottom.
     """
@@ -68,17 +68,17 @@ class CurvesFigure(BaseModel):
 
     @property
     def arms(self) -> tuple[Arm, ...]:
-        """Whose runs it needs, each once."""
+        """The arms whose runs it needs, each once."""
         return tuple(dict.fromkeys(line.arm for panel in self.panels for line in panel.lines))
 
 
 def line(learner: str, interventions: int | Literal["all"], label: str, look: int) -> Line:
-    """A line in one line."""
+    """A line of an arm."""
     return Line(arm=Arm(learner=learner, interventions=interventions), label=label, look=look)
 
 
 def learned_and_logging(*lines: Line) -> tuple[Panel, Panel]:
-    """The paper's pair of panels: what was learned, and what users were shown meanwhile."""
+    """The paper's pair of panels: the learned policies, and the logging policies that users see meanwhile."""
     return (
         Panel(title="Learned policy", quantity="learned", lines=lines),
         Panel(title="Logging policy", quantity="logging", lines=lines),

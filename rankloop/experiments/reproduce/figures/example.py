@@ -1,4 +1,4 @@
-"""The paper's example: the weight of a click on one item, before and after an intervention; exact."""
+"""The paper's example: the exact weight of a click on one item, before and after an intervention."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rankloop.experiments.reproduce.presets import Arm
 from rankloop.statistics import Exposure, Statistics
 from rankloop.types import Bias, Float64, Int64
 
-# Users to whom nothing is relevance but clicks: the weight of a click is then all there is.
+# Users without bias: an item's weight is then its click weight alone.
 _BIAS = Bias(alpha=np.ones(1), beta=np.zeros(1), examination=np.ones(1))
 
 
@@ -18,11 +18,11 @@ class ExampleFigure(BaseModel):
     """One item of one query under a logging policy that is changed once.
 
     Attributes:
-        name: of its files, and on the command line.
+        name: the name of its files, and on the command line.
         caption: what it shows.
         change: the last timestep of the first policy.
         before: the item's expected α under the first policy.
-        after: that under the second.
+        after: the item's expected α under the second policy.
         last: the last timestep T.
     """
 
@@ -46,11 +46,11 @@ class ExampleFigure(BaseModel):
         return np.arange(1, self.last + 1)
 
     def weights(self, estimator: Estimator) -> Float64:
-        """What a click at timestep T weighs when T timesteps have been logged, for every T."""
+        """The weight of a click at timestep T when T timesteps have been logged, for every T."""
         return np.array([self.weight(estimator, click=int(t), timesteps=int(t)) for t in self.times])
 
     def weight(self, estimator: Estimator, *, click: int, timesteps: int) -> float:
-        """What a click at one timestep weighs when so many have been logged.
+        """The weight of a click at one timestep when this many have been logged.
 
         Example:
             >>> from rankloop.estimators import InterventionAware

@@ -1,0 +1,87 @@
+"""The files in the folders of runs and setups: their names, and how they are read back.
+
+spec.json            what was asked for, and the version
+facts.json           what is known before the first interaction: data, users, values of the baselines
+results.jsonl        one row per evaluation
+timing.json          where the time went, in seconds
+start.rankloop       the starting policy
+oracle.rankloop      the oracle baseline, if it was trained
+supervised.rankloop  the supervised baseline, if it was trained
+checkpoint.rankloop  the state after the last event, until the run has finished
+learned.rankloop     the policy learned in the end: a run that has it has finished
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from rankloop.errors import RankloopError
+from rankloop.storage.files import write_whole
+
+SPEC, FACTS, RESULTS, TIMING = "spec.json", "facts.json", "results.jsonl", "timing.json"
+START, CHECKPOINT, LEARNED = "start.rankloop", "checkpoint.rankloop", "learned.rankloop"
+
+Content = TypeVar("Content", bound=BaseModel)
+
+
+def read_json(path: Path) -> Any:
+    """The content of a JSON file."""
+    try:
+        return parse_json(path.read_text(encoding="utf-8"), path)
+    except OSError as error:
+        raise RankloopError(f"{path} cannot be read: {error.strerror or error}") from error
+
+
+def parse_json(text: str, path: Path) -> Any:
+    """The content of a text that was read from a path."""
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise RankloopError(f"{path} is damaged: it is not valid JSON: {error}") from error
+
+
+def write_json(path: Path, content: object) -> None:
+    """Write a JSON file, whole or not at all."""
+    write_whole(path, json.dumps(content, indent=2).encode())
+
+
+def read_model(kind: type[Content], path: Path) -> Content:
+    """A value that was written as JSON."""
+    return validate(kind, read_json(path), path)
+
+
+def validate(kind: type[Content], content: object, path: Path) -> Content:
+    """A value from its parsed JSON; the path is for the error message."""
+    try:
+        return kind.model_validate(content)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"])) or "its content"
+        raise RankloopError(
+            f"{path} is damaged, or was written by another version of rankloop: {where}: {first['msg']}"
+        ) from error
+
+
+def check_same(folder: Path, what: str, stored: Mapping[str, object], asked: Mapping[str, object]) -> None:
+    """Refuse to continue in a folder that holds something else.
+
+    Args:
+        folder: the folder.
+        what: what it holds, such as ``run``.
+        stored: the fields that are stored in it.
+        asked: the fields that are asked for now.
+
+    Raises:
+        RankloopError: a field that is asked for differs from the stored one.
+    """
+    for name, value in asked.items():
+        if stored.get(name) != value:
+            raise RankloopError(
+                f"{folder} holds another {what} (its {name} is {stored.get(name)!r}, not {value!r}): "
+                "choose another folder, or remove this one"
+            )
