@@ -20,7 +20,8 @@ import numpy as np
 
 import rankloop
 from rankloop import online
-from rankloop.experiments.baselines import full_information, production_ranker
+from rankloop.experiments.baselines import oracle as learn_oracle
+from rankloop.experiments.baselines import production_ranker
 from rankloop.experiments.spec import short_name
 from rankloop.experiments.summary import Mean
 from rankloop.loop import Evaluated, Loop, exponential_times
@@ -86,7 +87,7 @@ def run(setting: Setting, seed: int) -> dict[str, Any]:
     data = rankloop.synthetic(queries=2_000, features=100, seed=seed)
     start = production_ranker(data, seed=seed)
     users = rankloop.SimulatedUsers.of(data, "paper@5")
-    oracle = full_information(
+    oracle = learn_oracle(
         start,
         data,
         users.relevance,

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import rankloop
-from rankloop.experiments.baselines import full_information, production_ranker
+from rankloop.experiments.baselines import oracle as learn_oracle
+from rankloop.experiments.baselines import production_ranker
 from rankloop.experiments.setup import Environment, Setup, is_saved
 from rankloop.experiments.spec import RunSpec
 from rankloop.progress import Update
@@ -36,7 +37,7 @@ def test_facts(built: Setup) -> None:
     assert facts.random == uniform < facts.start
     assert (facts.start_kind, facts.start_fingerprint) == ("mlp", built.start.fingerprint)
     learning = LEARNING[SPEC.learning]
-    oracle = full_information(
+    oracle = learn_oracle(
         built.start,
         data,
         built.environment.users.relevance,
