@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,11 +14,10 @@ from rankloop.cli.options import DATA, DataArgument, FoldOption, JsonOption, See
 from rankloop.errors import RankloopError
 
 if TYPE_CHECKING:
-    from rankloop.cli.console import Tasks
-    from rankloop.experiments.results import Run
     from rankloop.experiments.setup import Facts
     from rankloop.experiments.spec import RunSpec
     from rankloop.loop import Event
+    from rankloop.progress import Progress
     from rankloop.training import Epoch
 
 USERS, START, LEARNING, LENGTH, MEASURES = (
@@ -55,18 +54,19 @@ def demo(
     """Learn from simulated clicks: the loop, beside a static and a naive learner. A table and a page."""
     from rankloop.cli import console
     from rankloop.experiments.demo import begin, demonstrate, specs
+    from rankloop.experiments.report import demo_document
 
     spec = _spec(data=data, horizon=horizon, interventions=interventions, fold=fold, seed=seed)
     by_name = specs(spec)
-    with _resumable(), console.announce_compilation(), console.progress() as tasks:
-        setup = begin(spec, out, _preparing(tasks))
+    with _resumable(), console.announce_compilation(), console.progress() as progress:
+        setup = begin(spec, out, _preparing(progress))
         _mention_start(setup.facts, spec.metric)
 
         def watch(name: str, event: Event) -> None:
-            _show(tasks, name, by_name[name], event)
+            _show(progress, name, by_name[name], event)
 
         runs, page = demonstrate(spec, out, setup, watch)
-    _print_demo(runs, spec.metric)
+    console.print_document(demo_document(runs))
     console.print_out(f"wrote {page}")
 
 
@@ -179,7 +179,7 @@ def run(
     """Learn from the clicks of simulated users, deploying learned policies along the way."""
     from rankloop.cli import console
     from rankloop.experiments import run as experiment
-    from rankloop.experiments.report import REPORT, write_report
+    from rankloop.experiments.report import REPORT, run_document, write_report
     from rankloop.experiments.results import read_run
 
     spec = _spec(
@@ -203,11 +203,12 @@ def run(
         full_information=full_information,
         seed=seed,
     )
-    with _resumable(), console.announce_compilation(), console.progress() as tasks:
-        setup = experiment.prepare(spec, out, watch=_preparing(tasks))
+    with _resumable(), console.announce_compilation(), console.progress() as progress:
+        setup = experiment.prepare(spec, out, watch=_preparing(progress))
         _mention_start(setup.facts, spec.metric)
-        rows = experiment.run(spec, out, lambda event: _show(tasks, "run", spec, event), shared=setup)
-    page = write_report([read_run(out)], out / REPORT)
+        rows = experiment.run(spec, out, lambda event: _show(progress, "run", spec, event), shared=setup)
+    made = read_run(out)
+    page = write_report([made], out / REPORT)
     if rows[-1].kept_start and spec.caution:
         console.print_err(
             f"the starting policy was kept: on {setup.facts.queries['validation']} held-out queries no "
@@ -217,12 +218,7 @@ def run(
     if as_json:
         typer.echo(json.dumps([row.model_dump() for row in rows], indent=2))
         return
-    shown = [
-        [f"{row.timesteps:,}", f"{row.learned:.4f}", f"{row.logging:.4f}", f"{row.support['0.01']:.0%}"]
-        for row in rows
-    ]
-    columns = ["interactions", "learned", "logging", "items below 0.01"]
-    console.out.print(console.table(f"{spec.metric} on the test queries, {spec.learner}", columns, shown))
+    console.print_document(run_document(made))
     console.print_out(f"wrote {page}")
 
 
@@ -241,25 +237,22 @@ def report(
 ) -> None:
     """Turn runs into one page of tables and curves; those that differ in their seed alone are averaged."""
     from rankloop.cli import console
-    from rankloop.experiments.report import REPORT, write_report
+    from rankloop.experiments.report import REPORT, report_document
     from rankloop.experiments.results import find_runs
     from rankloop.experiments.summary import final_line, grouped
+    from rankloop.reports.html import write_page
     from rankloop.storage.files import check_writable
 
     path = out or (folders[0] / REPORT if len(folders) == 1 else Path(REPORT))
     runs = find_runs(folders)
     check_writable(path)
-    write_report(runs, path)
-    lines = [final_line(group) for group in grouped(runs)]
+    document = report_document(runs)
+    write_page(document, path)
     if as_json:
+        lines = [final_line(group) for group in grouped(runs)]
         typer.echo(json.dumps([line.as_dict() for line in lines], indent=2))
         return
-    rows = [
-        [f"{line.group.name}: {line.group.label}", str(line.learned), str(line.gain), str(line.shown)]
-        for line in lines
-    ]
-    columns = ["run", "learned", "learned − start", "shown on average"]
-    console.out.print(console.table(f"{runs[0].spec.metric} on the test queries", columns, rows))
+    console.print_document(document)
     console.print_out(f"wrote {path}")
 
 
@@ -290,23 +283,26 @@ def _spec(**fields: Any) -> RunSpec:
         raise RankloopError(f"{where}{message}") from error
 
 
-def _preparing(tasks: Tasks) -> Callable[[str, Epoch], None]:
+def _preparing(progress: Progress) -> Callable[[str, Epoch], None]:
+    from rankloop.progress import report
+
     def watch(name: str, epoch: Epoch) -> None:
-        tasks.update(name, f"epoch {epoch.number:3d}  validation {epoch.held_out:.4f}")
+        report(progress, name, note=f"epoch {epoch.number:3d}  validation {epoch.held_out:.4f}")
 
     return watch
 
 
-def _show(tasks: Tasks, name: str, spec: RunSpec, event: Event) -> None:
+def _show(progress: Progress, name: str, spec: RunSpec, event: Event) -> None:
     from rankloop.experiments.run import share_done
     from rankloop.loop import Evaluated
+    from rankloop.progress import report
 
     share = share_done(spec, event)
     if isinstance(event, Evaluated):
         values = f"learned {event.learned:.4f}, logging {event.logging:.4f}"
-        tasks.update(name, f"{event.timesteps:,}: {values}", share=share, told=True)
+        report(progress, name, share, f"{event.timesteps:,}: {values}", milestone=True)
     else:
-        tasks.update(name, None, share=share)
+        report(progress, name, share)
 
 
 def _mention_start(facts: Facts, metric: str) -> None:
@@ -318,35 +314,3 @@ def _mention_start(facts: Facts, metric: str) -> None:
         console.print_err(f"the starting policy is {PEAKED_ADVICE}")
     if facts.full_information is not None:
         console.print_err(f"full information: {metric} {facts.full_information:.4f}")
-
-
-def _print_demo(runs: Mapping[str, Run], metric: str) -> None:
-    from rankloop.cli import console
-    from rankloop.experiments.demo import LOOP, NAIVE, STATIC
-
-    facts = runs[LOOP].facts
-    rows: list[tuple[str, float, float | None]] = [
-        ("random", facts.random, None),
-        ("production ranker", facts.start, None),
-    ]
-    for name, told in ((NAIVE, "naive"), (STATIC, "static"), (LOOP, "loop")):
-        run = runs[name]
-        rows.append((told, run.rows[-1].learned, run.shown(len(run.rows) - 1)))
-    if facts.full_information is not None:
-        rows.append(("full information", facts.full_information, None))
-    shown = [
-        [
-            name,
-            f"{value:.4f}",
-            f"{value - facts.start:+.4f}",
-            "–" if on_the_way is None else f"{on_the_way:.4f}",
-        ]
-        for name, value, on_the_way in rows
-    ]
-    console.out.print(
-        console.table(
-            f"{metric} on {facts.queries['test']} test queries of {facts.dataset}",
-            ["ranker", metric, "− production", "shown on the way"],
-            shown,
-        )
-    )

@@ -12,9 +12,9 @@ from rankloop.cli.options import FoldOption
 from rankloop.errors import RankloopError
 
 if TYPE_CHECKING:
-    from rankloop.cli.console import Tasks
     from rankloop.experiments.reproduce import Plan, Preset
     from rankloop.experiments.reproduce.reproduction import Watch
+    from rankloop.progress import Progress
 
 # Below this, what is left cannot be told from what is done.
 SHARE_TO_TELL_FROM = 0.02
@@ -68,7 +68,7 @@ def reproduce(
     from rankloop.experiments.reproduce.costs import in_words
     from rankloop.experiments.reproduce.executors import engine as engine_called
     from rankloop.experiments.reproduce.figures import figure
-    from rankloop.experiments.reproduce.report import SIGNS, counted
+    from rankloop.experiments.reproduce.report import claims_document
 
     changed = {"data": data, "runs": runs, "horizon": horizon}
     chosen = _preset(preset, relevance=relevance, learning=learning, fold=fold, **changed)
@@ -78,14 +78,13 @@ def reproduce(
         with console.announce_compilation():
             planned = experiments.plan(chosen, wanted, out)
             console.print_err(str(planned))
-            with console.progress() as tasks:
-                done = experiments.reproduce(planned, make, _watch(tasks, planned))
+            with console.progress() as progress:
+                done = experiments.reproduce(planned, make, _watch(progress, planned))
     except KeyboardInterrupt:
         console.print_err("stopped; the same command goes on from here")
         raise
-    rows = [[f"{SIGNS[one.verdict]} {one.name}", one.verdict, one.where] for one in done.judged]
-    console.out.print(console.table("The paper's claims", ["claim", "verdict", "where"], rows))
-    console.print_out(f"{counted(done.judged)}; took {in_words(done.seconds)}")
+    console.print_document(claims_document(done.judged, {}))
+    console.print_out(f"took {in_words(done.seconds)}")
     console.print_out(f"wrote {done.folder / 'claims.md'} and {done.folder / 'report.html'}")
 
 
@@ -107,8 +106,9 @@ def _preset(name: str, **changed: Any) -> Preset:
         raise RankloopError(f"--{first['loc'][0]}: {message}") from error
 
 
-def _watch(tasks: Tasks, planned: Plan) -> Watch:
+def _watch(progress: Progress, planned: Plan) -> Watch:
     from rankloop.experiments.reproduce.costs import in_words
+    from rankloop.progress import report
 
     begun, ended = time.monotonic(), len(planned.jobs) - len(planned.left)
 
@@ -118,6 +118,6 @@ def _watch(tasks: Tasks, planned: Plan) -> Watch:
         passed = time.monotonic() - begun
         left = planned.seconds if share < SHARE_TO_TELL_FROM else passed * (1.0 - share) / share
         note = f"{ended} of {len(planned.jobs)} runs, {share:.0%}, {in_words(left)} left"
-        tasks.update("reproduce", note, share=share, told=name is not None)
+        report(progress, "reproduce", share, note, milestone=name is not None)
 
     return watch

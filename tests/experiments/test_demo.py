@@ -8,9 +8,10 @@ import pytest
 
 from rankloop.errors import DataError, RankloopError
 from rankloop.experiments import demo
-from rankloop.experiments.report import report
+from rankloop.experiments.report import report_document
 from rankloop.experiments.results import find_runs, read_rows
 from rankloop.experiments.spec import RunSpec
+from rankloop.reports.html import html_page
 from rankloop.training import Epoch
 from tests.experiments.cutting import CutError, cut_after
 
@@ -43,7 +44,7 @@ def test_three_runs_and_a_report(shown: Path) -> None:
     assert (static.spec.estimator, static.spec.times) == (SPEC.estimator, (SPEC.horizon,))
     assert [len(run.rows) for run in runs] == [3, 3, 1]
     # `rankloop report` makes the same page again.
-    assert (shown / "report.html").read_text(encoding="utf-8") == report(runs)
+    assert (shown / "report.html").read_text(encoding="utf-8") == html_page(report_document(runs))
 
 
 def test_a_demo_that_was_cut_goes_on(shown: Path, tmp_path: Path) -> None:

@@ -25,7 +25,6 @@ from typing import Any
 
 from rankloop._version import __version__
 from rankloop.errors import RankloopError
-from rankloop.experiments.reproduce import report as report_page
 from rankloop.experiments.reproduce import table
 from rankloop.experiments.reproduce.claims import CLAIMS, Judged, judge
 from rankloop.experiments.reproduce.costs import Costs, in_words, measure
@@ -33,10 +32,13 @@ from rankloop.experiments.reproduce.executors import SETUPS, Executor, local, se
 from rankloop.experiments.reproduce.figures import AnyFigure
 from rankloop.experiments.reproduce.plots import write_figure
 from rankloop.experiments.reproduce.presets import Preset
+from rankloop.experiments.reproduce.report import FigureFiles, claims_document
 from rankloop.experiments.reproduce.schedule import Job, jobs
 from rankloop.experiments.reproduce.seed_setups import SeedSetups
 from rankloop.experiments.results import read_json
 from rankloop.ragged import threads
+from rankloop.reports.html import write_page
+from rankloop.reports.markdown import markdown_page
 from rankloop.storage.files import check_writable, write_whole
 
 ABOUT, FIGURES = "reproduction.json", "figures"
@@ -161,9 +163,9 @@ def reproduce(planned: Plan, engine: Executor = local, watch: Watch | None = Non
     write_whole(folder / CLAIMS_JSON, content.encode())
     seconds = clock.stop()
     about = _in_words(planned, seconds)
-    write_whole(folder / CLAIMS_PAGE, report_page.claims_page(judged, about).encode())
-    page = report_page.report(judged, planned.figures, evidence, about, folder / FIGURES)
-    write_whole(folder / REPORT, page.encode())
+    write_whole(folder / CLAIMS_PAGE, markdown_page(claims_document(judged, about)).encode())
+    drawn = FigureFiles(planned.figures, evidence, folder / FIGURES)
+    write_page(claims_document(judged, about, drawn), folder / REPORT)
     return Reproduction(folder, judged, seconds)
 
 
