@@ -139,10 +139,8 @@ def test_check_prints_what_the_check_finds(run: Run, tmp_path: Path) -> None:
     assert code == 0
     assert [line for line in err.splitlines() if not line.startswith("compiling")] == []
     assert f"{found.impressions:,} impressions of {found.queries:,} queries" in out
-    assert re.findall(r"^│ ([az]) +│ +60 │ 2020-01-01 00:00 │ 2020-01-01 00:0\d │", out, re.MULTILINE) == [
-        "z",
-        "a",
-    ]
+    policies = re.findall(r"^│ ([az]) +│ +60 │ +2020-01-01 +(?:00:0\d )?│ +2020-01-01", out, re.MULTILINE)
+    assert policies == ["z", "a"]
     rates = " │ ".join(f"{rate:.3f}" for rate in found.policies[0].click_rate_by_rank if rate is not None)
     assert f"│ z      │ {rates} │" in out
     assert "Problems of the log: none found." in out
