@@ -60,5 +60,7 @@ def main() -> None:
     try:
         app(prog_name="rankloop")
     except RankloopError as error:
-        typer.echo(f"rankloop: {error}", err=True)
+        from rankloop.reports.terminal import printable
+
+        typer.echo(f"rankloop: {printable(str(error), lines=True)}", err=True)
         sys.exit(2)

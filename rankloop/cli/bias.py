@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -16,11 +16,6 @@ from rankloop.cli.options import (
     PageOption,
     SeedOption,
 )
-
-if TYPE_CHECKING:
-    from rankloop.bias import BiasEstimate, RankIntervals
-
-NONE = "–"
 
 
 def bias(
@@ -51,14 +46,17 @@ def bias(
     from rankloop.bias import estimate_bias, save_bias
     from rankloop.cli import console
     from rankloop.logs import count, open_log
-    from rankloop.storage.files import check_writable, write_whole
+    from rankloop.progress import report
+    from rankloop.reports.bias import bias_document
+    from rankloop.reports.html import write_page
+    from rankloop.storage.files import check_writable
 
     check_writable(out, page)
-    with console.announce_compilation(), console.progress() as tasks:
+    with console.announce_compilation(), console.progress() as progress:
         opened = open_log(log)
-        tasks.update("counting", "")
+        report(progress, "counting", 0.0)
         counts = count(opened, ranks=ranks, engine=engine, master=master)
-        tasks.update("counting", f"{counts.rows:,} rows", share=1.0)
+        report(progress, "counting", 1.0, f"{counts.rows:,} rows")
         estimate = estimate_bias(
             counts,
             rng=np.random.default_rng(seed),
@@ -66,56 +64,16 @@ def bias(
             resamples=resamples,
             confidence=confidence,
             held_out=held_out,
-            progress=lambda what, share: tasks.update(what, f"{share:.0%}" if share else "", share=share),
+            progress=lambda what, share: report(progress, what, share),
         )
     save_bias(estimate, out)
+    document = bias_document(estimate)
     if page is not None:
-        from rankloop.reports.bias import bias_page
-
-        write_whole(page, bias_page(estimate).encode())
+        write_page(document, page)
     if as_json:
         typer.echo(json.dumps({"path": str(out), **estimate.to_dict()}, indent=2, ensure_ascii=False))
         return
-    _print(estimate)
+    console.print_document(document)
     for path in (out, page):
         if path is not None:
             console.print_out(f"wrote {path}")
-
-
-def _print(estimate: BiasEstimate) -> None:
-    from rankloop.cli import console
-
-    found, moved, share = estimate.bias, estimate.movement, f"{estimate.confidence:.0%} interval"
-    rows = [
-        [
-            f"{k + 1}",
-            *(f"{found.alpha[k]:.3f}", _ends(estimate.alpha, k)),
-            *(f"{found.beta[k]:.3f}", _ends(estimate.beta, k)),
-            f"{found.examination[k]:.3f}",
-        ]
-        for k in range(found.ranks)
-    ]
-    rows += [[f"{k + 1}", *[NONE] * 5] for k in range(found.ranks, len(moved.displays))]
-    head = ["rank", "α", share, "β", share, "examination"]
-    console.out.print(console.table(f"{estimate.model} model", head, rows))
-    rows = [
-        [
-            f"{k + 1}",
-            f"{shown:,.0f}",
-            f"{moved.rates[k]:.3f}",
-            f"{moved.items[k, k]:,}",
-            f"{moved.moved[k]:,.0f}",
-        ]
-        for k, shown in enumerate(moved.displays)
-    ]
-    head = ["rank", "displays", "clicked", "documents", "displays that compare"]
-    console.out.print(console.table("movement between ranks", head, rows))
-    console.print_out(f"anchor: {estimate.anchor}")
-    if estimate.comparison is not None:
-        console.print_out(estimate.comparison.verdict)
-    for note in estimate.notes:
-        console.print_out(f"warning: {note}")
-
-
-def _ends(of: RankIntervals | None, k: int) -> str:
-    return NONE if of is None else f"{of.low[k]:.3f} – {of.high[k]:.3f}"

@@ -1,44 +1,48 @@
-"""What the terminal shows: progress, tables, and the word that kernels are being compiled."""
+"""What the terminal shows: progress, documents, and a notice when kernels are compiled.
+
+Text that comes from data is printed with its control characters spelled out.
+"""
 
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import Any
 
+from rich import progress as rich_progress
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Table
-from rich.text import Text
+
+from rankloop.progress import Progress, Update
+from rankloop.reports import terminal
+from rankloop.reports.document import Document
 
 # Results go to standard output and can be piped; everything else goes to standard error.
 out = Console()
 err = Console(stderr=True)
 
-# Where there is no terminal, a line at least this many seconds after the last: a log stays short, and nobody
-# has to wonder whether anything is happening.
+# Without a terminal, lines are at least this many seconds apart: a log stays short, and still shows that
+# something is happening.
 SECONDS_BETWEEN_LINES = 10.0
 
 
 @contextmanager
 def announce_compilation() -> Iterator[None]:
-    """Say so when a kernel has to be compiled: it happens once, and takes a while."""
+    """Print a notice when a kernel has to be compiled: it happens once, and takes a while."""
     from numba.core import event
 
     class Listener(event.Listener):
         def __init__(self) -> None:
             self.depth = 0
-            self.said = False
+            self.announced = False
 
         def on_start(self, _event: Any) -> None:
             # Kernels compile the kernels they call: only the outermost is worth a line.
-            if self.depth == 0 and not self.said:
-                err.print(
-                    "[dim]compiling kernels for this machine; it is done once and takes up to a minute …[/]"
-                )
-                self.said = True
+            if self.depth == 0 and not self.announced:
+                err.print("[dim]compiling kernels for this machine; this happens once, within a minute …[/]")
+                self.announced = True
             self.depth += 1
 
         def on_end(self, _event: Any) -> None:
@@ -48,98 +52,80 @@ def announce_compilation() -> Iterator[None]:
         yield
 
 
-class Tasks(Protocol):
-    """What is under way."""
-
-    def update(self, name: str, note: str | None, *, share: float | None = None, told: bool = False) -> None:
-        """Say how far a task has come; a name that is new is a new task.
-
-        Args:
-            name: which task.
-            note: where it stands; None where there is nothing new to be said.
-            share: how much of it is done, from 0 to 1; None where nobody knows.
-            told: whether this is worth a line where there is no terminal.
-        """
-        ...
-
-
 class _Bars:
-    """One bar a task, for terminals."""
+    """One bar per task, for terminals."""
 
-    def __init__(self, bars: Progress) -> None:
+    def __init__(self, bars: rich_progress.Progress) -> None:
         self._bars = bars
-        self._ids: dict[str, Any] = {}
+        self._ids: dict[str, rich_progress.TaskID] = {}
+        self._lock = threading.Lock()
 
-    def update(
-        self,
-        name: str,
-        note: str | None,
-        *,
-        share: float | None = None,
-        told: bool = False,  # noqa: ARG002
-    ) -> None:
-        if name not in self._ids:
-            self._ids[name] = self._bars.add_task(name, total=None if share is None else 1.0, note="")
-        task = self._ids[name]
-        self._bars.update(task, completed=share)
-        if note is not None:
-            self._bars.update(task, note=note)
+    def __call__(self, update: Update) -> None:
+        with self._lock:
+            if update.task not in self._ids:
+                name = terminal.printable(update.task)
+                self._ids[update.task] = self._bars.add_task(name, total=None, note="")
+            task = self._ids[update.task]
+            if update.share is not None:
+                self._bars.update(task, total=1.0, completed=update.share)
+            if update.note:
+                self._bars.update(task, note=terminal.printable(update.note))
 
     def finish(self) -> None:
-        for task in self._ids.values():
-            self._bars.update(task, total=1.0, completed=1.0)
+        with self._lock:
+            for task in self._ids.values():
+                self._bars.update(task, total=1.0, completed=1.0)
 
 
 class _Lines:
-    """A line now and then, for logs and pipes."""
+    """A line from time to time, for logs and pipes."""
 
     def __init__(self) -> None:
         self._begun = time.monotonic()
         self._last = self._begun
+        self._lock = threading.Lock()
 
-    def update(
-        self,
-        name: str,
-        note: str | None,
-        *,
-        share: float | None = None,  # noqa: ARG002
-        told: bool = False,
-    ) -> None:
-        now = time.monotonic()
-        if note is not None and (told or now - self._last >= SECONDS_BETWEEN_LINES):
-            self._last = now
-            print_err(f"{name}: {note} ({now - self._begun:.0f} s)")
+    def __call__(self, update: Update) -> None:
+        with self._lock:
+            now = time.monotonic()
+            if update.note and (update.milestone or now - self._last >= SECONDS_BETWEEN_LINES):
+                self._last = now
+                print_err(f"{update.task}: {update.note} ({now - self._begun:.0f} s)")
 
 
 @contextmanager
-def progress() -> Iterator[Tasks]:
-    """Progress on standard error: bars in a terminal, lines elsewhere."""
+def progress() -> Iterator[Progress]:
+    """Progress on standard error: bars with the time left in a terminal, lines elsewhere.
+
+    What it yields can be called from several threads.
+    """
     if not sys.stderr.isatty():
         yield _Lines()
         return
-    # Together no wider than the 80 columns of a usual terminal.
-    columns = (TextColumn("{task.description}"), BarColumn(bar_width=10), TextColumn("{task.fields[note]}"))
-    with Progress(*columns, TimeElapsedColumn(), console=err) as bars:
-        tasks = _Bars(bars)
-        yield tasks
-        tasks.finish()
+    # Together they are no wider than the 80 columns of a usual terminal.
+    columns = (
+        rich_progress.TextColumn("{task.description}", markup=False),
+        rich_progress.BarColumn(bar_width=10),
+        rich_progress.TextColumn("{task.fields[note]}", markup=False),
+        rich_progress.TimeElapsedColumn(),
+        rich_progress.TimeRemainingColumn(elapsed_when_finished=False),
+    )
+    with rich_progress.Progress(*columns, console=err) as bars:
+        shown = _Bars(bars)
+        yield shown
+        shown.finish()
+
+
+def print_document(document: Document) -> None:
+    """Print what a document says in brief."""
+    terminal.print_document(document, out)
 
 
 def print_out(line: str) -> None:
-    """Print a line as it is: a path may hold what rich would take for markup, and must not be wrapped."""
-    out.print(line, soft_wrap=True, highlight=False, markup=False)
+    """Print a line that is not wrapped, such as one with a path."""
+    terminal.print_line(line, out)
 
 
 def print_err(line: str) -> None:
-    """Print a line to standard error, as it is."""
-    err.print(line, soft_wrap=True, highlight=False, markup=False)
-
-
-def table(title: str, columns: list[str], rows: list[list[str]]) -> Table:
-    """A table: the first column is text, the others are numbers."""
-    result = Table(title=Text(title), title_justify="left", title_style="bold")
-    for i, column in enumerate(columns):
-        result.add_column(column, justify="left" if i == 0 else "right")
-    for row in rows:
-        result.add_row(*map(Text, row))
-    return result
+    """Print such a line to standard error."""
+    terminal.print_line(line, err)

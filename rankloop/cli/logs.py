@@ -13,7 +13,7 @@ from rankloop.cli.options import EngineOption, JsonOption, LogArgument, MasterOp
 from rankloop.errors import RankloopError
 
 if TYPE_CHECKING:
-    from rankloop.logs import ImportOptions, ImportReport, LogCheck, Problem
+    from rankloop.logs import ImportOptions, ImportReport
 
 importing = typer.Typer(
     help="Make a log of what another program has logged: count what is wrong, repair it, and say so.",
@@ -22,8 +22,6 @@ importing = typer.Typer(
 )
 
 FILES = "A file, or a folder of them"
-# Ranks that a terminal has room for; the page and the JSON have all.
-RANKS_SHOWN = 10
 
 OutOption = Annotated[Path, typer.Option("--out", "-o", help="The folder of the log.")]
 FeaturesOption = Annotated[
@@ -188,21 +186,26 @@ def check(
     from rankloop.cli import console
     from rankloop.logs import check as checked
     from rankloop.logs import open_log
-    from rankloop.storage.files import check_writable, write_whole
+    from rankloop.progress import report
+    from rankloop.reports.check import check_document
+    from rankloop.reports.html import write_page
+    from rankloop.storage.files import check_writable
 
     check_writable(page)
-    with console.announce_compilation(), console.progress() as tasks:
+    with console.announce_compilation(), console.progress() as progress:
         found = checked(
-            open_log(log), engine=engine, master=master, progress=lambda what: tasks.update("check", what)
+            open_log(log),
+            engine=engine,
+            master=master,
+            progress=lambda what: report(progress, "check", note=what),
         )
+    document = check_document(found)
     if page is not None:
-        from rankloop.reports.check import check_page
-
-        write_whole(page, check_page(found).encode())
+        write_page(document, page)
     if as_json:
         typer.echo(json.dumps(found.to_dict(), indent=2, ensure_ascii=False))
         return
-    _print_check(found)
+    console.print_document(document)
     if page is not None:
         console.print_out(f"wrote {page}")
 
@@ -215,24 +218,26 @@ def _import(
 ) -> None:
     from rankloop.cli import console
     from rankloop.logs import ImportOptions
-    from rankloop.storage.files import check_writable, write_whole
+    from rankloop.progress import report
+    from rankloop.reports.html import write_page
+    from rankloop.reports.import_report import import_document
+    from rankloop.storage.files import check_writable
 
     check_writable(page)
-    with console.progress() as tasks:
+    with console.progress() as progress:
 
         def tell(what: str, records: int) -> None:
-            tasks.update("import", f"{what}, {records:,} records")
+            report(progress, "import", note=f"{what}, {records:,} records")
 
-        report = make(ImportOptions(**options, progress=tell))
+        imported = make(ImportOptions(**options, progress=tell))
+    document = import_document(imported)
     if page is not None:
-        from rankloop.reports.import_report import import_page
-
-        write_whole(page, import_page(report).encode())
+        write_page(document, page)
     if as_json:
-        typer.echo(json.dumps(report.to_dict(), indent=2, ensure_ascii=False))
+        typer.echo(json.dumps(imported.to_dict(), indent=2, ensure_ascii=False))
         return
-    _print_import(report)
-    for path in (report.log, page):
+    console.print_document(document)
+    for path in (imported.log, page):
         if path is not None:
             console.print_out(f"wrote {path}")
 
@@ -245,82 +250,3 @@ def _only(given: Iterable[str]) -> dict[str, str]:
             raise RankloopError(f"--only takes column=value, as in split=train, got {text!r}")
         wanted[column] = value
     return wanted
-
-
-def _print_import(report: ImportReport) -> None:
-    from rankloop.cli import console
-
-    read = report.read
-    rows = [
-        ["impressions", "", f"{report.impressions:,}"],
-        ["documents shown", f"{read['shown']:,}", f"{report.rows:,}"],
-        ["clicks", f"{read['clicks']:,}" if read["clicks"] else "", f"{report.clicks:,}"],
-        ["candidates with a score", f"{read['scored']:,}", f"{report.candidates:,}"],
-        ["documents with features", f"{report.features:,}", f"{report.features:,}"],
-        *([f"set aside: {kind}", f"{count:,}", ""] for kind, count in report.aside.items()),
-    ]
-    console.out.print(console.table("rows", ["", "read", "in the log"], rows))
-    _print_problems("what was wrong", report.problems)
-    for note in report.notes:
-        console.print_out(f"note: {note}")
-
-
-def _print_problems(title: str, problems: Iterable[Problem]) -> None:
-    from rankloop.cli import console
-
-    found = list(problems)
-    if not found:
-        console.print_out(f"{title}: nothing that is looked for")
-        return
-    rows = [[p.name, f"{p.count:,}", f"{p.left_out:,}", f"{p.what}: {p.done}"] for p in found]
-    head = ["problem", "count", "left out", "what it is: what was done"]
-    if not any(problem.left_out for problem in found):
-        del head[2]
-        rows = [[*row[:2], row[3]] for row in rows]
-    listed = console.table(title, head, rows)
-    listed.columns[-1].justify = "left"
-    console.out.print(listed)
-    for problem in found:
-        if problem.examples:
-            console.print_out(f"{problem.name}: such as {problem.examples[0]}")
-
-
-def _print_check(found: LogCheck) -> None:
-    from rankloop.cli import console
-
-    console.print_out(
-        f"{found.log}: {found.impressions:,} impressions of {found.queries:,} queries, {found.rows:,} rows, "
-        f"{found.clicks:,} clicks; {found.documents:,} documents, {found.ranks:,} ranks; "
-        f"tables: {', '.join(found.tables)}"
-    )
-    none = "–"
-    rows = [
-        [
-            policy.policy_id,
-            f"{policy.impressions:,}",
-            none if policy.first is None else f"{policy.first:%Y-%m-%d}",
-            none if policy.last is None else f"{policy.last:%Y-%m-%d}",
-            none if policy.explores is None else f"{policy.explores:.0%}",
-            none if policy.support is None else f"{policy.support.never_shown:.1%}",
-        ]
-        for policy in found.policies
-    ]
-    head = ["policy", "impressions", "from", "to", "explores", "never shown"]
-    console.out.print(console.table("policies", head, rows))
-    shown = range(min(found.ranks, RANKS_SHOWN))
-    rates = [
-        [
-            policy.policy_id,
-            *(none if (rate := policy.click_rate_by_rank[k]) is None else f"{rate:.3f}" for k in shown),
-        ]
-        for policy in found.policies
-    ]
-    console.out.print(
-        console.table("share clicked, by rank", ["policy", *(str(k + 1) for k in shown)], rates)
-    )
-    for warning in found.warnings:
-        console.print_out(f"warning: {warning}")
-    _print_problems("what is wrong with the log as it is", found.problems)
-    if found.imported:
-        counted = ", ".join(f"{problem['count']:,} {problem['name']}" for problem in found.imported)
-        console.print_out(f"found when it was imported: {counted}")

@@ -1,9 +1,9 @@
-"""Commands on simulated clicks: run the loop, report on runs, demonstrate all of it."""
+"""Commands on simulated clicks: run the loop, report on runs, and a demonstration of both."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -15,10 +15,7 @@ from rankloop.cli.spec_options import Given, read_spec, spec_options
 from rankloop.experiments.spec import RunSpec
 
 if TYPE_CHECKING:
-    from rankloop.cli.console import Tasks
-    from rankloop.experiments.results import RunResult
     from rankloop.experiments.setup import Facts
-    from rankloop.progress import Progress
 
 
 @spec_options(
@@ -33,14 +30,14 @@ def demo(
     """Learn from simulated clicks, and compare the loop to a static and a naive learner."""
     from rankloop.cli import console
     from rankloop.experiments.demo import demonstrate, set_up
+    from rankloop.experiments.report import demo_document
 
     spec = read_spec(RunSpec, given)
-    with resumable(), console.announce_compilation(), console.progress() as tasks:
-        progress = progress_of(tasks)
+    with resumable(), console.announce_compilation(), console.progress() as progress:
         setup = set_up(spec, out, progress)
         _print_setup(setup.facts, spec.metric)
         results, page = demonstrate(spec, out, setup, progress)
-    _print_demo(results, spec.metric)
+    console.print_document(demo_document(results))
     console.print_out(f"wrote {page}")
 
 
@@ -54,48 +51,65 @@ def run(
 ) -> None:
     """Learn from the clicks of simulated users, and deploy learned policies along the way."""
     from rankloop.cli import console
-    from rankloop.experiments.report import REPORT, write_report
+    from rankloop.experiments.report import REPORT, run_document, write_report
     from rankloop.experiments.run import Run
 
     one = Run(read_spec(RunSpec, given), out)
-    with resumable(), console.announce_compilation(), console.progress() as tasks:
-        progress = progress_of(tasks)
+    with resumable(), console.announce_compilation(), console.progress() as progress:
         setup = one.set_up(progress)
         _print_setup(setup.facts, one.spec.metric)
         result = one.resume(setup, progress)
     page = write_report([result], out / REPORT)
-    _print_run(result, as_json)
-    if not as_json:
-        console.print_out(f"wrote {page}")
+    if result.rows[-1].kept_start and one.spec.caution:
+        console.print_err(
+            f"the starting policy was kept: on {result.facts.queries['validation']} held-out queries, no "
+            f"learned policy gained more than {one.spec.caution:g} standard errors; more clicks or more "
+            "held-out queries help, and a lower --caution asks for less"
+        )
+    if as_json:
+        typer.echo(json.dumps([row.model_dump() for row in result.rows], indent=2))
+        return
+    console.print_document(run_document(result))
+    console.print_out(f"wrote {page}")
 
 
 def report(
     folders: Annotated[
         list[Path],
-        typer.Argument(metavar="FOLDER…", help="Folders of runs, or folders that contain such folders."),
+        typer.Argument(metavar="FOLDER…", help="Folders of runs, or folders that hold such folders."),
     ],
     out: Annotated[
         Path | None,
         typer.Option(
-            "--out", "-o", help=r"The page. \[default: report.html, in the folder if only one is given]"
+            "--out", "-o", help=r"The page. \[default: report.html, inside the folder if only one is given]"
         ),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Turn runs into one page of tables and curves; runs that differ only in their seed are averaged."""
-    from rankloop.experiments.report import REPORT, write_report
+    from rankloop.cli import console
+    from rankloop.experiments.report import REPORT, report_document
     from rankloop.experiments.results import find_results
+    from rankloop.experiments.summary import group_runs, summarise
+    from rankloop.reports.html import write_page
     from rankloop.storage.files import check_writable
 
     path = out or (folders[0] / REPORT if len(folders) == 1 else Path(REPORT))
     results = find_results(folders)
     check_writable(path)
-    _print_report(results, write_report(results, path), as_json)
+    document = report_document(results)
+    write_page(document, path)
+    if as_json:
+        lines = [summarise(group) for group in group_runs(results)]
+        typer.echo(json.dumps([line.as_dict() for line in lines], indent=2))
+        return
+    console.print_document(document)
+    console.print_out(f"wrote {path}")
 
 
 @contextmanager
 def resumable() -> Iterator[None]:
-    """Say that the same command resumes, if it is interrupted."""
+    """If the command is interrupted, say that the same command resumes it."""
     from rankloop.cli import console
 
     try:
@@ -103,13 +117,6 @@ def resumable() -> Iterator[None]:
     except KeyboardInterrupt:
         console.print_err("stopped; run the same command again to resume")
         raise
-
-
-def progress_of(tasks: Tasks) -> Progress:
-    """Show progress in the terminal."""
-    return lambda update: tasks.update(
-        update.task, update.note or None, share=update.share, told=update.milestone
-    )
 
 
 def _print_setup(facts: Facts, metric: str) -> None:
@@ -122,64 +129,3 @@ def _print_setup(facts: Facts, metric: str) -> None:
     for name, value in (("oracle", facts.oracle), ("supervised", facts.supervised)):
         if value is not None:
             console.print_err(f"{name}: {metric} {value:.4f}")
-
-
-def _print_run(result: RunResult, as_json: bool) -> None:
-    from rankloop.cli import console
-
-    spec, rows = result.spec, result.rows
-    if rows[-1].kept_start and spec.caution:
-        console.print_err(
-            f"the starting policy was kept: on {result.facts.queries['validation']} held-out queries, no "
-            f"learned policy gained more than {spec.caution:g} standard errors; more clicks or more held-out "
-            "queries help, and a lower --caution asks for less"
-        )
-    if as_json:
-        typer.echo(json.dumps([row.model_dump() for row in rows], indent=2))
-        return
-    cells = [
-        [f"{row.timesteps:,}", f"{row.learned:.4f}", f"{row.logging:.4f}", f"{row.support['0.01']:.0%}"]
-        for row in rows
-    ]
-    columns = ["interactions", "learned", "logging", "items below 0.01"]
-    console.out.print(console.table(f"{spec.metric} on the test queries, {spec.learner}", columns, cells))
-
-
-def _print_report(results: list[RunResult], path: Path, as_json: bool) -> None:
-    from rankloop.cli import console
-    from rankloop.experiments.summary import group_runs, summarise
-
-    lines = [summarise(group) for group in group_runs(results)]
-    if as_json:
-        typer.echo(json.dumps([line.as_dict() for line in lines], indent=2))
-        return
-    rows = [
-        [f"{line.group.name}: {line.group.label}", str(line.learned), str(line.gain), str(line.shown)]
-        for line in lines
-    ]
-    columns = ["run", "learned", "learned − start", "shown on average"]
-    console.out.print(console.table(f"{results[0].spec.metric} on the test queries", columns, rows))
-    console.print_out(f"wrote {path}")
-
-
-def _print_demo(results: Mapping[str, RunResult], metric: str) -> None:
-    from rankloop.cli import console
-    from rankloop.experiments.demo import LOOP, NAIVE, STATIC
-
-    facts = results[LOOP].facts
-    rows: list[tuple[str, float, float | None]] = [
-        ("random", facts.random, None),
-        ("production ranker", facts.start, None),
-    ]
-    for name in (NAIVE, STATIC, LOOP):
-        result = results[name]
-        rows.append((name, result.rows[-1].learned, result.shown(len(result.rows) - 1)))
-    if facts.oracle is not None:
-        rows.append(("oracle", facts.oracle, None))
-    cells = [
-        [name, f"{value:.4f}", f"{value - facts.start:+.4f}", "–" if shown is None else f"{shown:.4f}"]
-        for name, value, shown in rows
-    ]
-    title = f"{metric} on {facts.queries['test']} test queries of {facts.dataset}"
-    columns = ["ranker", metric, "− production", "shown on average"]
-    console.out.print(console.table(title, columns, cells))

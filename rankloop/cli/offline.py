@@ -15,10 +15,8 @@ from rankloop.cli.options import EngineOption, JsonOption, LogArgument, MasterOp
 from rankloop.errors import RankloopError
 
 if TYPE_CHECKING:
-    from rankloop.cli.console import Tasks
     from rankloop.logs import Log, LogCounts
-    from rankloop.offline import Comparison, Fit
-    from rankloop.progress import Update
+    from rankloop.progress import Progress
     from rankloop.types import Bias
 
 ESTIMATE = "estimate"
@@ -79,7 +77,9 @@ def fit(
     from rankloop.logs import open_log
     from rankloop.model_files import save
     from rankloop.names import unknown
-    from rankloop.reports.fit import fit_page
+    from rankloop.progress import rename_task
+    from rankloop.reports.fit import fit_document
+    from rankloop.reports.html import write_page
     from rankloop.storage.files import check_writable, write_whole
     from rankloop.training import LEARNING
 
@@ -88,12 +88,8 @@ def fit(
     if learning not in LEARNING:
         raise unknown("learning", learning, LEARNING)
     opened = open_log(log)
-    with console.announce_compilation(), console.progress() as tasks:
-        assumed = _Assumed.of(bias, opened, tasks, ranks=ranks, engine=engine, master=master, seed=seed)
-
-        def progress(update: Update) -> None:
-            tasks.update(f"fitting {model}", update.note)
-
+    with console.announce_compilation(), console.progress() as progress:
+        assumed = _Assumed.of(bias, opened, progress, ranks=ranks, engine=engine, master=master, seed=seed)
         found = offline.fit(
             opened,
             assumed.bias,
@@ -106,12 +102,13 @@ def fit(
             counts=assumed.counts,
             engine=engine,
             master=master,
-            progress=progress,
+            progress=rename_task(progress, f"fitting {model}"),
         )
     found = replace(found, notes=(*assumed.notes, *found.notes))
     assumed.save(beside[BIAS_FILE])
     write_whole(beside[HELD_OUT_FILE], "".join(f"{query}\n" for query in found.held_out_queries).encode())
-    write_whole(beside[PAGE_FILE], fit_page(found).encode())
+    document = fit_document(found)
+    write_page(document, beside[PAGE_FILE])
     # Last, so that a policy is never without what belongs to it.
     save(found.model, out)
     if as_json:
@@ -119,7 +116,7 @@ def fit(
         held_out = {"held_out_path": str(beside[HELD_OUT_FILE])}
         typer.echo(json.dumps({**found.to_dict(), **paths, **held_out}, indent=2))
         return
-    _print_fit(found)
+    console.print_document(document)
     for path in (out, *beside.values()):
         console.print_out(f"wrote {path}")
 
@@ -156,18 +153,19 @@ def rank(
     import rankloop
     from rankloop import offline
     from rankloop.cli import console
+    from rankloop.progress import report
     from rankloop.storage.files import check_writable
 
     check_writable(out)
     model = rankloop.load(policy)
-    with console.announce_compilation(), console.progress() as tasks:
+    with console.announce_compilation(), console.progress() as progress:
         ranked = offline.rank(
             model,
             features,
             top=top,
             draw=draw,
             rng=np.random.default_rng(seed),
-            watch=lambda done: tasks.update("ranking", f"{done:,} documents"),
+            watch=lambda done: report(progress, "ranking", note=f"{done:,} documents"),
         )
     if out is None:
         typer.echo(ranked.trec(tag), nl=False)
@@ -224,14 +222,16 @@ def evaluate(
     from rankloop import offline
     from rankloop.cli import console
     from rankloop.logs import open_log
-    from rankloop.reports.evaluation import evaluation_page
-    from rankloop.storage.files import check_writable, write_whole
+    from rankloop.progress import report
+    from rankloop.reports.evaluation import evaluation_document
+    from rankloop.reports.html import write_page
+    from rankloop.storage.files import check_writable
 
     check_writable(out)
     opened = open_log(log)
     chosen = None if queries is None else _read_queries(queries)
-    with console.announce_compilation(), console.progress() as tasks:
-        assumed = _Assumed.of(bias, opened, tasks, ranks=ranks, engine=engine, master=master, seed=seed)
+    with console.announce_compilation(), console.progress() as progress:
+        assumed = _Assumed.of(bias, opened, progress, ranks=ranks, engine=engine, master=master, seed=seed)
         found = offline.evaluate(
             opened,
             assumed.bias,
@@ -246,15 +246,16 @@ def evaluate(
             seed=seed,
             engine=engine,
             master=master,
-            watch=lambda what: tasks.update("evaluating", what),
+            watch=lambda what: report(progress, "evaluating", note=what),
         )
     flattered = () if queries is not None else _notes_on_own_clicks(policy, against)
     found = replace(found, notes=(*assumed.notes, *flattered, *found.notes))
-    write_whole(out, evaluation_page(found).encode())
+    document = evaluation_document(found)
+    write_page(document, out)
     if as_json:
         typer.echo(json.dumps({**found.to_dict(), "page": str(out)}, indent=2))
         return
-    _print_comparison(found)
+    console.print_document(document)
     console.print_out(f"wrote {out}")
 
 
@@ -283,7 +284,7 @@ class _Assumed:
         cls,
         text: str,
         log: Log,
-        tasks: Tasks,
+        progress: Progress,
         *,
         ranks: int | None,
         engine: str,
@@ -296,15 +297,16 @@ class _Assumed:
         from rankloop.bias import estimate_bias, load_bias
         from rankloop.logs import count
         from rankloop.names import BadNameError
+        from rankloop.progress import report
 
         if text == ESTIMATE:
-            tasks.update("bias", "counting")
+            report(progress, "bias", note="counting")
             counts = count(log, ranks=ranks, engine=engine, master=master)
             with _another_bias_helps():
                 estimate = estimate_bias(
                     counts,
                     rng=np.random.default_rng(seed),
-                    progress=lambda what, share: tasks.update("bias", what, share=share),
+                    progress=lambda what, share: report(progress, "bias", share, what),
                 )
             fitting = counts if counts.ranks == estimate.bias.ranks else None
             return cls(estimate.bias, estimate, fitting, (*estimate.notes, ESTIMATED))
@@ -347,37 +349,3 @@ def _read_queries(path: Path) -> list[str]:
     if not queries:
         raise RankloopError(f"{path} lists no query: expected one query id a line")
     return queries
-
-
-def _print_fit(found: Fit) -> None:
-    from rankloop.cli import console
-
-    for note in found.notes:
-        console.print_err(f"note: {note}")
-    held = found.held_out
-    rows = [
-        ["sorted by the model's scores", f"{held.sorted:.4f}", f"{held.gain:+.4f} ± {held.gain_error:.4f}"],
-        ["drawn from them", f"{held.drawn:.4f}", f"{held.drawn - held.logged:+.4f}"],
-        ["as the log shows them", f"{held.logged:.4f}", ""],
-        ["in random order", f"{held.equal:.4f}", f"{held.equal - held.logged:+.4f}"],
-    ]
-    title = f"{found.reward} of {len(found.held_out_queries):,} held-out queries, as their clicks estimate it"
-    console.out.print(console.table(title, ["rankings", "estimate", "− logged"], rows))
-
-
-def _print_comparison(found: Comparison) -> None:
-    from rankloop.cli import console
-
-    for note in found.notes:
-        console.print_err(f"note: {note}")
-    rows = []
-    for name, estimate, outside in (
-        (found.new.name, found.new.estimate, f"{found.new.outside:.1%}"),
-        (found.against.name, found.against.estimate, f"{found.against.outside:.1%}"),
-        ("difference", found.difference.estimate, ""),
-    ):
-        interval = f"{estimate.low:.4f} to {estimate.high:.4f}"
-        rows.append([name, f"{estimate.value:.4f}", interval, outside])
-    title = f"{found.measure} a query, by {found.impressions:,} impressions of {found.queries:,} queries"
-    console.out.print(console.table(title, ["", "estimate", "90 % interval", "outside support"], rows))
-    console.print_out(found.verdict.text)

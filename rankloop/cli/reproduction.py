@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from rankloop.cli.loops import progress_of, resumable
+from rankloop.cli.loops import resumable
 from rankloop.cli.spec_options import Given, read_spec, spec_options
 from rankloop.experiments.reproduce.presets import Preset, preset_named
-
-if TYPE_CHECKING:
-    from rankloop.experiments.reproduce import Reproduction
 
 
 @spec_options(Preset)
@@ -42,8 +39,10 @@ def reproduce(
     """Reproduce the paper's experiments: every figure, and for every claim whether it holds."""
     from rankloop.cli import console
     from rankloop.experiments import reproduce as experiments
+    from rankloop.experiments.reproduce.costs import format_duration
     from rankloop.experiments.reproduce.executors import executor
     from rankloop.experiments.reproduce.figures import figure
+    from rankloop.experiments.reproduce.report import claims_document
 
     chosen = read_spec(Preset, {**preset_named(preset).model_dump(), **given})
     figures = [figure(name) for name in dict.fromkeys(only or experiments.FIGURES)]
@@ -51,17 +50,8 @@ def reproduce(
     with resumable(), console.announce_compilation():
         planned = experiments.plan(chosen, figures, out)
         console.print_err(str(planned))
-        with console.progress() as tasks:
-            done = experiments.reproduce(planned, execute, progress_of(tasks))
-    _print(done)
-
-
-def _print(done: Reproduction) -> None:
-    from rankloop.cli import console
-    from rankloop.experiments.reproduce.costs import format_duration
-    from rankloop.experiments.reproduce.report import SIGNS, counted
-
-    rows = [[f"{SIGNS[one.verdict]} {one.name}", one.verdict, one.where] for one in done.judged]
-    console.out.print(console.table("The paper's claims", ["claim", "verdict", "where"], rows))
-    console.print_out(f"{counted(done.judged)}; took {format_duration(done.seconds)}")
+        with console.progress() as progress:
+            done = experiments.reproduce(planned, execute, progress)
+    console.print_document(claims_document(done.judged, {}))
+    console.print_out(f"took {format_duration(done.seconds)}")
     console.print_out(f"wrote {done.folder / 'claims.md'} and {done.folder / 'report.html'}")

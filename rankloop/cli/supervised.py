@@ -12,7 +12,7 @@ from rankloop.cli.options import DATA, DataArgument, FoldOption, JsonOption, See
 from rankloop.errors import RankloopError
 
 if TYPE_CHECKING:
-    from rankloop.progress import Update
+    pass
 
 MetricsOption = Annotated[
     list[str] | None,
@@ -52,6 +52,7 @@ def train(
     from rankloop.cli import console
     from rankloop.models.optimisers import optimiser as optimiser_named
     from rankloop.models.specs import LightGBMSpec, model_spec
+    from rankloop.progress import rename_task
     from rankloop.storage.files import check_writable
     from rankloop.training import Settings
 
@@ -67,17 +68,14 @@ def train(
         )
     settings = Settings(**options)
     collection = rankloop.dataset(data, fold=fold)
-    with console.announce_compilation(), console.progress() as tasks:
-
-        def progress(update: Update) -> None:
-            tasks.update(f"training {model}", update.note)
-
+    with console.announce_compilation(), console.progress() as progress:
+        named = rename_task(progress, f"training {model}")
         result = rankloop.train(
-            collection, model, metric=metric, settings=settings, seed=seed, progress=progress
+            collection, model, metric=metric, settings=settings, seed=seed, progress=named
         )
     rankloop.save(result.model, out)
     scores = result.model.scores(collection.test.features)
-    _print_measures(
+    _measure(
         {
             "model": result.model.kind,
             "fingerprint": result.model.fingerprint,
@@ -110,7 +108,7 @@ def measure(
     if split not in ("train", "validation", "test"):
         raise RankloopError(f"--split must be train, validation or test, got {split!r}")
     chosen = getattr(collection, split)
-    _print_measures(
+    _measure(
         {"model": loaded.kind, "fingerprint": loaded.fingerprint, "data": collection.name, "split": split},
         chosen,
         loaded.scores(chosen.features),
@@ -128,35 +126,22 @@ def describe(
     import rankloop
     from rankloop.cli import console
     from rankloop.data import describe as described
+    from rankloop.reports.supervised import dataset_document
 
     rows = described(rankloop.dataset(data, fold=fold))
     if as_json:
         typer.echo(json.dumps(rows, indent=2))
         return
-    names = list(rows)
-    console.out.print(
-        console.table(
-            data, ["", *names], [[what, *(str(rows[n][what]) for n in names)] for what in rows[names[0]]]
-        )
-    )
+    console.print_document(dataset_document(data, rows))
 
 
-def _print_measures(
-    facts: dict[str, Any], split: Any, scores: Any, metrics: list[str], as_json: bool
-) -> None:
+def _measure(facts: dict[str, Any], split: Any, scores: Any, metrics: list[str], as_json: bool) -> None:
     from rankloop.cli import console
     from rankloop.evaluation import policy_metrics, ranking_metrics
+    from rankloop.reports.supervised import measures_document
 
     ranking, policy = ranking_metrics(scores, split, metrics), policy_metrics(scores, split, metrics)
     if as_json:
         typer.echo(json.dumps({**facts, "ranking": ranking, "policy": policy}, indent=2))
         return
-    for name, value in facts.items():
-        shown = f"{value:.4f}" if isinstance(value, float) else value
-        console.print_out(f"{name:12} {shown}")
-    rows = [[name, f"{ranking[name]:.4f}", f"{policy[name]:.4f}"] for name in ranking]
-    console.out.print(
-        console.table(
-            f"{split.n_queries} queries", ["metric", "sorted by score", "drawn from the policy"], rows
-        )
-    )
+    console.print_document(measures_document(facts, split.n_queries, ranking, policy))

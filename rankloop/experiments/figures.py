@@ -1,23 +1,16 @@
-"""Curves over interactions, as SVG that is part of a page."""
+"""Curves over logged interactions, as SVG that is part of a page."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from rankloop.experiments.summary import Curve
-from rankloop.reports.style import BAND_OPACITY, MARKER_SIZES, PLACE, STYLE, colour, marker, short_count, svg
-
-# How far a logarithmic axis extends beyond the first and the last point, as a factor.
-ROOM = 1.4
-# A shorter axis may have no power of ten on it to be labelled.
-DECADE = 10.0
+from rankloop.reports.drawing import draw_band, draw_level, draw_svg, set_log_axis
+from rankloop.reports.style import MARKER_SIZES, colour, marker
 
 
 @dataclass(frozen=True)
@@ -25,8 +18,8 @@ class Series:
     """A curve of a figure.
 
     Attributes:
-        curve: what is drawn.
-        look: which colour and marker it has; None for ink and dashes, the truth beside its estimates.
+        curve: the values to draw.
+        look: which colour and marker it has; None for ink and dashes, as for the truth beside its estimates.
     """
 
     curve: Curve
@@ -38,9 +31,9 @@ class Level:
     """A value that does not change, drawn as a horizontal line.
 
     Attributes:
-        value: where.
-        dashes: how the line looks, as matplotlib has it: ``:`` or ``--``.
-        look: whose it is; None if it belongs to all.
+        value: its height.
+        dashes: how the line is drawn, as matplotlib writes it: ``:`` or ``--``.
+        look: the look of the curve it belongs to; None if it belongs to all.
     """
 
     value: float
@@ -60,32 +53,25 @@ def curves(
     """Curves over a logarithmic axis of interactions, as SVG.
 
     Args:
-        name: different for each figure of a page: the ids in the SVG are made from it, and not at random.
-        series: what is drawn, each with its confidence band.
+        name: different for each figure of a page; the ids in the SVG are derived from it.
+        series: the curves, each with its confidence band.
         label: of the vertical axis.
-        span: the fewest and the most interactions that the axis has to show.
+        span: the fewest and the most interactions that the axis must show.
         levels: horizontal lines.
         limits: of the vertical axis; None to fit what is drawn.
     """
-    # A figure of its own, not one of pyplot's: the caller's windows and backend are left alone.
-    with matplotlib.rc_context({**STYLE, "svg.hashsalt": name}):
-        figure = Figure()
-        axes = figure.subplots(gridspec_kw=PLACE)
+
+    def draw(axes: Axes) -> None:
         for level in levels:
-            axes.axhline(level.value, color=colour(level.look), linestyle=level.dashes, linewidth=1.1)
-        for one in series:
-            _draw(axes, one)
-        axes.set_xscale("log")
-        axes.set_xlim(span[0] / ROOM, span[1] * ROOM)
-        if axes.get_xlim()[1] < DECADE * axes.get_xlim()[0]:
-            axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: short_count(value)))
-        axes.xaxis.set_minor_formatter(NullFormatter())
-        axes.set_xlabel("logged interactions")
+            draw_level(axes, level.value, level.dashes, level.look)
+        for each in series:
+            _draw(axes, each)
+        set_log_axis(axes, span, "logged interactions")
         axes.set_ylabel(label)
         if limits is not None:
             axes.set_ylim(*limits)
-        return svg(figure)
+
+    return draw_svg(name, draw)
 
 
 def _draw(axes: Axes, series: Series) -> None:
@@ -101,4 +87,4 @@ def _draw(axes: Axes, series: Series) -> None:
         axes.errorbar(curve.times, curve.values, curve.half_widths, color=paint, capsize=4)
     else:
         low, high = curve.values - curve.half_widths, curve.values + curve.half_widths
-        axes.fill_between(curve.times, low, high, color=paint, alpha=BAND_OPACITY, linewidth=0)
+        draw_band(axes, series.look, curve.times, low, high)

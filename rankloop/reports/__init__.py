@@ -1,1 +1,1 @@
-"""Reports on logs, biases and policies: one self-contained page each."""
+"""Reports: a result becomes a document, which is shown as a page, in the terminal or as Markdown."""

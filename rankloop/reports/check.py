@@ -1,62 +1,76 @@
-"""What is in a log, as a page: its policies over time, what was clicked where, support, and problems."""
+"""The report on a log: its policies over time, clicks by rank, support, and problems."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from typing import Any
 
-import matplotlib
 import matplotlib.dates
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from rankloop.logs.checks import LogCheck, PolicyCheck
 from rankloop.logs.periods import DAY, HOUR, MINUTE
 from rankloop.logs.problems import Problem
 from rankloop.logs.support import EXPOSURES
-from rankloop.reports.components import figure, figures, legend, page
-from rankloop.reports.html import Html, element, joined, listing, table
-from rankloop.reports.import_report import problem_parts
-from rankloop.reports.style import BAND_OPACITY, MARKER_SIZES, PLACE, STYLE, colour, marker, short_count, svg
+from rankloop.reports.document import (
+    NONE,
+    Block,
+    Column,
+    Document,
+    Facts,
+    Figure,
+    Figures,
+    LegendEntry,
+    Section,
+    Table,
+    Text,
+    warnings,
+)
+from rankloop.reports.drawing import (
+    SHARE_LIMITS,
+    count_formatter,
+    draw_curve,
+    draw_svg,
+    set_rank_axis,
+)
+from rankloop.reports.import_report import problem_blocks
+from rankloop.reports.style import BAND_OPACITY, colour
 
-NONE = "–"
 # As many as there are colours; the table has all.
 MOST_DRAWN = 6
+# Ranks that a terminal has room for; the page and the JSON have all.
+RANKS_IN_TERMINAL = 10
 DATES_ON_AN_AXIS = 7
-# matplotlib does not say what its dates take.
+# matplotlib's dates have no type annotations.
 dates: Any = matplotlib.dates
-# Room for the markers at 0 and at 1.
-SHARE_LIMITS = (-0.03, 1.03)
 # Room for the names at both ends of an axis of names, which are 1 apart.
 ROOM = 0.4
 UNITS = ((7 * DAY, "week"), (DAY, "day"), (HOUR, "hour"), (MINUTE, "minute"), (1, "second"))
 
 
-def check_page(found: LogCheck) -> str:
-    """The page: the same log gives the same page, byte for byte."""
+def check_document(found: LogCheck) -> Document:
+    """The report on a log."""
     drawn = sorted(found.policies, key=lambda policy: -policy.impressions)[:MOST_DRAWN]
     drawn = [policy for policy in found.policies if policy in drawn]
-    body = joined(
-        element("h1", f"The log {found.log.name}"),
-        element("p", _in_short(found)),
-        *(element("p", warning, class_="warning") for warning in found.warnings),
-        element("h2", "Policies"),
-        _policies(found),
-        legend((policy.policy_id, look, "-") for look, policy in enumerate(drawn)),
-        _more(found, drawn),
-        figures([*_over_time(found, drawn), _click_rates(drawn), *_support(drawn)]),
-        _contents(found),
-        element("h2", "Problems of the log as it is"),
-        *problem_parts(found.problems),
-        *_imported(found),
+    return Document(
+        f"the log {found.log.name}",
+        f"The log {found.log.name}",
+        (
+            Text(_in_short(found), brief=True),
+            *warnings(found.warnings),
+            Section("Policies", tuple(_policies(found, drawn))),
+            Section("Contents", (_contents(found),)),
+            Section("Problems of the log as it is", problem_blocks("Problems of the log", found.problems)),
+            *_imported(found),
+        ),
     )
-    return page(f"rankloop: the log {found.log.name}", body)
 
 
 def length_of(seconds: int) -> str:
-    """A length of time as people say it.
+    """A length of time in words.
 
     >>> length_of(86_400), length_of(600)
     ('day', '10 minutes')
@@ -67,14 +81,30 @@ def length_of(seconds: int) -> str:
 
 def _in_short(found: LogCheck) -> str:
     return (
-        f"{found.impressions:,} impressions of {found.queries:,} queries; {len(found.policies):,} policies; "
-        f"{found.clicks:,} clicks on {found.rows:,} rows."
+        f"{found.impressions:,} impressions of {found.queries:,} queries by {len(found.policies):,} "
+        f"policies; {found.clicks:,} clicks on {found.rows:,} rows."
     )
 
 
-def _policies(found: LogCheck) -> Html:
-    head = ["policy", "impressions", "from", "to", "queries", "clicks an impression", "explores"]
-    head += ["candidates", "never shown", "misfit"]
+def _policies(found: LogCheck, drawn: Sequence[PolicyCheck]) -> Iterator[Block]:
+    yield _policy_table(found)
+    yield Text(
+        "Explores: of the queries that came more than once, the share whose ranking ever changed. Never "
+        "shown: the share of candidates that were never shown. Misfit: how far displays are from what the "
+        "scores predict, in units of what chance alone would cause; 1 if rankings are drawn from the scores.",
+        "quiet",
+    )
+    yield _click_rate_table(found)
+    if len(drawn) < len(found.policies):
+        yield Text(f"The figures show the {len(drawn)} policies with the most impressions.", "quiet")
+    legend = tuple(LegendEntry(policy.policy_id, look) for look, policy in enumerate(drawn))
+    yield Figures((*_over_time(found, drawn), _click_rates(drawn), *_support(drawn)), legend)
+
+
+def _policy_table(found: LogCheck) -> Table:
+    columns: list[str | Column] = ["policy", "impressions", "from", "to", Column("queries", brief=False)]
+    columns += [Column("clicks per impression", brief=False), "explores", Column("candidates", brief=False)]
+    columns += ["never shown", Column("misfit", brief=False)]
     rows = [
         [
             policy.policy_id,
@@ -90,16 +120,7 @@ def _policies(found: LogCheck) -> Html:
         ]
         for policy in found.policies
     ]
-    return joined(
-        table("Policies in the order of their first impressions", head, rows),
-        element(
-            "p",
-            "Explores: the share of queries that came again whose ranking ever changed. Never shown: the "
-            "share of candidates that were not shown once. Misfit: how far displays are from what the scores "
-            "predict, in units of chance; 1 if rankings are drawn from the scores.",
-            class_="quiet",
-        ),
-    )
+    return Table.build("Policies in the order of their first impressions", columns, rows, brief=True)
 
 
 def _clicks(policy: PolicyCheck) -> float:
@@ -107,13 +128,18 @@ def _clicks(policy: PolicyCheck) -> float:
     return sum(shown * (rate or 0.0) for shown, rate in rates)
 
 
-def _more(found: LogCheck, drawn: Sequence[PolicyCheck]) -> Html:
-    if len(drawn) == len(found.policies):
-        return Html()
-    return element("p", f"Drawn are the {len(drawn)} policies with most impressions.", class_="quiet")
+def _click_rate_table(found: LogCheck) -> Table:
+    ranks = [Column(f"{k}", brief=k <= RANKS_IN_TERMINAL) for k in range(1, found.ranks + 1)]
+    rows = [[policy.policy_id, *_rates(policy)] for policy in found.policies]
+    shown = ranks[: max((len(row) - 1 for row in rows), default=0)]
+    return Table.build("Share clicked, by rank", ["policy", *shown], rows, brief=True, folded=True)
 
 
-def _over_time(found: LogCheck, drawn: Sequence[PolicyCheck]) -> Iterator[Html]:
+def _rates(policy: PolicyCheck) -> list[str]:
+    return [NONE if rate is None else f"{rate:.3f}" for rate in policy.click_rate_by_rank]
+
+
+def _over_time(found: LogCheck, drawn: Sequence[PolicyCheck]) -> Iterator[Figure]:
     if found.period_seconds is None:
         return
     unit = length_of(found.period_seconds)
@@ -128,104 +154,103 @@ def _over_time(found: LogCheck, drawn: Sequence[PolicyCheck]) -> Iterator[Html]:
         locator = dates.AutoDateLocator(maxticks=DATES_ON_AN_AXIS)
         axes.xaxis.set_major_locator(locator)
         axes.xaxis.set_major_formatter(dates.ConciseDateFormatter(locator))
-        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: short_count(value)))
+        axes.yaxis.set_major_formatter(count_formatter())
         axes.set_ylim(bottom=0)
-        axes.set_ylabel(f"impressions a {unit}")
+        axes.set_ylabel(f"impressions per {unit}")
 
     words = "; ".join(
         f"{policy.policy_id} from {_when(policy.first, found)} to {_when(policy.last, found)}, "
         f"{policy.impressions:,} in all"
         for policy in drawn
     )
-    yield figure(
-        _svg("over-time", draw), f"Impressions a {unit}, by policy.", f"Impressions over time: {words}."
+    yield Figure(
+        partial(draw_svg, "over-time", draw),
+        f"Impressions per {unit}, by policy.",
+        f"Impressions over time: {words}.",
     )
 
 
-def _click_rates(drawn: Sequence[PolicyCheck]) -> Html:
+def _click_rates(drawn: Sequence[PolicyCheck]) -> Figure:
     def draw(axes: Axes) -> None:
         for look, policy in enumerate(drawn):
             known = [(k, rate) for k, rate in enumerate(policy.click_rate_by_rank, 1) if rate is not None]
-            _curve(axes, look, [k for k, _ in known], [rate for _, rate in known])
-        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-        axes.set_xlabel("rank")
+            draw_curve(axes, look, [k for k, _ in known], [rate for _, rate in known])
+        set_rank_axis(axes, max(len(policy.click_rate_by_rank) for policy in drawn))
         axes.set_ylabel("share clicked")
         axes.set_ylim(bottom=0)
 
-    words = "; ".join(
-        f"{policy.policy_id}: "
-        + ", ".join(NONE if rate is None else f"{rate:.3f}" for rate in policy.click_rate_by_rank)
-        for policy in drawn
+    words = "; ".join(f"{policy.policy_id}: {', '.join(_rates(policy))}" for policy in drawn)
+    return Figure(
+        partial(draw_svg, "click-rates", draw),
+        "Clicks per display, by rank. Lower ranks are examined less, and show less relevant documents.",
+        f"Share clicked by rank, from the first: {words}.",
     )
-    caption = "Clicks a display, by rank. Position and relevance both make it fall."
-    return figure(_svg("click-rates", draw), caption, f"Share clicked by rank, from the first: {words}.")
 
 
-def _support(drawn: Sequence[PolicyCheck]) -> Iterator[Html]:
-    known = [(look, policy) for look, policy in enumerate(drawn) if policy.support is not None]
+def _support(drawn: Sequence[PolicyCheck]) -> Iterator[Figure]:
+    known = [
+        (look, policy.policy_id, policy.support)
+        for look, policy in enumerate(drawn)
+        if policy.support is not None
+    ]
     if not known:
         return
     names = [*(f"below {bound:g}" for bound in EXPOSURES), "never shown"]
 
     def draw(axes: Axes) -> None:
-        for look, policy in known:
-            assert policy.support is not None
-            _curve(axes, look, list(range(len(names))), [*policy.support.below, policy.support.never_shown])
+        for look, _, support in known:
+            draw_curve(axes, look, list(range(len(names))), [*support.below, support.never_shown])
         axes.set_xticks(range(len(names)), names)
         axes.set_xlim(-ROOM, len(names) - 1 + ROOM)
         axes.set_ylim(*SHARE_LIMITS)
         axes.set_ylabel("share of candidates")
 
     words = "; ".join(
-        f"{policy.policy_id}: {', '.join(f'{share:.1%}' for share in policy.support.below)}, never shown "
-        f"{policy.support.never_shown:.1%}"
-        for _, policy in known
-        if policy.support is not None
+        f"{name}: {', '.join(f'{share:.1%}' for share in support.below)}, never shown "
+        f"{support.never_shown:.1%}"
+        for _, name, support in known
     )
-    yield figure(
-        _svg("support", draw),
-        "LogSupport: candidates whose chance to be shown at all is below so much, and that were never shown. "
-        "Of what is hardly ever shown, next to nothing is learned.",
-        f"Shares of candidates with a chance to be shown {', '.join(names[:-1])}: {words}.",
+    yield Figure(
+        partial(draw_svg, "support", draw),
+        "Support: the share of candidates whose probability of being shown at all is below each bound, and "
+        "of those that were never shown. Almost nothing can be learned about documents that are hardly ever "
+        "shown.",
+        f"Shares of candidates with a probability of being shown {', '.join(names[:-1])}: {words}.",
     )
 
 
-def _contents(found: LogCheck) -> Html:
+def _contents(found: LogCheck) -> Facts:
     without = NONE if found.without_features is None else f"{found.without_features:,}"
-    return joined(
-        element("h2", "What is in it"),
-        listing(
-            [
-                ("folder", found.log),
-                ("tables", ", ".join(found.tables)),
-                ("rows of impressions", f"{found.rows:,}"),
-                ("documents of queries", f"{found.documents:,}, shown or candidates"),
-                ("of these without features", without),
-                ("deepest position", f"{found.ranks:,}"),
-            ]
+    return Facts(
+        (
+            ("folder", str(found.log)),
+            ("tables", ", ".join(found.tables)),
+            ("rows of impressions", f"{found.rows:,}"),
+            ("documents of queries", f"{found.documents:,}, shown or candidates"),
+            ("documents without features", without),
+            ("deepest position", f"{found.ranks:,}"),
         ),
+        brief=True,
     )
 
 
-def _imported(found: LogCheck) -> Iterator[Html]:
-    if not found.imported:
-        return
-    yield element("h2", "What was wrong with its source")
-    yield element("p", "As the import reported it, and what it did about it.")
-    yield from problem_parts(Problem(**problem) for problem in found.imported)
+def _imported(found: LogCheck) -> Iterator[Section]:
+    if found.imported:
+        problems = [Problem(**problem) for problem in found.imported]
+        counted = ", ".join(f"{problem.count:,} {problem.name}" for problem in problems)
+        table, *examples = problem_blocks("Problems of the source", problems)
+        yield Section(
+            "What was wrong with its source",
+            (
+                Text(f"Found when the log was imported: {counted}.", brief=True),
+                *(_quietly(block) for block in (table, *examples)),
+            ),
+        )
 
 
-def _svg(name: str, draw: Callable[[Axes], None]) -> str:
-    # A figure of its own, not one of pyplot's: the caller's windows and backend are left alone.
-    with matplotlib.rc_context({**STYLE, "svg.hashsalt": name, "timezone": "UTC"}):
-        drawn = Figure()
-        draw(drawn.subplots(gridspec_kw=PLACE))
-        return svg(drawn)
-
-
-def _curve(axes: Axes, look: int, x: Sequence[float], y: Sequence[float]) -> None:
-    size = MARKER_SIZES[look % len(MARKER_SIZES)]
-    axes.plot(x, y, marker=marker(look), markersize=size, color=colour(look))
+def _quietly(block: Block) -> Block:
+    """The block for the page alone: a terminal has shown it when the log was imported."""
+    return block if isinstance(block, Section | Figures) else replace(block, brief=False)
 
 
 def _when(time: datetime | None, found: LogCheck) -> str:

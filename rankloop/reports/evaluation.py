@@ -1,134 +1,146 @@
-"""The page on two policies that were compared by the clicks of a log."""
+"""The report on two policies that were compared by the clicks of a log."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
-import matplotlib
-from matplotlib.figure import Figure
+from matplotlib.axes import Axes
 
 from rankloop.offline import Comparison, Contestant, ValueInterval
 from rankloop.offline.intervals import CONFIDENCE
-from rankloop.reports.components import figure, figures, legend, page
-from rankloop.reports.html import Html, element, joined, listing, table
-from rankloop.reports.style import PLACE, STYLE, colour, marker, svg
+from rankloop.reports.document import (
+    Column,
+    Document,
+    Facts,
+    Figure,
+    Figures,
+    LegendEntry,
+    Section,
+    Table,
+    Text,
+    warnings,
+)
+from rankloop.reports.drawing import THIN, draw_svg
+from rankloop.reports.style import colour, marker
 
-# A low figure: one line an interval.
+# A low figure: one line per interval.
 INCHES = (5.0, 1.7)
-# How far the whole span reaches above and below its line.
-SPAN = 0.12
+# How far the ends of an interval reach above and below its line.
+REACH = 0.12
 # Room for two lines of text below so low a figure.
 BOTTOM = 0.3
 
-
-def evaluation_page(found: Comparison) -> str:
-    """The page: the same comparison gives the same page, byte for byte."""
-    body = joined(
-        _heading(found), _notes(found), _intervals(found), _numbers(found), _support(found), _how(found)
-    )
-    return page(f"rankloop: {found.new.name} against {found.against.name}", body)
+# An interval, how far documents without support could extend it on either side, and its look.
+Bar = tuple[ValueInterval, float, float, int]
 
 
-def _heading(found: Comparison) -> Html:
+def evaluation_document(found: Comparison) -> Document:
+    """The report on a comparison."""
+    name = f"{found.new.name} against {found.against.name}"
     gain = found.difference.estimate
-    return joined(
-        element("h1", f"{found.new.name} against {found.against.name}"),
-        element("p", element("strong", found.verdict.text)),
-        element(
-            "p",
-            f"By {found.impressions:,} impressions of {found.queries:,} queries the difference in "
-            f"{found.measure} a query is {_spelt(gain)} ({CONFIDENCE:.0%} interval).",
+    return Document(
+        name,
+        name,
+        (
+            Text(found.verdict.text, "strong", brief=True),
+            Text(
+                f"Estimated from {found.impressions:,} impressions of {found.queries:,} queries, the "
+                f"difference in {found.measure} per query is {_in_words(gain)} ({CONFIDENCE:.0%} interval).",
+                brief=True,
+            ),
+            *warnings(found.notes),
+            Section("Intervals", (_intervals(found),)),
+            Section("Numbers", _numbers(found)),
+            Section("Support", _support(found)),
+            Section("How it was estimated", (_method(found),)),
         ),
     )
 
 
-def _notes(found: Comparison) -> Html:
-    return joined(*(element("p", note, class_="warning") for note in found.notes))
-
-
-def _intervals(found: Comparison) -> Html:
+def _intervals(found: Comparison) -> Figures:
     new, other, gain = found.new, found.against, found.difference
-    both = [(one.estimate, *_furthest(one), look) for look, one in enumerate((new, other))]
-    drawn = [
-        figure(
-            _drawn("values", both, f"{found.measure} a query"),
-            "What each policy is worth.",
-            f"{new.name}: {_spelt(new.estimate)}. {other.name}: {_spelt(other.estimate)}.",
+    both = [(one.estimate, *_extremes(one), look) for look, one in enumerate((new, other))]
+    figures = (
+        Figure(
+            partial(_draw, "values", both, f"{found.measure} per query"),
+            "The value of each policy.",
+            f"{new.name}: {_in_words(new.estimate)}. {other.name}: {_in_words(other.estimate)}.",
         ),
-        figure(
-            _drawn("difference", [(gain.estimate, gain.lowest, gain.highest, 2)], "difference", zero=True),
-            "The new policy minus the other. If all of the line is on one side of 0, the verdict is clear.",
-            f"Difference: {_spelt(gain.estimate)}, at the very worst {gain.lowest:.4f}, at best "
+        Figure(
+            partial(
+                _draw, "difference", [(gain.estimate, gain.lowest, gain.highest, 2)], "difference", zero=True
+            ),
+            "The new policy minus the other. If the whole line is on one side of 0, the verdict is clear.",
+            f"Difference: {_in_words(gain.estimate)}, in the worst case {gain.lowest:.4f}, in the best "
             f"{gain.highest:.4f}.",
         ),
-    ]
-    names = [(new.name, 0, "-"), (other.name, 1, "-"), ("new − other", 2, "-")]
-    return joined(
-        element("h2", "Intervals"),
-        legend([*names, ("if documents without support were worth nothing, or everything", None, ":")]),
-        figures(drawn),
     )
+    extremes = "if documents without support were all irrelevant, or all relevant"
+    legend = (LegendEntry(new.name, 0), LegendEntry(other.name, 1), LegendEntry("new − other", 2))
+    return Figures(figures, (*legend, LegendEntry(extremes, None, ":")))
 
 
-def _furthest(policy: Contestant) -> tuple[float, float]:
-    """The ends of the interval, with documents without support worth nothing, and everything."""
+def _extremes(policy: Contestant) -> tuple[float, float]:
+    """The ends of the interval if documents without support were all irrelevant, and all relevant."""
     estimate = policy.estimate
     less, more = policy.if_nothing - estimate.value, policy.if_everything - estimate.value
     return estimate.low + less, estimate.high + more
 
 
-def _drawn(
-    name: str, rows: Sequence[tuple[ValueInterval, float, float, int]], label: str, *, zero: bool = False
-) -> str:
-    """Intervals, one a line: the estimate, its ends, and dotted how far what is not known could move them."""
-    with matplotlib.rc_context({**STYLE, "svg.hashsalt": name, "figure.figsize": INCHES}):
-        drawn = Figure()
-        axes = drawn.subplots(gridspec_kw={**PLACE, "bottom": BOTTOM})
-        for number, (interval, lowest, highest, look) in enumerate(rows):
+def _draw(name: str, bars: Sequence[Bar], label: str, *, zero: bool = False) -> str:
+    """Intervals, one per line: the estimate, its ends, and a dotted line to the extremes."""
+
+    def draw(axes: Axes) -> None:
+        for number, (interval, lowest, highest, look) in enumerate(bars):
             at, paint = -number, colour(look)
-            axes.plot([lowest, highest], [at, at], linestyle=":", color=colour(None), linewidth=1.1)
+            axes.plot([lowest, highest], [at, at], linestyle=":", color=colour(None), linewidth=THIN)
             axes.plot([interval.low, interval.high], [at, at], color=paint, linewidth=3)
             for end in (interval.low, interval.high):
-                axes.plot([end, end], [at - SPAN, at + SPAN], color=paint)
+                axes.plot([end, end], [at - REACH, at + REACH], color=paint)
             axes.plot([interval.value], [at], marker=marker(look), markersize=8, color=paint, linestyle="")
         if zero:
-            axes.axvline(0.0, color=colour(None), linewidth=1.1)
-        axes.set_ylim(-len(rows) + 0.4, 0.6)
+            axes.axvline(0.0, color=colour(None), linewidth=THIN)
+        axes.set_ylim(-len(bars) + 0.4, 0.6)
         axes.set_yticks([])
         axes.set_xlabel(label)
-        return svg(drawn)
+
+    return draw_svg(name, draw, inches=INCHES, bottom=BOTTOM)
 
 
-def _numbers(found: Comparison) -> Html:
+def _numbers(found: Comparison) -> tuple[Table, Text]:
     rows = [
-        [name, *_cells(interval)]
-        for name, interval in (
-            (found.new.name, found.new.estimate),
-            (found.against.name, found.against.estimate),
-            ("difference", found.difference.estimate),
+        [name, *_cells(interval), outside]
+        for name, interval, outside in (
+            (found.new.name, found.new.estimate, f"{found.new.outside:.1%}"),
+            (found.against.name, found.against.estimate, f"{found.against.outside:.1%}"),
+            ("difference", found.difference.estimate, ""),
         )
     ]
-    return joined(
-        element("h2", "Numbers"),
-        table(
-            f"{found.measure} a query",
-            ["", "estimate", "90 % interval", "for these very queries", "standard error"],
-            rows,
-        ),
-        element(
-            "p",
-            "The interval is for traffic of queries like these, and made by drawing whole queries again. For "
-            "traffic of these very queries, which come again and again, the next one is enough: its standard "
-            "error holds the chance of which of them came, of what was shown and of clicks. Neither holds "
-            "the uncertainty of the bias.",
-            class_="quiet",
+    columns: list[str | Column] = [
+        "",
+        "estimate",
+        f"{CONFIDENCE:.0%} interval",
+        Column("for exactly these queries", brief=False),
+        Column("standard error", brief=False),
+        "outside support",
+    ]
+    return (
+        Table.build(f"{found.measure} per query", columns, rows, brief=True),
+        Text(
+            "The interval holds for traffic of queries like these; it comes from resampling whole queries. "
+            "For traffic of exactly these queries, which come again and again, use the next column: its "
+            "standard error accounts for which of them came, for what was shown, and for clicks. Neither "
+            "accounts for the uncertainty of the bias.",
+            "quiet",
         ),
     )
 
 
-def _support(found: Comparison) -> Html:
-    def row(policy: Contestant) -> list[object]:
-        return [
+def _support(found: Comparison) -> tuple[Table, Text]:
+    columns = ["", "rankings", "effective impressions", "outside support", "if irrelevant", "if relevant"]
+    rows = [
+        [
             policy.name,
             policy.ranking,
             f"{policy.effective:,.0f}",
@@ -136,43 +148,29 @@ def _support(found: Comparison) -> Html:
             f"{policy.if_nothing:.4f}",
             f"{policy.if_everything:.4f}",
         ]
-
-    return joined(
-        element("h2", "Support"),
-        table(
-            "How much of each policy the log knows",
-            [
-                "",
-                "rankings",
-                "effective impressions",
-                "outside the support",
-                "if worth nothing",
-                "everything",
-            ],
-            [row(found.new), row(found.against)],
-        ),
-        element(
-            "p",
-            f"Outside the support: the share of what a policy shows whose expected α under the policies of "
-            f"the log is below {found.support:.2g}. Such documents count as average, with a relevance of "
-            f"{found.guess:.3f}; the last columns say what if all of them were irrelevant, or relevant.",
-            class_="quiet",
+        for policy in (found.new, found.against)
+    ]
+    return (
+        Table.build("How much of what each policy shows the log covers", columns, rows),
+        Text(
+            "Outside support: the share of what a policy shows whose expected α under the policies of the "
+            f"log is below {found.support:.2g}. Such documents count as average, with a relevance of "
+            f"{found.guess:.3f}; the last columns are the estimates if all of them were irrelevant, or "
+            "relevant.",
+            "quiet",
         ),
     )
 
 
-def _how(found: Comparison) -> Html:
-    return joined(
-        element("h2", "How"),
-        listing(
-            [
-                ("measure", found.measure),
-                ("estimator", found.estimator),
-                ("impressions", f"{found.impressions:,}"),
-                ("queries", f"{found.queries:,}"),
-                ("least expected α", f"{found.support:.3g}"),
-            ]
-        ),
+def _method(found: Comparison) -> Facts:
+    return Facts(
+        (
+            ("measure", found.measure),
+            ("estimator", found.estimator),
+            ("impressions", f"{found.impressions:,}"),
+            ("queries", f"{found.queries:,}"),
+            ("least expected α", f"{found.support:.3g}"),
+        )
     )
 
 
@@ -185,5 +183,5 @@ def _cells(interval: ValueInterval) -> list[str]:
     ]
 
 
-def _spelt(interval: ValueInterval) -> str:
+def _in_words(interval: ValueInterval) -> str:
     return f"{interval.value:.4f}, from {interval.low:.4f} to {interval.high:.4f}"

@@ -1,7 +1,7 @@
-"""One look for all figures: readable in grey, by the colour-blind, on light and on dark paper.
+"""One style for all figures: readable in grey, by colour-blind readers, on light and on dark paper.
 
-In a page, colours are variables of its style with a default for light paper, so that the page decides how
-they look. Legends are the page's too: its text wraps and grows as the reader needs it.
+In a page, colours are variables of its style sheet with a default for light paper, so that the page decides
+on them. Legends belong to the page too: their text wraps and grows as the reader needs it.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from matplotlib.figure import Figure
 # Okabe & Ito's palette, told apart by colour-blind readers; ink is kept for axes and reference lines.
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
 MARKERS = ("o", "s", "^", "D", "v", "P")
-# In points. They shrink, so that a curve which lies upon another leaves that one's markers to be seen.
+# In points. They shrink, so that the markers of a curve can still be seen below those of the next.
 MARKER_SIZES = (6.0, 4.5, 3.0)
-# No black that anything else would be drawn in: it is searched for in the SVG.
+# A black that nothing else is drawn in, because it is searched for in the SVG.
 INK = "#010203"
 # Small, because a phone shows it at about this size.
 INCHES = (5.0, 3.1)
@@ -44,12 +44,12 @@ BAND_OPACITY = 0.18
 
 
 def colour(look: int | None) -> str:
-    """The colour of a look; ink for what belongs to all."""
+    """The colour of a look; ink if there is none."""
     return INK if look is None else COLOURS[look % len(COLOURS)]
 
 
 def variable(look: int) -> str:
-    """The colour of a look as the style of a page has it.
+    """The colour of a look as the style sheet of a page names it.
 
     >>> variable(0)
     'var(--series-0, #0072b2)'
@@ -58,24 +58,12 @@ def variable(look: int) -> str:
 
 
 def marker(look: int) -> str:
-    """The marker of a look: when the colours have been used up, they come again with other markers."""
+    """The marker of a look: when the colours are used up, they repeat with other markers."""
     return MARKERS[(look + look // len(COLOURS)) % len(MARKERS)]
 
 
-def short_count(value: float) -> str:
-    """A count as an axis has it.
-
-    >>> [short_count(value) for value in (100, 1_000, 20_000, 1e6, 1e8)]
-    ['100', '1k', '20k', '1M', '100M']
-    """
-    for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if value >= size:
-            return f"{value / size:g}{letter}"
-    return f"{value:g}"
-
-
 def svg(figure: Figure) -> str:
-    """The figure as an ``<svg>`` element of a page: its style is the page's, nothing is from elsewhere."""
+    """The figure as an ``<svg>`` element of a page: the page styles it, and it loads nothing."""
     buffer = io.StringIO()
     figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
     text = buffer.getvalue()
@@ -86,7 +74,7 @@ def svg(figure: Figure) -> str:
         r'\s+xmlns(:\w+)?="[^"]*"',
         r" font-family: [^;]*;",
         r' transform="rotate\(-0 [^"]*"',
-        # What is not drawn, and ids that nothing refers to: "axes_1" would be in every figure of the page.
+        # Invisible paths, and ids that nothing refers to: "axes_1" would be in every figure of the page.
         r'<path d="[^"]*" style="fill: none"/>\s*',
         r' id="[A-Za-z0-9.]+_\d+"',
     ):

@@ -16,6 +16,7 @@ from rankloop.cli import app, console
 from rankloop.errors import RankloopError
 from rankloop.experiments.results import read_result
 from rankloop.experiments.spec import RunSpec
+from rankloop.progress import Update
 from tests.experiments import runs
 
 TINY = "synthetic(queries=60, features=5)"
@@ -83,11 +84,10 @@ def test_a_run_that_is_stopped_says_that_it_can_be_resumed(
 def test_every_bar_of_the_demo_comes_to_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shares: dict[str, float] = {}
 
-    class Tasks:
-        def update(self, name: str, _note: str, *, share: float | None = None, told: bool = False) -> None:  # noqa: ARG002
-            shares[name] = share or 0.0
+    def keep(update: Update) -> None:
+        shares[update.task] = update.share or 0.0
 
-    monkeypatch.setattr(console, "progress", lambda: nullcontext(Tasks()))
+    monkeypatch.setattr(console, "progress", lambda: nullcontext(keep))
     assert invoke("demo", *SMALL, "-o", tmp_path / "demo").exit_code == 0
     assert [shares[name] for name in ("loop", "naive", "static")] == [1.0, 1.0, 1.0]
 

@@ -8,10 +8,11 @@ import pytest
 
 from rankloop.errors import DataError, RankloopError
 from rankloop.experiments import demo
-from rankloop.experiments.report import report
+from rankloop.experiments.report import report_document
 from rankloop.experiments.results import find_results, read_rows
 from rankloop.experiments.spec import RunSpec
 from rankloop.progress import Update
+from rankloop.reports.html import html_page
 from tests.experiments.interruption import InterruptedRunError, interrupt_after
 
 SPEC = RunSpec(data="synthetic(queries=30, features=3)", horizon=1000, interventions=2, seed=2)
@@ -39,7 +40,7 @@ def test_three_runs_and_a_report(shown: Path) -> None:
     assert (static.spec.estimator, static.spec.times) == (SPEC.estimator, (SPEC.horizon,))
     assert [len(run.rows) for run in runs] == [3, 3, 1]
     # `rankloop report` makes the same page again.
-    assert (shown / "report.html").read_text(encoding="utf-8") == report(runs)
+    assert (shown / "report.html").read_text(encoding="utf-8") == html_page(report_document(runs))
 
 
 def test_an_interrupted_demo_resumes(shown: Path, tmp_path: Path) -> None:

@@ -10,10 +10,9 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from rankloop.experiments import figures
 from rankloop.experiments.figures import Level, Series, curves
 from rankloop.experiments.summary import Curve
-from rankloop.reports import style
+from rankloop.reports import drawing, style
 from rankloop.reports.style import marker
 
 TIMES = np.array([100, 1000, 10_000])
@@ -28,7 +27,7 @@ def drawn(series: list[Series], **options: object) -> Figure:
     """The figure itself, caught on its way to SVG."""
     caught: list[Figure] = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(figures, "svg", lambda figure: caught.append(figure) or "")
+        patch.setattr(drawing, "svg", lambda figure: caught.append(figure) or "")
         curves("name", series, "ndcg@5", span=SPAN, **options)  # type: ignore[arg-type]
     return caught[0]
 

@@ -1,4 +1,4 @@
-"""The page on a bias: what it says, and that it says it again."""
+"""The report on a bias."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from rankloop.bias import BiasEstimate, estimate_bias
-from rankloop.reports.bias import bias_page
+from rankloop.reports.bias import bias_document
+from rankloop.reports.html import html_page
 from tests.bias.counts_of import simulated
 
 
@@ -20,13 +21,13 @@ def estimate() -> BiasEstimate:
 
 
 def test_the_numbers_and_the_verdict(estimate: BiasEstimate) -> None:
-    page = bias_page(estimate)
-    assert page == bias_page(estimate)
+    page = html_page(bias_document(estimate))
+    assert page == html_page(bias_document(estimate))
     assert estimate.alpha is not None
     for k in range(3):
-        assert f"<td>{estimate.bias.alpha[k]:.4f}</td>" in page
-        assert f"<td>{estimate.alpha.low[k]:.4f} – {estimate.alpha.high[k]:.4f}</td>" in page
-        assert f"<td>{estimate.harvested[k]:.4f}</td>" in page
+        assert f"<td>{estimate.bias.alpha[k]:.3f}</td>" in page
+        assert f"<td>{estimate.alpha.low[k]:.3f} – {estimate.alpha.high[k]:.3f}</td>" in page
+        assert f"<td>{estimate.harvested[k]:.3f}</td>" in page
     assert "Held-out queries speak for the affine model" in page
     assert "relevance 1 is always clicked at rank 1, relevance 0 never at rank 3" in page
     # Two pictures, with words for those who do not see them, and nothing from elsewhere.
@@ -35,7 +36,7 @@ def test_the_numbers_and_the_verdict(estimate: BiasEstimate) -> None:
 
 
 def test_what_every_report_must_say(estimate: BiasEstimate) -> None:
-    page = bias_page(replace(estimate, notes=("No numbers below rank 3: <b>",)))
+    page = html_page(bias_document(replace(estimate, notes=("No numbers below rank 3: <b>",))))
     assert '<p class="warning">No numbers below rank 3: &lt;b&gt;</p>' in page
 
 
@@ -51,7 +52,7 @@ def test_ranks_without_a_number_and_estimates_without_intervals(estimate: BiasEs
         resamples=0,
         comparison=None,
     )
-    page = bias_page(bare)
+    page = html_page(bias_document(bare))
     assert '<th scope="row">3</th><td>–</td>' in page
-    assert "They were not compared." in page
+    assert "The two models were not compared." in page
     assert "<dd>none</dd>" in page

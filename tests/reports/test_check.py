@@ -1,4 +1,4 @@
-"""The page on a log."""
+"""The report on a log."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from rankloop.logs import LogCheck, check, open_log, write_simulated
-from rankloop.reports.check import MOST_DRAWN, check_page
+from rankloop.reports.check import MOST_DRAWN, check_document
+from rankloop.reports.html import html_page
 from tests.logs.logs_of import Row, simulated, write_rows
 
 SECOND = 10**6
@@ -21,35 +22,36 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> LogCheck:
 
 
 def test_the_page_says_what_the_check_found(found: LogCheck) -> None:
-    page = check_page(found)
-    assert f"{found.impressions:,} impressions of {found.queries:,} queries; 2 policies" in page
+    page = html_page(check_document(found))
+    assert f"{found.impressions:,} impressions of {found.queries:,} queries by 2 policies" in page
     assert "my&lt;log&gt;" in page
     assert "<log>" not in page
     # In the order of time, whatever their names.
-    assert re.findall(r'<th scope="row">([az])</th>', page) == ["z", "a"]
+    assert re.findall(r'<th scope="row">([az])</th>', page) == ["z", "a"] * 2
     assert page.count("<figure>") == 3
     rates = ", ".join(f"{rate:.3f}" for rate in found.policies[0].click_rate_by_rank if rate is not None)
     assert f"z: {rates}; a: " in page
-    assert "Nothing that is looked for." in page
+    assert "Problems of the log: none found." in page
     assert not re.search(r'(src|href)="(?!#)', page)
 
 
 def test_the_same_log_gives_the_same_page(found: LogCheck) -> None:
-    assert check_page(found) == check_page(found)
+    assert html_page(check_document(found)) == html_page(check_document(found))
 
 
 def test_warnings_and_problems_are_on_the_page(tmp_path: Path) -> None:
     rows = [Row(i, "q", "fixed", 1, "<x>", False, i * SECOND) for i in range(3)]
-    page = check_page(check(open_log(write_rows(tmp_path / "log", [*rows, rows[0]]))))
+    page = html_page(check_document(check(open_log(write_rows(tmp_path / "log", [*rows, rows[0]])))))
     assert '<p class="warning">policy &#x27;fixed&#x27; never explores' in page
-    assert "1 rows that repeat the impression, position and document of another" in page
+    assert "rows that repeat the impression, position and document of another" in page
     assert "doc &#x27;&lt;x&gt;&#x27;" in page
     # Without candidates there is no support to draw.
     assert page.count("<figure>") == 2
 
 
 def test_a_log_without_times_has_no_picture_of_them(tmp_path: Path) -> None:
-    page = check_page(check(open_log(write_rows(tmp_path / "log", [Row("i", "q", "a", 1, "x", True)]))))
+    log = write_rows(tmp_path / "log", [Row("i", "q", "a", 1, "x", True)])
+    page = html_page(check_document(check(open_log(log))))
     assert page.count("<figure>") == 1
     assert "The log has no timestamps" in page
 
@@ -60,8 +62,8 @@ def test_of_many_policies_the_largest_are_drawn(tmp_path: Path) -> None:
         for policy in range(9)
         for i in range(1 + policy)
     ]
-    page = check_page(check(open_log(write_rows(tmp_path / "log", rows))))
-    assert "Drawn are the 6 policies with most impressions." in page
+    page = html_page(check_document(check(open_log(write_rows(tmp_path / "log", rows)))))
+    assert "The figures show the 6 policies with the most impressions." in page
     drawn = re.findall(r"</svg>(p\d)</li>", page)
     assert drawn == [f"p{policy}" for policy in range(9 - MOST_DRAWN, 9)]
-    assert len(re.findall(r'<th scope="row">p\d</th>', page)) == 9
+    assert len(re.findall(r'<th scope="row">p\d</th>', page)) == 2 * 9

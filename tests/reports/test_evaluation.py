@@ -1,17 +1,18 @@
-"""The page on a comparison: everything that decides is on it, and the same value gives the same bytes."""
+"""The report on a comparison: everything that decides is on it, and the same value gives the same bytes."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import replace
 
-from rankloop.reports.evaluation import evaluation_page
+from rankloop.reports.evaluation import evaluation_document
+from rankloop.reports.html import html_page
 from tests.offline.test_comparison import comparison
 
 
 def test_the_page_says_all_that_decides() -> None:
     found = comparison(0.2, 0.1, unseen=0.05)
-    page = evaluation_page(found)
+    page = html_page(evaluation_document(found))
     assert page.startswith("<!DOCTYPE html>")
     for words in ("new is better than old.", "a note", "0.2000, from 0.1000 to 0.3000", "3.00%", "1,000"):
         assert words in page
@@ -22,12 +23,12 @@ def test_the_page_says_all_that_decides() -> None:
 
 def test_the_same_comparison_is_the_same_page() -> None:
     found = comparison(-0.2, 0.3)
-    assert evaluation_page(found) == evaluation_page(comparison(-0.2, 0.3))
-    assert evaluation_page(found) != evaluation_page(comparison(-0.2, 0.31))
+    assert html_page(evaluation_document(found)) == html_page(evaluation_document(comparison(-0.2, 0.3)))
+    assert html_page(evaluation_document(found)) != html_page(evaluation_document(comparison(-0.2, 0.31)))
 
 
 def test_names_are_text_and_not_markup() -> None:
     found = comparison(0.2, 0.1)
-    page = evaluation_page(replace(found, new=replace(found.new, name="<script>")))
+    page = html_page(evaluation_document(replace(found, new=replace(found.new, name="<script>"))))
     assert "<script>" not in page
     assert "&lt;script&gt; is better than old." in page

@@ -1,4 +1,4 @@
-"""The page on a fit: what was learned from, how training went, and what every report must say."""
+"""The report on a fit: what was learned from, how training went, and what every report must say."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ import numpy as np
 import pytest
 
 from rankloop.offline import Fit, fit
-from rankloop.reports.fit import fit_page, importance
+from rankloop.reports.fit import fit_document, importance
+from rankloop.reports.html import html_page
 from rankloop.training import ROBUST, Settings
 from tests.offline.worlds_of_logs import BIAS, simulated
+from tests.reports.shown import shown
 
 MODELS = ["linear", "mlp(hidden=4)", "lightgbm(min_docs=2, rounds=4)"]
 
@@ -28,7 +30,7 @@ def fits(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Fit]:
 @pytest.mark.parametrize("model", MODELS)
 def test_the_page(fits: dict[str, Fit], model: str) -> None:
     found = fits[model]
-    page = fit_page(replace(found, notes=("Beware <of> this.",)))
+    page = html_page(fit_document(replace(found, notes=("Beware <of> this.",))))
     for words in (
         model,
         "fitted to 600 impressions",
@@ -44,7 +46,15 @@ def test_the_page(fits: dict[str, Fit], model: str) -> None:
     assert len(re.findall(r'<svg role="img"', page)) == 1
     assert not re.search(r'(src|href)="http', page)
     assert ("<h2>Features</h2>" in page) == (not model.startswith("mlp"))
-    assert fit_page(found) == fit_page(found)
+    assert html_page(fit_document(found)) == html_page(fit_document(found))
+
+
+def test_the_terminal_shows_the_numbers_of_the_page(fits: dict[str, Fit]) -> None:
+    found = fits["linear"]
+    lines = shown(fit_document(replace(found, notes=("Beware of this.",))))
+    assert "warning: Beware of this." in lines
+    assert f"│ {found.held_out.gain:+.4f} ± {found.held_out.gain_error:.4f} │" in lines
+    assert "weight" not in lines
 
 
 def test_importance(fits: dict[str, Fit]) -> None:

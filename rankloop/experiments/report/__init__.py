@@ -1,4 +1,4 @@
-"""A report: runs in, one page of HTML out that needs nothing from anywhere else."""
+"""Reports on runs: one page, and the tables that the commands print."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from pathlib import Path
 
 from rankloop.errors import RankloopError
 from rankloop.experiments.report import sections
+from rankloop.experiments.report.demonstration import demo_document as demo_document
 from rankloop.experiments.results import RunResult
 from rankloop.experiments.summary import group_runs
-from rankloop.reports.components import page
-from rankloop.reports.html import joined
-from rankloop.storage.files import write_whole
+from rankloop.reports.document import Document
+from rankloop.reports.html import write_page
 
 REPORT = "report.html"
 
 
-def report(runs: Sequence[RunResult]) -> str:
-    """The page: the same runs give the same page, byte for byte.
+def report_document(runs: Sequence[RunResult]) -> Document:
+    """The report on several runs; those that differ only in their seed are averaged.
 
     Raises:
         RankloopError: the runs were measured by different metrics.
@@ -27,24 +27,33 @@ def report(runs: Sequence[RunResult]) -> str:
         if run.spec.metric != metric:
             raise RankloopError(
                 f"{runs[0].folder} was measured by {metric} and {run.folder} by {run.spec.metric}: "
-                "report them apart"
+                "make one report for each"
             )
     groups = group_runs(runs)
-    body = joined(
-        sections.heading(groups, metric),
-        sections.results(groups, metric),
-        sections.values(groups, metric),
-        sections.estimates(groups),
-        sections.support(groups),
-        sections.starting(runs),
-        sections.setup(runs),
-        sections.timing(runs),
-        sections.reproduction(runs),
-        sections.rows(runs),
+    datasets = sections.distinct(run.facts.dataset for run in runs)
+    return Document(
+        runs[0].facts.dataset,
+        f"Learning to rank from clicks: {', '.join(datasets)}",
+        (
+            sections.introduction(groups, metric),
+            sections.results(groups, metric),
+            sections.values(groups, metric),
+            sections.estimates(groups),
+            sections.support(groups),
+            sections.starting_policy(runs),
+            sections.setup(runs),
+            sections.timing(runs),
+            sections.commands(runs),
+            sections.evaluations(runs),
+        ),
     )
-    return page(f"rankloop: {runs[0].facts.dataset}", body)
+
+
+def run_document(run: RunResult) -> Document:
+    """The evaluations of one run, for the terminal; `report_document` has everything else."""
+    return Document(run.name, run.name, (sections.evaluation_table(run, brief=True),))
 
 
 def write_report(runs: Sequence[RunResult], path: Path) -> Path:
-    """Write the page; the path says where."""
-    return write_whole(path, report(runs).encode())
+    """Write the page on several runs and return its path."""
+    return write_page(report_document(runs), path)

@@ -1,4 +1,4 @@
-"""The sections of a report, in the order in which they stand on the page."""
+"""The sections of a report on runs, in the order of the page."""
 
 from __future__ import annotations
 
@@ -10,116 +10,121 @@ from rankloop.experiments.results import RunResult
 from rankloop.experiments.run import PREPARED
 from rankloop.experiments.starting_policy import PEAKED_ADVICE
 from rankloop.experiments.summary import CONFIDENCE, Group, configuration, summarise
-from rankloop.reports.html import Html, element, joined, listing, table
+from rankloop.reports.bias import bias_table
+from rankloop.reports.document import (
+    NONE,
+    Cell,
+    Column,
+    Facts,
+    Listing,
+    Section,
+    Table,
+    Text,
+    warnings,
+)
 
-NONE = "–"
-# The stages of the loop by what they do, for the table of times.
+# The level of support that a terminal shows.
+BRIEF_LEVEL = "0.01"
+# What the stages of the loop are called in the table of times.
 STAGES = {
-    PREPARED: "starting policy, baselines",
-    "gathered": "gathering clicks",
+    PREPARED: "starting policy, oracle",
+    "gathered": "collecting clicks",
     "trained": "training",
     "evaluated": "evaluating",
     "deployed": "deploying",
 }
 
 
-def heading(groups: Sequence[Group], metric: str) -> Html:
-    """What the page is about, and how to read its numbers."""
+def introduction(groups: Sequence[Group], metric: str) -> Text:
+    """What the numbers of the page are."""
     runs = [run for group in groups for run in group.runs]
-    datasets = distinct(run.facts.dataset for run in runs)
     queries = " or ".join(distinct(f"{run.facts.queries['test']:,}" for run in runs))
     counted = "One run" if len(runs) == 1 else f"{len(runs)} runs"
     intervals = (
-        f" Where runs differ in their seed alone, numbers are means with {CONFIDENCE:.0%} confidence "
+        f" For runs that differ only in their seed, numbers are means with {CONFIDENCE:.0%} confidence "
         "intervals (Student’s t)."
         if any(len(group.runs) > 1 for group in groups)
         else ""
     )
-    return joined(
-        element("h1", f"Learning to rank from clicks: {', '.join(datasets)}"),
-        element(
-            "p",
-            f"{counted}. Values are the expected {metric} on {queries} test queries when rankings are drawn "
-            f"from a policy, computed exactly from the true labels, which learning never sees.{intervals}",
-        ),
+    return Text(
+        f"{counted}. Values are the expected {metric} on {queries} test queries when rankings are drawn from "
+        f"a policy, computed exactly from the true labels, which learning never sees.{intervals}"
     )
 
 
-def results(groups: Sequence[Group], metric: str) -> Html:
+def results(groups: Sequence[Group], metric: str) -> Section:
     """The final table."""
-    rows = []
+    rows: list[list[str | Cell]] = []
     for line in map(summarise, groups):
-        name = Html(f"{element('span', line.group.name)}{element('span', line.group.label, class_='label')}")
         gain = ("" if line.gain.value < 0 else "+") + str(line.gain)
-        bound = line.oracle or NONE
-        values = [line.learned, gain, line.start, bound, line.logging, line.shown]
-        rows.append([name, *values, f"{line.timesteps:,}", line.interventions])
-    head = [
+        bound = NONE if line.oracle is None else str(line.oracle)
+        values = [str(line.learned), gain, str(line.start), bound, str(line.logging), str(line.shown)]
+        name = Cell(line.group.name, line.group.label)
+        rows.append([name, *values, f"{line.timesteps:,}", str(line.interventions)])
+    columns: list[str | Column] = [
         "run",
         "learned",
         "learned − start",
-        "start",
-        "oracle",
-        "logging at the end",
+        Column("start", brief=False),
+        Column("oracle", brief=False),
+        Column("logging at the end", brief=False),
         "shown on average",
-        "interactions",
-        "interventions",
+        Column("interactions", brief=False),
+        Column("interventions", brief=False),
     ]
-    unfinished = [plots.called(group) for group in groups if not group.finished]
-    return joined(
-        element("h2", "Results"),
-        table(f"{metric} on the test queries", head, rows),
-        element(
-            "p",
-            "Learned: the policy learned in the end. Oracle: the same learner from the same start, "
-            "trained on the true relevance. Logging at the end: the policy that gathered the last clicks. "
-            "Shown on average: what users were shown over all interactions; against the start it is the "
-            "price of exploring, or the gain on the way.",
-            class_="quiet",
+    unfinished = [f"{plots.full_name(group)} is not finished." for group in groups if not group.finished]
+    return Section(
+        "Results",
+        (
+            Table.build(f"{metric} on the test queries", columns, rows, brief=True),
+            Text(
+                "Learned: the policy learned in the end. Oracle: the same network, trained from "
+                "the same start on the true relevance. Logging at the end: the policy that collected the "
+                "last clicks. Shown on average: what users were shown over all interactions; compared with "
+                "the start, it is the cost of exploration, or the gain during learning.",
+                "quiet",
+            ),
+            *warnings(unfinished),
         ),
-        *(element("p", f"{name} has not come to its end yet.", class_="warning") for name in unfinished),
     )
 
 
-def values(groups: Sequence[Group], metric: str) -> Html:
+def values(groups: Sequence[Group], metric: str) -> Section:
     """The curves of the learned and of the logging policies."""
-    return joined(
-        element("h2", "Learned and logging policies"),
-        plots.levels_legend(groups),
-        plots.value_figures(groups, metric),
-    )
+    return Section("Learned and logging policies", (plots.value_figures(groups, metric),))
 
 
-def estimates(groups: Sequence[Group]) -> Html:
-    """What one would know without labels."""
-    return joined(
-        element("h2", "The estimate and the truth"),
-        element(
-            "p",
-            "The reward of the learned policy as held-out clicks estimate it, with the noise (90 %) that one "
-            "run has over its queries, beside the true reward on the same queries. Clipping makes estimates "
-            "too small.",
+def estimates(groups: Sequence[Group]) -> Section:
+    """What would be known without labels."""
+    return Section(
+        "The estimate and the truth",
+        (
+            Text(
+                "The reward of the learned policy as estimated from held-out clicks, with the noise (90 %) "
+                "of one run over its queries, beside the true reward on the same queries. Clipping makes "
+                "estimates too low."
+            ),
+            plots.estimate_figures(groups),
         ),
-        plots.legend(groups, ("true reward", plots.TRUTH_DASHES)),
-        plots.estimate_figures(groups),
     )
 
 
-def support(groups: Sequence[Group]) -> Html:
-    """What is left to learn from."""
-    return joined(
-        element("h2", "Support: what is left to learn from"),
-        element(
-            "p",
-            "An item’s expected α is how much its clicks tell of its relevance, averaged over the rankings "
-            "of the policy that logs. Of items that are hardly ever shown, next to nothing is learned.",
+def support(groups: Sequence[Group]) -> Section:
+    """How much can still be learned."""
+    return Section(
+        "Support: how much can still be learned",
+        (
+            Text(
+                "An item’s expected α says how much its clicks reveal about its relevance, averaged over the "
+                "rankings of the logging policy. Almost nothing is learned about items that are hardly ever "
+                "shown."
+            ),
+            plots.support_figures(groups),
         ),
-        plots.legend(groups),
-        plots.support_figures(groups),
     )
 
 
-def starting(runs: Sequence[RunResult]) -> Html:
+def starting_policy(runs: Sequence[RunResult]) -> Section:
     """How peaked the starting policies are."""
     rows, peaked = [], []
     for run in {(run.facts.start_fingerprint, run.spec.data): run for run in runs}.values():
@@ -128,61 +133,54 @@ def starting(runs: Sequence[RunResult]) -> Html:
         shares = [f"{share:.1%}" for share in sure.support.values()]
         rows.append([start, f"{run.facts.start:.4f}", f"{sure.top_first:.3f}", *shares])
         if sure.nearly_deterministic:
-            peaked.append(element("p", f"{start}: {PEAKED_ADVICE}", class_="warning"))
+            peaked.append(f"{start}: {PEAKED_ADVICE}")
     levels = [f"items with expected α below {level}" for level in runs[0].facts.peakedness.support]
-    return joined(
-        element("h2", "The starting policy"),
-        table(
-            "How peaked it is, on the training and validation queries that clicks come from",
-            ["starting policy", "value", "chance of its favourite to come first", *levels],
-            rows,
+    return Section(
+        "The starting policy",
+        (
+            Table.build(
+                "How peaked it is, on the training and validation queries that clicks come from",
+                ["starting policy", "value", "probability that its favourite is first", *levels],
+                rows,
+            ),
+            *warnings(peaked),
         ),
-        *peaked,
     )
 
 
-def setup(runs: Sequence[RunResult]) -> Html:
-    """What was run: what all runs share, their data, and the users that clicked."""
+def setup(runs: Sequence[RunResult]) -> Section:
+    """What was run: the options that all runs share, their data, and the users that clicked."""
     parts = [configuration(run) for run in runs]
-    shared = [
+    shared = tuple(
         (name.replace("_", " "), value)
         for name, value in parts[0].items()
         if all(part[name] == value for part in parts)
-    ]
+    )
     data = {
         (run.spec.data, run.spec.fold): [
             run.facts.dataset,
             *(f"{run.facts.queries[split]:,}" for split in run.facts.queries),
             f"{sum(run.facts.documents.values()):,}",
-            run.facts.features,
+            str(run.facts.features),
         ]
         for run in runs
     }
-    return joined(
-        element("h2", "What was run"),
-        listing(shared),
-        table(
-            "The data",
-            ["", *(f"{split} queries" for split in runs[0].facts.queries), "documents", "features"],
-            list(data.values()),
-        ),
-        *(_users(run) for run in {run.spec.users: run for run in runs}.values()),
+    columns = ["", *(f"{split} queries" for split in runs[0].facts.queries), "documents", "features"]
+    by_users = {run.spec.users: run for run in runs}.values()
+    return Section(
+        "What was run",
+        (Facts(shared), Table.build("The data", columns, list(data.values())), *map(_users, by_users)),
     )
 
 
-def _users(run: RunResult) -> Html:
+def _users(run: RunResult) -> Table:
     facts = run.facts
-    ranks = [f"rank {k}" for k in range(1, len(facts.alpha) + 1)]
-    named = (("α", facts.alpha), ("β", facts.beta), ("examination", facts.examination))
-    return table(
-        f"How users click ({run.spec.users}): an item of relevance R at rank k with the chance α R + β",
-        ["", *ranks],
-        [[name, *(f"{value:.4f}" for value in values)] for name, values in named],
-    )
+    caption = f"How users click ({run.spec.users})"
+    return bias_table(facts.alpha, facts.beta, facts.examination, caption)
 
 
-def timing(runs: Sequence[RunResult]) -> Html:
-    """Where the time went."""
+def timing(runs: Sequence[RunResult]) -> Section:
+    """The time that each stage took."""
     rows = [
         [
             run.name,
@@ -191,61 +189,61 @@ def timing(runs: Sequence[RunResult]) -> Html:
         ]
         for run in runs
     ]
-    return joined(
-        element("h2", "Time"),
-        table(
-            "Seconds, of all the times that a run was gone on with", ["run", *STAGES.values(), "all"], rows
+    caption = "Seconds, including those before a run was interrupted and resumed"
+    return Section("Time", (Table.build(caption, ["run", *STAGES.values(), "total"], rows),))
+
+
+def commands(runs: Sequence[RunResult]) -> Section:
+    """The commands that repeat these runs."""
+    versions = ", ".join(sorted({run.version for run in runs}))
+    lines = [run.spec.command(run.name) for run in runs]
+    lines.append(shlex.join(["rankloop", "report", *(run.name for run in runs)]))
+    return Section(
+        "How to repeat it",
+        (
+            Text(f"With rankloop {versions}; the same seed on the same machine gives the same numbers."),
+            Listing("\n\n".join(lines)),
         ),
     )
 
 
-def reproduction(runs: Sequence[RunResult]) -> Html:
-    """The commands that make these runs again."""
-    versions = ", ".join(sorted({run.version for run in runs}))
-    commands = [run.spec.command(run.name) for run in runs]
-    commands.append(shlex.join(["rankloop", "report", *(run.name for run in runs)]))
-    return joined(
-        element("h2", "Run it again"),
-        element("p", f"With rankloop {versions}; the same seed on the same machine gives the same numbers."),
-        element("pre", element("code", "\n\n".join(commands))),
-    )
-
-
-def rows(runs: Sequence[RunResult]) -> Html:
+def evaluations(runs: Sequence[RunResult]) -> Section:
     """Every number that is drawn, run by run."""
-    tables = []
-    for run in runs:
-        levels = list(run.rows[0].support)
-        head = [
-            "interactions",
-            "learned",
-            "logging",
-            "estimate",
-            "± (standard error)",
-            "truth",
-            "start kept",
-            "scale",
+    return Section("Every evaluation", tuple(evaluation_table(run) for run in runs))
+
+
+def evaluation_table(run: RunResult, *, brief: bool = False) -> Table:
+    """All evaluations of one run."""
+    levels = list(run.rows[0].support)
+    columns: list[str | Column] = [
+        "interactions",
+        "learned",
+        "logging",
+        Column("estimate", brief=False),
+        Column("± (standard error)", brief=False),
+        Column("truth", brief=False),
+        Column("start kept", brief=False),
+        Column("scale", brief=False),
+        *(Column(f"items below {level}", brief=level == BRIEF_LEVEL) for level in levels),
+    ]
+    rows = [
+        [
+            f"{row.timesteps:,}",
+            f"{row.learned:.4f}",
+            f"{row.logging:.4f}",
+            NONE if row.estimate is None else f"{row.estimate:.4f}",
+            NONE if row.estimate_error is None else f"{row.estimate_error:.4f}",
+            f"{row.truth:.4f}",
+            "yes" if row.kept_start else "no",
+            f"{row.scale:.3g}",
+            *(f"{row.support[level]:.1%}" for level in levels),
         ]
-        body = [
-            [
-                f"{row.timesteps:,}",
-                f"{row.learned:.4f}",
-                f"{row.logging:.4f}",
-                NONE if row.estimate is None else f"{row.estimate:.4f}",
-                NONE if row.estimate_error is None else f"{row.estimate_error:.4f}",
-                f"{row.truth:.4f}",
-                "yes" if row.kept_start else "no",
-                f"{row.scale:.3g}",
-                *(f"{row.support[level]:.1%}" for level in levels),
-            ]
-            for row in run.rows
-        ]
-        caption = f"{run.name}: {run.spec.learner}, seed {run.spec.seed}"
-        content = table(caption, [*head, *(f"below {level}" for level in levels)], body)
-        tables.append(element("details", element("summary", caption), content))
-    return joined(element("h2", "Every evaluation"), *tables)
+        for row in run.rows
+    ]
+    caption = f"{run.name}: {run.spec.metric} on the test queries, {run.spec.learner}, seed {run.spec.seed}"
+    return Table.build(caption, columns, rows, brief=brief, folded=True)
 
 
 def distinct(values: Iterable[str]) -> list[str]:
-    """Each value once, in the order in which it first comes."""
+    """Each value once, in the order of first appearance."""
     return list(dict.fromkeys(values))

@@ -11,17 +11,16 @@ import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FuncFormatter, NullFormatter
 
 from rankloop.estimators import InterventionAware, InterventionOblivious
-from rankloop.experiments.figures import ROOM
 from rankloop.experiments.reproduce.evidence import Evidence
 from rankloop.experiments.reproduce.figures import AnyFigure, CurvesFigure, ExampleFigure, Panel
-from rankloop.reports.style import BAND_OPACITY, STYLE, colour, marker, short_count
+from rankloop.reports.drawing import draw_band, set_log_axis, settings
+from rankloop.reports.style import colour, marker
 from rankloop.storage.files import write_whole
 
 FORMATS = ("svg", "pdf", "png")
-# A fixed date would be a lie and the real one would change the file: there is none.
+# No date: a fixed one would be wrong, and the real one would change the file.
 METADATA: dict[str, dict[str, Any]] = {
     "svg": {"Date": None},
     "pdf": {"CreationDate": None},
@@ -30,7 +29,7 @@ METADATA: dict[str, dict[str, Any]] = {
 INCHES, PANEL_INCHES, LEGEND_INCHES = 6.4, 2.7, 0.24
 DOTS_PER_INCH = 200
 # Markers tell lines apart in grey; on every point of a long curve they would hide it.
-MARKERS_A_LINE = 9
+MARKERS_PER_LINE = 9
 MARKER_SIZE = 4.5
 # What runs are compared with: by the name of the baseline, what the legend calls it and how it is drawn.
 LEVELS: dict[str, tuple[str, Literal["--", "-.", ":"]]] = {
@@ -41,19 +40,19 @@ LEVELS: dict[str, tuple[str, Literal["--", "-.", ":"]]] = {
 
 
 def draw(figure: AnyFigure, evidence: Evidence) -> Figure:
-    """The figure, drawn."""
-    with matplotlib.rc_context({**STYLE, "svg.hashsalt": figure.name}):
+    """Draw the figure."""
+    with matplotlib.rc_context(settings(figure.name)):
         if isinstance(figure, ExampleFigure):
             return _example(figure)
         return _curves(figure, evidence)
 
 
 def write_figure(figure: AnyFigure, evidence: Evidence, folder: Path) -> list[Path]:
-    """Write the figure in all formats, and its spec; the paths."""
+    """Write the figure in all formats, and its spec; return the paths."""
     drawn = draw(figure, evidence)
     paths = []
     for kind in FORMATS:
-        with matplotlib.rc_context({**STYLE, "svg.hashsalt": figure.name}):
+        with matplotlib.rc_context(settings(figure.name)):
             buffer = io.BytesIO()
             drawn.savefig(buffer, format=kind, dpi=DOTS_PER_INCH, metadata=METADATA[kind], facecolor="white")
         paths.append(write_whole(folder / f"{figure.name}.{kind}", buffer.getvalue()))
@@ -89,16 +88,13 @@ def _panel(axes: Axes, panel: Panel, evidence: Evidence) -> None:
             color=colour(line.look),
             marker=marker(line.look),
             markersize=MARKER_SIZE,
-            # Not all lines at the same times: markers would hide each other where lines meet.
-            markevery=(line.look % 3, max(1, len(curve.times) // MARKERS_A_LINE)),
+            # Lines have their markers at different times: they would hide each other where lines meet.
+            markevery=(line.look % 3, max(1, len(curve.times) // MARKERS_PER_LINE)),
         )
         low, high = curve.values - curve.half_widths, curve.values + curve.half_widths
-        axes.fill_between(curve.times, low, high, color=colour(line.look), alpha=BAND_OPACITY, linewidth=0)
+        draw_band(axes, line.look, curve.times, low, high)
         ends += [float(curve.times[0]), float(curve.times[-1])]
-    axes.set_xscale("log")
-    axes.set_xlim(min(ends) / ROOM, max(ends) * ROOM)
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: short_count(value)))
-    axes.xaxis.set_minor_formatter(NullFormatter())
+    set_log_axis(axes, (min(ends), max(ends)))
     axes.set_title(panel.title, fontsize=9.5, loc="left")
     axes.set_ylabel("NDCG@5")
 
@@ -122,14 +118,14 @@ def _example(spec: ExampleFigure) -> Figure:
         spec.weights(kind) for kind in (InterventionAware(clip="off"), InterventionOblivious(clip="off"))
     ]
     exposures = [1.0 / values for values in weights]
-    # The dashed line comes last: before the change both are the same, and it does not hide the other.
+    # The dashed line comes last: before the change both are the same, and it must not hide the other.
     for axes, values, names, title in (
         (left, exposures, ("E[α | Π$_T$]", "E[α | π$_T$]"), "Expected α of the item"),
         (right, weights, ("intervention-aware", "intervention-oblivious"), "Weight of a click at T"),
     ):
         for look, (series, name, dashes) in enumerate(zip(values, names, ("-", "--"), strict=True)):
             paint = colour(look)
-            # One curve jumps at the change: it is drawn in two parts, so that the jump is not a slope.
+            # One curve jumps at the change: it is drawn in two parts, so that the jump is no slope.
             for part in (spec.times <= spec.change, spec.times > spec.change):
                 axes.plot(
                     spec.times[part],

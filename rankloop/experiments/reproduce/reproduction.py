@@ -24,13 +24,13 @@ from typing import Any
 
 from rankloop._version import __version__
 from rankloop.experiments.files import check_same, read_json, write_json
-from rankloop.experiments.reproduce import report as report_page
 from rankloop.experiments.reproduce.claims import CLAIMS, Judged, judge
 from rankloop.experiments.reproduce.costs import Costs, format_duration, measure
 from rankloop.experiments.reproduce.executors import Executor, local
 from rankloop.experiments.reproduce.figures import AnyFigure
 from rankloop.experiments.reproduce.plots import write_figure
 from rankloop.experiments.reproduce.presets import Preset
+from rankloop.experiments.reproduce.report import FigureFiles, claims_document
 from rankloop.experiments.reproduce.schedule import Job, jobs
 from rankloop.experiments.reproduce.table import ResultTable
 from rankloop.experiments.reproduce.tracker import Clock, Estimate, Tracker
@@ -38,6 +38,8 @@ from rankloop.experiments.reproduce.work import Work, setup_name
 from rankloop.experiments.setup import Environment
 from rankloop.progress import Progress
 from rankloop.ragged import threads
+from rankloop.reports.html import write_page
+from rankloop.reports.markdown import markdown_page
 from rankloop.storage.files import check_writable, write_whole
 
 ABOUT, FIGURES = "reproduction.json", "figures"
@@ -166,9 +168,9 @@ def reproduce(planned: Plan, executor: Executor = local, progress: Progress | No
     write_whole(folder / CLAIMS_JSON, content.encode())
     seconds = clock.save()
     about = _description(planned, seconds)
-    write_whole(folder / CLAIMS_PAGE, report_page.claims_page(judged, about).encode())
-    page = report_page.report(judged, planned.figures, evidence, about, folder / FIGURES)
-    write_whole(folder / REPORT, page.encode())
+    write_whole(folder / CLAIMS_PAGE, markdown_page(claims_document(judged, about)).encode())
+    drawn = FigureFiles(planned.figures, evidence, folder / FIGURES)
+    write_page(claims_document(judged, about, drawn), folder / REPORT)
     return Reproduction(folder, judged, seconds)
 
 

@@ -1,0 +1,109 @@
+"""Drawing: figures in one style as SVG, and the axes and curves that several figures have."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import matplotlib
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
+
+from rankloop.reports.style import BAND_OPACITY, INCHES, MARKER_SIZES, PLACE, STYLE, colour, marker, svg
+from rankloop.types import Float64
+
+# The limits of an axis of shares: they leave room for the markers at 0 and at 1.
+SHARE_LIMITS = (-0.03, 1.03)
+# Room beyond the first and the last rank.
+RANK_ROOM = 0.5
+# How far a logarithmic axis extends beyond the first and the last point, as a factor.
+LOG_ROOM = 1.4
+# A shorter logarithmic axis may have no power of ten to label.
+DECADE = 10.0
+# The width of lines for levels and limits.
+THIN = 1.1
+
+
+def draw_svg(
+    name: str,
+    draw: Callable[[Axes], None],
+    *,
+    inches: tuple[float, float] = INCHES,
+    bottom: float = PLACE["bottom"],
+) -> str:
+    """A figure with one pair of axes, as an ``<svg>`` element of a page.
+
+    Args:
+        name: different for each figure of a page; the ids in the SVG are derived from it.
+        draw: draws onto the axes.
+        inches: width and height.
+        bottom: where the axes begin, as a share of the height.
+    """
+    with matplotlib.rc_context(settings(name)):
+        # A figure of its own, not one of pyplot's: the caller's windows and backend are left alone.
+        figure = Figure(figsize=inches)
+        draw(figure.subplots(gridspec_kw={**PLACE, "bottom": bottom}))
+        return svg(figure)
+
+
+def settings(name: str) -> Any:
+    """Settings of matplotlib for a figure: the same name gives the same ids."""
+    return {**STYLE, "svg.hashsalt": name, "timezone": "UTC"}
+
+
+def draw_level(axes: Axes, value: float, dashes: str, look: int | None = None) -> None:
+    """Draw a horizontal line."""
+    axes.axhline(value, color=colour(look), linestyle=dashes, linewidth=THIN)
+
+
+def draw_curve(axes: Axes, look: int, x: Sequence[float], y: Sequence[float]) -> None:
+    """Draw a line with the colour and the marker of a look."""
+    size = MARKER_SIZES[look % len(MARKER_SIZES)]
+    axes.plot(x, y, marker=marker(look), markersize=size, color=colour(look))
+
+
+def draw_band(axes: Axes, look: int | None, x: Any, low: Float64, high: Float64) -> None:
+    """Shade what lies between two curves."""
+    axes.fill_between(x, low, high, color=colour(look), alpha=BAND_OPACITY, linewidth=0)
+
+
+def set_integer_axis(axes: Axes, label: str) -> None:
+    """Make the horizontal axis one of whole numbers."""
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.set_xlabel(label)
+
+
+def set_rank_axis(axes: Axes, ranks: int) -> None:
+    """Make the horizontal axis one of ranks, from 1."""
+    set_integer_axis(axes, "rank")
+    axes.set_xlim(1 - RANK_ROOM, ranks + RANK_ROOM)
+
+
+def set_log_axis(axes: Axes, span: tuple[float, float], label: str | None = None) -> None:
+    """Make the horizontal axis a logarithmic one of counts, from the least to the greatest."""
+    axes.set_xscale("log")
+    axes.set_xlim(span[0] / LOG_ROOM, span[1] * LOG_ROOM)
+    if axes.get_xlim()[1] < DECADE * axes.get_xlim()[0]:
+        axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axes.xaxis.set_major_formatter(count_formatter())
+    axes.xaxis.set_minor_formatter(NullFormatter())
+    if label is not None:
+        axes.set_xlabel(label)
+
+
+def count_formatter() -> FuncFormatter:
+    """Labels of an axis of counts."""
+    return FuncFormatter(lambda value, _: short_count(value))
+
+
+def short_count(value: float) -> str:
+    """A count as an axis shows it.
+
+    >>> [short_count(value) for value in (100, 1_000, 20_000, 1e6, 1e8)]
+    ['100', '1k', '20k', '1M', '100M']
+    """
+    for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if value >= size:
+            return f"{value / size:g}{letter}"
+    return f"{value:g}"
