@@ -66,7 +66,9 @@ def bias(
             resamples=resamples,
             confidence=confidence,
             held_out=held_out,
-            progress=lambda what, share: tasks.update(what, f"{share:.0%}" if share else "", share=share),
+            progress=lambda update: tasks.update(
+                update.task, f"{update.share:.0%}" if update.share else "", share=update.share
+            ),
         )
     save_bias(estimate, out)
     if page is not None:

@@ -304,7 +304,7 @@ class _Assumed:
                 estimate = estimate_bias(
                     counts,
                     rng=np.random.default_rng(seed),
-                    progress=lambda what, share: tasks.update("bias", what, share=share),
+                    progress=lambda update: tasks.update("bias", update.task, share=update.share),
                 )
             fitting = counts if counts.ranks == estimate.bias.ranks else None
             return cls(estimate.bias, estimate, fitting, (*estimate.notes, ESTIMATED))

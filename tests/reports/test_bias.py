@@ -27,7 +27,7 @@ def test_the_numbers_and_the_verdict(estimate: BiasEstimate) -> None:
         assert f"<td>{estimate.bias.alpha[k]:.4f}</td>" in page
         assert f"<td>{estimate.alpha.low[k]:.4f} – {estimate.alpha.high[k]:.4f}</td>" in page
         assert f"<td>{estimate.harvested[k]:.4f}</td>" in page
-    assert "Held-out queries speak for the affine model" in page
+    assert "Held-out queries favour the affine model" in page
     assert "relevance 1 is always clicked at rank 1, relevance 0 never at rank 3" in page
     # Two pictures, with words for those who do not see them, and nothing from elsewhere.
     assert len(re.findall(r'<svg role="img" aria-label="[^"]+"', page)) == 2
@@ -35,8 +35,8 @@ def test_the_numbers_and_the_verdict(estimate: BiasEstimate) -> None:
 
 
 def test_what_every_report_must_say(estimate: BiasEstimate) -> None:
-    page = bias_page(replace(estimate, notes=("No numbers below rank 3: <b>",)))
-    assert '<p class="warning">No numbers below rank 3: &lt;b&gt;</p>' in page
+    page = bias_page(replace(estimate, notes=("No estimate below rank 3: <b>",)))
+    assert '<p class="warning">No estimate below rank 3: &lt;b&gt;</p>' in page
 
 
 def test_ranks_without_a_number_and_estimates_without_intervals(estimate: BiasEstimate) -> None:
