@@ -1,4 +1,4 @@
-"""A data set by one word: a path, or ``synthetic`` with options."""
+"""Get a data set by name: a path, or ``synthetic`` with options."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _OPTIONS = {
 
 
 def dataset(text: str, *, fold: int = 1) -> Dataset:
-    """The data set that a path or a name spells.
+    """Load or generate the data set with this path or name.
 
     Args:
-        text: the path of a file or a folder (see `load`), or ``synthetic``, or it with any of its options:
-            ``synthetic(shape=yahoo, queries=2000, features=100, seed=0)``.
-        fold: which fold, where a folder has several.
+        text: the path of a file or a folder (see `load`), or ``synthetic``, optionally with any of its
+            options: ``synthetic(shape=yahoo, queries=2000, features=100, seed=0)``.
+        fold: number of the fold, if the folder has several.
 
     Example:
         >>> dataset("synthetic(queries=30, features=5)").train.n_features
@@ -37,9 +37,9 @@ def dataset(text: str, *, fold: int = 1) -> Dataset:
         except DataError as error:
             if Path(text).exists():
                 raise
-            hint = f"; for generated data say {SYNTHETIC} or '{SYNTHETIC}(shape=yahoo, queries=2000)'"
+            hint = f"; for generated data use {SYNTHETIC} or '{SYNTHETIC}(shape=yahoo, queries=2000)'"
             raise DataError(f"{error}{hint}") from error
     name = names.parse_without_cutoff(text, {SYNTHETIC}, kind="data set")
     if fold != 1:
-        raise DataError(f"generated data has no folds, but fold {fold} was asked for")
+        raise DataError(f"generated data has no folds, but fold {fold} was requested")
     return synthetic(**names.arguments(name, _OPTIONS))
