@@ -1,16 +1,16 @@
-"""What a user did wrong, said so that they can mend it."""
+"""The errors that users can correct."""
 
 
 class RankloopError(ValueError):
-    """Something given from outside is wrong: the message says what, where, and what to do.
+    """Invalid input; the message says what is wrong, where, and what to do.
 
     The command line prints the message without a traceback and exits with code 2.
     """
 
 
 class DataError(RankloopError):
-    """A data set, a file of one, or arrays that were to become one, are wrong."""
+    """A data set, one of its files, or the arrays for one are invalid."""
 
 
 class ModelFileError(RankloopError):
-    """A file that should hold a model is damaged, or holds something else."""
+    """A model file is damaged or does not contain a model."""

@@ -1,4 +1,4 @@
-"""From a name to a metric."""
+"""Parse metrics from their names."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rankloop.names import BadNameError, arguments, number, parse
 
 METRICS: dict[str, type[Metric]] = {kind.name: kind for kind in (ARP, DCG, MRR, NDCG, NRCTR, Precision, RCTR)}
 
-# The words of these two are checked by the metric itself, which knows its own choices.
+# The metric itself checks the values of the first two options, because it defines their choices.
 _READERS: dict[str, Callable[[str], Any]] = {
     "gain": str,
     "no_relevant": str,
@@ -24,7 +24,7 @@ _READERS: dict[str, Callable[[str], Any]] = {
 
 
 def metric(text: str) -> Metric:
-    """Make a metric from its name; ``str`` of the metric gives the name back.
+    """Parse a metric from its name; ``str`` of the metric returns the name.
 
     Example:
         >>> metric("ndcg@5")

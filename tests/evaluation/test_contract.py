@@ -1,4 +1,4 @@
-"""What holds for every metric: names, shapes, exact expectations, limits, bad input."""
+"""The contract of every metric: names, shapes, exact expectations, limits, invalid input."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ NAMES = [
     "rctr@2",
     "rctr@5(max_label=5)",
 ]
-# What is promised for expectations; the limit of sharp scores is as exact as they are.
+# The stated precision of expectations; the limit of large scores has the same precision.
 RELATIVE = 1e-6
 
 every_metric = pytest.mark.parametrize("m", [metric(name) for name in NAMES], ids=str)
@@ -66,7 +66,7 @@ def test_every_metric_is_covered() -> None:
 
 
 @every_metric
-def test_name_and_metric_are_one(m: Metric) -> None:
+def test_a_metric_round_trips_through_its_name(m: Metric) -> None:
     assert str(m) in NAMES
     assert metric(str(m)) == m
     assert hash(metric(str(m))) == hash(m)
@@ -74,7 +74,9 @@ def test_name_and_metric_are_one(m: Metric) -> None:
 
 @every_metric
 @pytest.mark.parametrize("size", [1, 2, 3, 4, 5])
-def test_policy_value_is_the_sum_over_all_rankings(m: Metric, size: int, rng: np.random.Generator) -> None:
+def test_the_policy_value_is_the_sum_over_all_rankings(
+    m: Metric, size: int, rng: np.random.Generator
+) -> None:
     for _ in range(3):
         scores, labels, offsets = random_split(rng, np.array([size]))
         labels[rng.integers(size)] = 4.0
@@ -85,7 +87,7 @@ def test_policy_value_is_the_sum_over_all_rankings(m: Metric, size: int, rng: np
 
 @every_metric
 @pytest.mark.parametrize("excluded", [[0], [2], [1, 3], [0, 1, 2, 3]])
-def test_excluded_documents_never_show(m: Metric, excluded: list[int], rng: np.random.Generator) -> None:
+def test_excluded_documents_are_never_shown(m: Metric, excluded: list[int], rng: np.random.Generator) -> None:
     scores, _, offsets = random_split(rng, np.array([5]))
     scores[excluded] = -np.inf
     for labels in np.array([[4, 0, 1, 0, 2], [0, 4, 0, 3, 0], [3, 1, 2, 4, 0]], dtype=float):
@@ -98,7 +100,7 @@ def test_excluded_documents_never_show(m: Metric, excluded: list[int], rng: np.r
 
 
 @every_metric
-def test_queries_do_not_touch_each_other(m: Metric, rng: np.random.Generator) -> None:
+def test_queries_are_independent(m: Metric, rng: np.random.Generator) -> None:
     sizes = np.array([3, 1, 12, 2, 7])
     scores, labels, offsets = random_split(rng, sizes)
     labels[3] = 0.0  # the query of one document has no relevant one
@@ -112,10 +114,11 @@ def test_queries_do_not_touch_each_other(m: Metric, rng: np.random.Generator) ->
 
 
 @every_metric
-def test_sharp_scores_make_the_policy_a_ranking(m: Metric, rng: np.random.Generator) -> None:
+def test_the_policy_becomes_a_ranking_for_large_scores(m: Metric, rng: np.random.Generator) -> None:
     sizes = np.array([1, 4, 9, 20])
     scores, labels, offsets = random_split(rng, sizes)
-    # Scores differ by at least 1 within a query, so that 1,000 times them leaves nothing to chance.
+    # Scores differ by at least 1 within a query, so that the policy with 1,000 times these scores is
+    # deterministic.
     scores = np.concatenate([rng.permutation(size).astype(float) for size in sizes])
     labels[0] = 4.0
     np.testing.assert_allclose(
@@ -134,7 +137,7 @@ def test_a_constant_added_to_a_query_changes_nothing(m: Metric, rng: np.random.G
 
 @every_metric
 def test_the_ideal_ranking_is_the_best(m: Metric) -> None:
-    # Six documents, so that the deepest cut-off of 5 leaves one out: every ranking as a query of its own.
+    # Six documents, one more than the largest cut-off: every ranking is a separate query.
     labels = np.array([0.0, 3.0, 1.0, 4.0, 0.0, 3.0])
     rankings = np.array(list(permutations(range(6))))
     offsets = np.arange(0, rankings.size + 1, 6)
@@ -153,7 +156,7 @@ def test_equal_scores_keep_document_order(m: Metric) -> None:
 
 
 @every_metric
-def test_a_query_without_a_relevant_document_is_what_was_chosen(m: Metric) -> None:
+def test_a_query_without_a_relevant_document_has_the_chosen_value(m: Metric) -> None:
     chosen = {"zero": 0.0, "one": 1.0, "skip": np.nan}[m.no_relevant]
     for values_of in (m.of_ranking, m.of_policy):
         values = values_of([1.0, 2.0, 1.0, 2.0], [0.0, 0.0, 4.0, 0.0], [0, 2, 4])
@@ -163,7 +166,7 @@ def test_a_query_without_a_relevant_document_is_what_was_chosen(m: Metric) -> No
 
 
 @every_metric
-def test_inputs_are_left_alone(m: Metric, rng: np.random.Generator) -> None:
+def test_inputs_are_not_modified(m: Metric, rng: np.random.Generator) -> None:
     scores, labels, offsets = random_split(rng, np.array([4, 6]))
     before = scores.copy(), labels.copy(), offsets.copy()
     m.of_ranking(scores, labels, offsets)
@@ -186,7 +189,7 @@ def test_inputs_are_left_alone(m: Metric, rng: np.random.Generator) -> None:
         ([1.0, 1.0, 1.0], [1, 0, 2], [0, 3, 3], "query number 1 has no documents"),
     ],
 )
-def test_bad_input_is_refused_with_its_place(
+def test_invalid_input_is_rejected_with_its_location(
     m: Metric, scores: list[float], labels: list[float], offsets: list[int], message: str
 ) -> None:
     for values_of in (m.of_ranking, m.of_policy):
@@ -214,7 +217,7 @@ BAD_OPTIONS = [
         if option in {field.name for field in fields(kind)}  # type: ignore[arg-type]
     ],
 )
-def test_bad_options_are_refused(kind: type[Metric], option: str, value: object) -> None:
+def test_invalid_options_are_rejected(kind: type[Metric], option: str, value: object) -> None:
     good = {} if kind is ARP else {"cutoff": 5}
     with pytest.raises(RankloopError, match=f"'{option}' of the metric '{kind.name}'"):
         kind(**(good | {option: value}))
