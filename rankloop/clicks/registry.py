@@ -1,4 +1,4 @@
-"""From a name to users."""
+"""Parse users from their names."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _READERS: dict[str, Callable[[str], Any]] = {
 
 
 def users(text: str) -> AnyUsers:
-    """Make users from their name; ``str`` of the users gives the name back.
+    """Parse users from their name; ``str`` of the users returns the name.
 
     Example:
         >>> users("paper@5")

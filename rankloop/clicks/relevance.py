@@ -1,4 +1,4 @@
-"""From labels to the chance that a document is relevant, by name."""
+"""Map labels to the probability that a document is relevant."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from rankloop import names
 from rankloop.errors import DataError
 from rankloop.types import Float64
 
-# The highest of the five grades, 0 to 4, that the paper's data sets have.
+# The highest of the five grades, 0 to 4, of the paper's data sets.
 PAPER_MAX_LABEL = 4.0
 
 
 @dataclass(frozen=True)
 class Relevance(ABC):
-    """A mapping of labels to ``R = P(R = 1 | d, q)``; ``str`` of it is its name."""
+    """A mapping from labels to ``R = P(R = 1 | d, q)``; ``str`` of the mapping is its name."""
 
     name: ClassVar[str]
 
@@ -37,22 +37,22 @@ class Relevance(ABC):
 
     @abstractmethod
     def of(self, labels: object) -> Float64:
-        """The relevance of documents with these labels: float64, in [0, 1]."""
+        """Compute the relevance of documents with these labels: float64, in [0, 1]."""
 
 
 @dataclass(frozen=True)
 class _Graded(Relevance):
-    """What mappings share that know a highest label."""
+    """The base of mappings with a highest label."""
 
     max_label: float = PAPER_MAX_LABEL
 
     def of(self, labels: object) -> Float64:
-        """The relevance of documents with these labels: float64, in [0, 1]."""
-        array = _checked(labels)
+        """Compute the relevance of documents with these labels: float64, in [0, 1]."""
+        array = _check_labels(labels)
         if array.size and array.max() > self.max_label:
             raise DataError(
                 f"a label of {array.max():g} is above the highest of the relevance {str(self)!r}, "
-                f"{self.max_label:g}: name the data's own, {self.name}(max_label={array.max():g})"
+                f"{self.max_label:g}: set that of the data, {self.name}(max_label={array.max():g})"
             )
         return self._graded(array)
 
@@ -62,7 +62,7 @@ class _Graded(Relevance):
 
 @dataclass(frozen=True)
 class LinearRelevance(_Graded):
-    """``R = label / max_label``, the paper's.
+    """``R = label / max_label``, as in the paper.
 
     Example:
         >>> LinearRelevance().of([0, 1, 4])
@@ -77,7 +77,7 @@ class LinearRelevance(_Graded):
 
 @dataclass(frozen=True)
 class ExponentialRelevance(_Graded):
-    """``R = (2^label − 1) / (2^max_label − 1)``: the gain of NDCG's exponential kind, as a chance.
+    """``R = (2^label − 1) / (2^max_label − 1)``: the exponential gain of NDCG, scaled to [0, 1].
 
     Example:
         >>> ExponentialRelevance(max_label=2).of([0, 1, 2]).round(3)
@@ -87,7 +87,7 @@ class ExponentialRelevance(_Graded):
     name: ClassVar[str] = "exponential"
 
     def _graded(self, labels: Float64) -> Float64:
-        # Both sides divided by 2^max_label, which overflows nowhere.
+        # Numerator and denominator are divided by 2^max_label to avoid overflow.
         lowest = np.exp2(-self.max_label)
         result: Float64 = (np.exp2(labels - self.max_label) - lowest) / (1.0 - lowest)
         return result
@@ -95,7 +95,7 @@ class ExponentialRelevance(_Graded):
 
 @dataclass(frozen=True)
 class BinaryRelevance(Relevance):
-    """``R = 1`` for labels from ``relevant_from`` on, else 0.
+    """``R = 1`` for labels of at least ``relevant_from``, otherwise 0.
 
     Example:
         >>> BinaryRelevance(relevant_from=3).of([0, 2, 3, 4])
@@ -106,13 +106,13 @@ class BinaryRelevance(Relevance):
     relevant_from: float = 1.0
 
     def of(self, labels: object) -> Float64:
-        """The relevance of documents with these labels: float64, in [0, 1]."""
-        return (_checked(labels) >= self.relevant_from).astype(np.float64)
+        """Compute the relevance of documents with these labels: float64, in [0, 1]."""
+        return (_check_labels(labels) >= self.relevant_from).astype(np.float64)
 
 
-def _checked(labels: object) -> Float64:
+def _check_labels(labels: object) -> Float64:
     array = np.asarray(labels, dtype=np.float64)
-    # Written so that NaN fails.
+    # The condition is written so that it rejects NaN.
     bad = np.flatnonzero(~((array >= 0.0) & (array < np.inf)))
     if len(bad):
         raise DataError(f"labels must be finite and not negative, got {array.flat[bad[0]]} (number {bad[0]})")
@@ -127,7 +127,7 @@ RELEVANCES: dict[str, type[AnyRelevance]] = {
 
 
 def relevance(text: str) -> AnyRelevance:
-    """Make a mapping from its name; ``str`` of the mapping gives the name back.
+    """Parse a mapping from its name; ``str`` of the mapping returns the name.
 
     Example:
         >>> relevance("linear")

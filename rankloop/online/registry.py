@@ -1,4 +1,4 @@
-"""From a name to an online method."""
+"""Parse online methods from their names."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _READERS: dict[str, Callable[[str], Any]] = {
 
 
 def method(text: str) -> Method:
-    """Make a method from its name; ``str`` of the method gives the name back.
+    """Parse a method from its name; ``str`` of the method returns the name.
 
     Example:
         >>> method("pdgd")

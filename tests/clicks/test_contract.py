@@ -1,4 +1,4 @@
-"""What holds for all users."""
+"""The contract of all users."""
 
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ def test_every_kind_is_covered() -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 class TestUsers:
-    def test_names_read_and_write(self, name: str) -> None:
+    def test_names_round_trip(self, name: str) -> None:
         assert str(users(name)) == name
 
     def test_equal_names_are_equal_users(self, name: str) -> None:
         assert users(name) == users(name)
         assert hash(users(name)) == hash(users(name))
 
-    def test_users_are_values(self, name: str) -> None:
+    def test_users_are_frozen(self, name: str) -> None:
         some = users(name)
         with pytest.raises(FrozenInstanceError):
             some.cutoff = 3  # type: ignore[misc, union-attr]
         with pytest.raises(ValueError, match="read-only"):
             some.behaviour.alpha[0] = 0.5
 
-    def test_as_many_ranks_as_the_name_says(self, name: str) -> None:
+    def test_the_number_of_ranks_is_that_of_the_name(self, name: str) -> None:
         assert users(name).behaviour.ranks == (parse(name).cutoff or 2)
         assert users(name).behaviour.table.shape == (5, users(name).behaviour.ranks)
 
@@ -54,11 +54,11 @@ class TestUsers:
             assert bias_of(some).alpha.tolist() == some.behaviour.alpha.tolist()
             assert bias_of(some).beta.tolist() == some.behaviour.beta.tolist()
         else:
-            with pytest.raises(RankloopError, match="no α and β by rank"):
+            with pytest.raises(RankloopError, match="no α and β per rank"):
                 bias_of(some)
 
     def test_relevant_items_get_more_clicks(self, name: str) -> None:
-        """A document that is surely relevant, and one that is not. Chance alone never turns that round:
+        """One document is certainly relevant, the other is not. The order cannot change by chance:
         every user here clicks on the first at rank 1 at least 1.5 times as often, 20 standard errors.
         """
         some: Users = users(name)

@@ -1,4 +1,4 @@
-"""The tables that rankings are drawn from: exact, not by frequency."""
+"""The tables that rankings are drawn from, tested exactly."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rankloop.kernels.click_simulation import (
 
 
 def table_of(scores: np.ndarray, level: int, ranks: int) -> tuple[np.ndarray, np.ndarray, int]:
-    """The order of items, the chance of each position in the table, and where the table is left."""
+    """Return the order of items, the probability of each table position, and where sampling ends."""
     items, tables = room_for_tables(np.array([0, len(scores)]), ranks)
     shown = heaviest_first(scores, ranks, items)
     tables[2][:] = 0
@@ -66,7 +66,7 @@ def test_a_table_is_left_when_little_of_its_weight_remains(sharpness: float) -> 
 
 
 def test_uniform_numbers_never_reach_one() -> None:
-    """The state that gives the highest output there is: all 64 bits set."""
+    """The state with the highest possible output: all 64 bits set."""
     top = np.uint64(2**64 - 1)
     # s0 = 2⁶⁴ − 1 and s0 + s3 = 0: the output is s0 itself.
     _, u = next_uniform((top, np.uint64(1), np.uint64(1), np.uint64(1)))

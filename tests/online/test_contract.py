@@ -1,4 +1,4 @@
-"""Every method × every model: what holds for one must hold for the next."""
+"""The contract of every method with every model."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def same(a: MethodState, b: MethodState) -> bool:
     return a.to_bytes() == b.to_bytes()
 
 
-def test_every_method_is_a_frozen_value_whose_name_reads_back(chosen):
+def test_every_method_is_frozen_and_round_trips_through_its_name(chosen):
     if not isinstance(chosen, Toy):
         assert method(str(chosen)) == chosen
     assert all(field.default == getattr(chosen, field.name) for field in fields(chosen))
@@ -54,7 +54,7 @@ def test_every_method_is_a_frozen_value_whose_name_reads_back(chosen):
         chosen.rate = 2.0
 
 
-def test_interactions_move_the_model_and_leave_what_was_given(chosen, model, logging, traffic, rng):
+def test_interactions_update_the_model_and_do_not_modify_inputs(chosen, model, logging, traffic, rng):
     state = MethodState.start(chosen, model, rng)
     before = state.to_bytes()
     after, counts = interact(chosen, state, traffic, 200, logging=logging)
@@ -65,7 +65,7 @@ def test_interactions_move_the_model_and_leave_what_was_given(chosen, model, log
     assert 200 < counts.clicks_by_rank.sum() < counts.displays_by_rank.sum()
 
 
-def test_in_how_many_calls_does_not_matter(chosen, model, logging, traffic, rng):
+def test_the_number_of_calls_does_not_matter(chosen, model, logging, traffic, rng):
     state = MethodState.start(chosen, model, rng)
     whole, counts = interact(chosen, state, traffic, 60, logging=logging)
     now, shown = state, 0
@@ -76,7 +76,7 @@ def test_in_how_many_calls_does_not_matter(chosen, model, logging, traffic, rng)
     np.testing.assert_array_equal(shown, counts.displays_by_rank)
 
 
-def test_a_checkpoint_goes_on_to_the_bit(chosen, model, logging, traffic, rng):
+def test_a_checkpoint_resumes_exactly(chosen, model, logging, traffic, rng):
     state = MethodState.start(chosen, model, rng)
     half, _ = interact(chosen, state, traffic, 30, logging=logging)
     read = MethodState.from_bytes(half.to_bytes())
@@ -86,7 +86,7 @@ def test_a_checkpoint_goes_on_to_the_bit(chosen, model, logging, traffic, rng):
     assert ends[0].interactions == 60
 
 
-def test_one_seed_one_run(chosen, model, traffic):
+def test_the_same_seed_gives_the_same_run(chosen, model, traffic):
     ends = [
         interact(chosen, MethodState.start(chosen, model, np.random.default_rng(seed)), traffic, 50)[0]
         for seed in (5, 5, 6)
@@ -95,7 +95,7 @@ def test_one_seed_one_run(chosen, model, traffic):
     assert not same(ends[0], ends[2])
 
 
-def test_runs_in_threads_share_the_traffic(chosen, model, traffic):
+def test_threads_can_share_the_traffic(chosen, model, traffic):
     states = [MethodState.start(chosen, model, np.random.default_rng(seed)) for seed in range(4)]
     alone = [interact(chosen, state, traffic, 100)[0] for state in states]
     with ThreadPoolExecutor(2) as pool:
@@ -103,7 +103,7 @@ def test_runs_in_threads_share_the_traffic(chosen, model, traffic):
     assert all(same(a, b) for a, b in zip(alone, together, strict=True))
 
 
-def test_the_log_is_what_was_counted(chosen, model, logging, traffic, rng):
+def test_log_and_counts_agree(chosen, model, logging, traffic, rng):
     state = MethodState.start(chosen, model, rng)
     after, counts = interact(chosen, state, traffic, 100, logging=logging)
     again, log = interact_log(chosen, state, traffic, 100, logging=logging)
@@ -113,9 +113,9 @@ def test_the_log_is_what_was_counted(chosen, model, logging, traffic, rng):
         np.testing.assert_array_equal(getattr(by_hand, name), getattr(counts, name))
 
 
-# COLTR draws its candidates from the stream that simulated users are drawn from, and replayed ones are not.
+# COLTR draws candidates and simulated users from the same stream, so a replay draws other candidates.
 @pytest.mark.parametrize("chosen", [each for each in CHOSEN if each.name != "coltr"], ids=str)
-def test_logged_interactions_teach_what_they_taught_live(chosen, model, logging, traffic, rng):
+def test_replay_gives_the_same_model(chosen, model, logging, traffic, rng):
     state = MethodState.start(chosen, model, rng)
     after, log = interact_log(chosen, state, traffic, 60, logging=logging)
     again = replay(chosen, state, traffic.queries, log, logging=logging)
@@ -123,8 +123,8 @@ def test_logged_interactions_teach_what_they_taught_live(chosen, model, logging,
     np.testing.assert_array_equal(again.memory, after.memory)
 
 
-def test_a_policy_that_is_deployed_after_every_interaction_is_online(chosen, model, traffic, rng):
-    """Counterfactually with the learned policy as it is at each step: the same to the bit."""
+def test_deploying_after_every_interaction_equals_online_learning(chosen, model, traffic, rng):
+    """Counterfactual learning with the current policy at each step gives the same bits."""
     state = MethodState.start(chosen, model, rng)
     online, _ = interact(chosen, state, traffic, 40)
     now = state
@@ -140,7 +140,7 @@ def test_both_float_types(chosen, traffic, rng):
         assert after.learned.parameters.dtype == dtype
 
 
-def test_other_checkpoints_are_refused(chosen, model, rng):
+def test_other_checkpoints_are_rejected(chosen, model, rng):
     with pytest.raises(ModelFileError, match="expected the checkpoint of an online method"):
         MethodState.from_bytes(model.to_bytes())
     data = MethodState.start(chosen, model, rng).to_bytes()
@@ -148,9 +148,11 @@ def test_other_checkpoints_are_refused(chosen, model, rng):
         MethodState.from_bytes(data[:-1])
 
 
-def test_models_without_parameters_are_refused(chosen, rng):
+def test_models_without_parameters_are_rejected(chosen, rng):
     class Trees:
         kind = "lightgbm"
 
-    with pytest.raises(RankloopError, match="lightgbm model has none: start from an mlp or a linear model"):
+    with pytest.raises(
+        RankloopError, match="lightgbm model does not have: start from an mlp or a linear model"
+    ):
         MethodState.start(chosen, Trees(), rng)
