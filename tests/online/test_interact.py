@@ -211,7 +211,7 @@ def test_a_model_with_another_number_of_features(rng):
         ([4], [[1, 1]], [[True, False]], "interaction number 0: an item is shown twice"),
         ([4], [[-1, 1]], [[False, False]], "below an empty rank"),
         ([4], [[1, -1]], [[False, True]], "a click at an empty rank"),
-        ([4, 4], [[1, 0]], [[False, True]], "an interaction is a query and its ranking"),
+        ([4, 4], [[1, 0]], [[False, True]], "a log needs one query and one ranking"),
         ([4], [[1, 0]], [[False]], "clicks must have the shape of the rankings"),
     ],
 )

@@ -149,7 +149,7 @@ def test_short_rankings_and_items_that_are_never_shown():
         (([0.0, 1.0], [0, 1], [True]), "clicks must have the shape of the rankings"),
         (([0.0, 1.0], [0.5, 1.0], [True, False]), "positions"),
         (([0.0, np.nan], [0, 1], [True, False]), "document 1: the score is nan"),
-        (([0.0, -np.inf], [0, 1], [True, False]), "never shown, but it is in the ranking"),
+        (([0.0, -np.inf], [0, 1], [True, False]), "the score -inf, which is never shown"),
     ],
 )
 def test_invalid_interactions(arguments, message):
