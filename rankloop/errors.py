@@ -2,7 +2,7 @@
 
 
 class RankloopError(ValueError):
-    """Something given from outside is wrong: the message says what, where, and what to do.
+    """Invalid input; the message says what is wrong, where, and what to do.
 
     The command line prints the message without a traceback and exits with code 2.
     """

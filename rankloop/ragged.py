@@ -1,6 +1,6 @@
-"""Segments of flat arrays: sums, orders and work over all of them on all cores.
+"""Operations on segments of flat arrays: sums, orders, and parallel work over all segments.
 
-Segment q of an array is ``array[offsets[q]:offsets[q + 1]]``. Nothing here knows what a segment means.
+Segment q of an array is ``array[offsets[q]:offsets[q + 1]]``.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from numpy.typing import NDArray
 from rankloop.types import Float64, Int64
 
 THREADS_VARIABLE = "RANKLOOP_THREADS"
-# A chunk must outweigh the ~50 µs that handing it to a thread costs; rows cost about 1 µs each or more.
+# Passing a chunk to a thread costs about 50 µs, and a row costs 1 µs or more.
 ROWS_PER_CHUNK = 2_000
 
 
 def offsets_of(sizes: NDArray[Any]) -> Int64:
-    """Offsets of segments that have these sizes.
+    """Compute the offsets of segments with these sizes.
 
     >>> offsets_of(np.array([2, 1]))
     array([0, 2, 3])
@@ -32,7 +32,7 @@ def offsets_of(sizes: NDArray[Any]) -> Int64:
 
 
 def segment_index(offsets: Int64) -> Int64:
-    """The number of the segment that each row belongs to.
+    """Find the number of the segment that each row belongs to.
 
     >>> segment_index(np.array([0, 2, 3]))
     array([0, 0, 1])
@@ -41,7 +41,7 @@ def segment_index(offsets: Int64) -> Int64:
 
 
 def segment_sum(values: NDArray[Any], offsets: Int64) -> NDArray[Any]:
-    """The sum of each segment (none may be empty).
+    """Sum each segment; segments must not be empty.
 
     >>> segment_sum(np.array([1.0, 2.0, 4.0]), np.array([0, 2, 3]))
     array([3., 4.])
@@ -50,7 +50,7 @@ def segment_sum(values: NDArray[Any], offsets: Int64) -> NDArray[Any]:
 
 
 def segment_max(values: NDArray[Any], offsets: Int64) -> NDArray[Any]:
-    """The largest value of each segment (none may be empty).
+    """Find the largest value of each segment; segments must not be empty.
 
     >>> segment_max(np.array([1.0, 2.0, 4.0]), np.array([0, 2, 3]))
     array([2., 4.])
@@ -59,20 +59,20 @@ def segment_max(values: NDArray[Any], offsets: Int64) -> NDArray[Any]:
 
 
 def segment_std(values: Float64, offsets: Int64) -> Float64:
-    """The standard deviation of each segment (none may be empty).
+    """Compute the standard deviation of each segment; segments must not be empty.
 
     >>> segment_std(np.array([1.0, 2.0, 4.0]), np.array([0, 2, 3]))
     array([0.5, 0. ])
     """
     sizes = np.diff(offsets)
-    # From the mean, not from the sum of squares: scores may be large and close together.
+    # Centred first, because the sum of squares loses precision for scores that are large and close together.
     centred = values - np.repeat(segment_sum(values, offsets) / sizes, sizes)
     result: Float64 = np.sqrt(segment_sum(centred**2, offsets) / sizes)
     return result
 
 
 def descending(values: Float64, offsets: Int64) -> Int64:
-    """Rows ordered from the highest value to the lowest within each segment; ties keep their order.
+    """Order rows from the highest value to the lowest within each segment; ties keep their order.
 
     >>> descending(np.array([1.0, 2.0, 4.0]), np.array([0, 2, 3]))
     array([1, 0, 2])
@@ -81,7 +81,7 @@ def descending(values: Float64, offsets: Int64) -> Int64:
 
 
 def ranks(values: Float64, offsets: Int64) -> Int64:
-    """The rank, from 1, that each row has when its segment is ordered by descending value.
+    """Compute the rank of each row, from 1, in the descending order of its segment.
 
     >>> ranks(np.array([1.0, 2.0, 4.0]), np.array([0, 2, 3]))
     array([2, 1, 1])
@@ -93,7 +93,7 @@ def ranks(values: Float64, offsets: Int64) -> Int64:
 
 
 def threads() -> int:
-    """How many threads work is spread over: ``RANKLOOP_THREADS``, or every core this process may use."""
+    """Return the number of threads to use: ``RANKLOOP_THREADS``, or the cores available to this process."""
     wanted = os.environ.get(THREADS_VARIABLE)
     if wanted is not None and wanted.isdigit() and int(wanted) > 0:
         return int(wanted)
@@ -107,20 +107,20 @@ def _pool(workers: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(workers, thread_name_prefix="rankloop")
 
 
-# Threads do not survive a fork: a child that waited for its parent's would wait for ever.
+# Threads do not survive a fork. A child process that waited for its parent's threads would hang.
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_pool.cache_clear)
 
 
 def for_segments(kernel: Callable[..., None], offsets: Int64, *arguments: object) -> None:
-    """Call ``kernel(first, last, offsets, *arguments)`` on ranges of segments that cover all, on all cores.
+    """Call ``kernel(first, last, offsets, *arguments)`` on ranges that cover all segments, on all cores.
 
-    The kernel must release the GIL, write only what belongs to its segments, and treat each segment by
-    itself: then the result depends neither on the number of threads nor on where the ranges are cut.
+    The kernel must release the GIL, write only to its own segments, and process each segment independently.
+    The result then depends neither on the number of threads nor on the ranges.
     """
     n_segments, n_rows = len(offsets) - 1, int(offsets[-1])
     workers = threads()
-    # Several chunks a thread even out segments that cost more than others.
+    # Several chunks per thread balance segments of different cost.
     chunks = min(n_segments, n_rows // ROWS_PER_CHUNK, 4 * workers) if workers > 1 else 1
     if chunks <= 1:
         kernel(0, n_segments, offsets, *arguments)

@@ -1,6 +1,6 @@
-"""What each rank is worth: one weight a rank, from rank 1 to the cut-off, nothing past it.
+"""Vectors of rank weights: one weight per rank, from rank 1 to the cut-off.
 
-Every vector here can be given wherever a function asks for ``rank_weights``.
+Each of them can be passed as ``rank_weights``.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ import numpy as np
 from rankloop.errors import RankloopError
 from rankloop.types import Float64
 
-# Examination and trust by rank as the paper's programs simulate them; the paper prints α and β rounded.
+# Examination and trust by rank as simulated by the paper's code; the paper prints α and β rounded.
 EXAMINATION_SHARP, EXAMINATION_FLAT, EXAMINATION_DECAY = 0.35, 0.65, 0.05
 TRUST_RELEVANT_DECAY = 0.005
 
 
 def _ranks(cutoff: int) -> Float64:
     if cutoff < 1:
-        raise RankloopError(f"a cut-off counts ranks from 1, got {cutoff}")
+        raise RankloopError(f"the cut-off must be at least 1, got {cutoff}")
     return np.arange(1, cutoff + 1, dtype=np.float64)
 
 
@@ -31,7 +31,7 @@ def dcg(cutoff: int) -> Float64:
 
 
 def precision(cutoff: int) -> Float64:
-    """Precision: every rank down to the cut-off counts ``1 / cutoff``.
+    """Precision: every rank down to the cut-off has weight ``1 / cutoff``.
 
     >>> precision(2)
     array([0.5, 0.5])
@@ -59,9 +59,9 @@ def examination(cutoff: int) -> Float64:
 
 
 def relevant_clicks(cutoff: int) -> Float64:
-    """The chance that a relevant item is clicked: ``α_k + β_k = P(E | k) · ε⁺_k`` of the paper's users.
+    """The click probability of a relevant item: ``α_k + β_k = P(E | k) · ε⁺_k`` of the paper's users.
 
-    With it the expected reward is RCTR, the expected number of clicks on relevant items.
+    With these weights, the expected reward is RCTR, the expected number of clicks on relevant items.
 
     >>> relevant_clicks(3).round(3)
     array([1.   , 0.79 , 0.701])

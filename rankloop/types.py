@@ -1,4 +1,4 @@
-"""The nouns: a split of ranked queries, a data set of three splits, and what a model can do."""
+"""The shared types: a split of queries, a data set of three splits, a bias, and the model protocols."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Str = NDArray[np.str_]
 
 
 def check_offsets(offsets: Int64, n_docs: int) -> None:
-    """Refuse offsets that do not cut ``n_docs`` documents into queries of at least one document."""
+    """Raise an error unless the offsets divide ``n_docs`` documents into queries of at least one document."""
     if offsets.ndim != 1 or len(offsets) < 2 or offsets[0] != 0 or offsets[-1] != n_docs:
         raise DataError(
             f"offsets must be one-dimensional, start at 0 and end at the number of documents ({n_docs}); "
@@ -28,18 +28,31 @@ def check_offsets(offsets: Int64, n_docs: int) -> None:
         raise DataError(f"query number {empty[0]} has no documents: every query needs at least one")
 
 
+def reject_documents(
+    bad: NDArray[np.bool_], offsets: Int64, reason: str, query_ids: Str | None = None
+) -> None:
+    """Raise an error that names the first bad document and its query, if any document is bad."""
+    rows = np.flatnonzero(bad)
+    if len(rows):
+        q = int(np.searchsorted(offsets, rows[0], side="right")) - 1
+        query = f"query number {q}" if query_ids is None else f"query {str(query_ids[q])!r} (number {q})"
+        raise DataError(
+            f"{query}, document {rows[0] - offsets[q]}: {reason} ({len(rows)} such documents in total)"
+        )
+
+
 @dataclass(frozen=True, eq=False)
 class Split:
     """Queries with their documents, as flat arrays: query q owns rows ``offsets[q]:offsets[q + 1]``.
 
-    Validated once, here; nothing downstream checks again.
+    The arrays are validated once, on construction.
 
     Attributes:
         features: float32, documents × features, finite.
-        labels: float64, one relevance grade a document, finite and not negative.
+        labels: float64, documents; relevance grades, finite and not negative.
         offsets: int64, queries + 1.
-        query_ids: one string a query, all different.
-        doc_ids: one string a document, or None where the source names none.
+        query_ids: queries; unique strings.
+        doc_ids: documents; strings, or None if the source has no document ids.
 
     Example:
         >>> import numpy as np
@@ -67,25 +80,23 @@ class Split:
         if self.labels.shape != (n_docs,):
             raise DataError(f"{n_docs} documents need {n_docs} labels, got shape {self.labels.shape}")
         if self.query_ids.shape != (self.n_queries,):
-            raise DataError(f"{self.n_queries} queries need as many ids, got {self.query_ids.shape}")
+            raise DataError(
+                f"{self.n_queries} queries need {self.n_queries} query ids, got shape {self.query_ids.shape}"
+            )
         if self.doc_ids is not None and self.doc_ids.shape != (n_docs,):
-            raise DataError(f"{n_docs} documents need as many document ids, got {self.doc_ids.shape}")
-        # Finite float32 values cannot overflow a float64 sum: a sum that is not finite has a bad term.
+            raise DataError(f"{n_docs} documents need {n_docs} document ids, got shape {self.doc_ids.shape}")
+        # Finite float32 values cannot overflow a float64 sum, so a sum is finite if all its terms are.
         row_sums = self.features.sum(axis=1, dtype=np.float64)
-        self._refuse(~np.isfinite(row_sums), "a feature that is not finite")
-        self._refuse(~np.isfinite(self.labels), "a label that is not finite")
-        self._refuse(self.labels < 0, "a negative label")
+        for bad, reason in (
+            (~np.isfinite(row_sums), "a feature that is not finite"),
+            (~np.isfinite(self.labels), "a label that is not finite"),
+            (self.labels < 0, "a negative label"),
+        ):
+            reject_documents(bad, self.offsets, reason, self.query_ids)
         ids, counts = np.unique(self.query_ids, return_counts=True)
         if len(ids) < self.n_queries:
-            raise DataError(f"query id {str(ids[counts > 1][0])!r} names more than one query")
-
-    def _refuse(self, bad: NDArray[np.bool_], what: str) -> None:
-        rows = np.flatnonzero(bad)
-        if len(rows):
-            q = int(np.searchsorted(self.offsets, rows[0], side="right")) - 1
             raise DataError(
-                f"query {str(self.query_ids[q])!r} (number {q}), document {rows[0] - self.offsets[q]}: "
-                f"{what} ({len(rows)} such documents in all)"
+                f"query id {str(ids[counts > 1][0])!r} belongs to more than one query: ids must be unique"
             )
 
     @classmethod
@@ -98,7 +109,7 @@ class Split:
         query_ids: object = None,
         doc_ids: object = None,
     ) -> Split:
-        """Make a split from anything array-like and the number of documents of each query."""
+        """Build a split from array-like values and the number of documents of each query."""
         size_array = np.asarray(sizes, dtype=np.int64)
         offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(size_array)])
         ids = np.arange(len(size_array)) if query_ids is None else query_ids
@@ -112,29 +123,29 @@ class Split:
 
     @property
     def n_queries(self) -> int:
-        """How many queries there are."""
+        """Number of queries."""
         return len(self.offsets) - 1
 
     @property
     def n_docs(self) -> int:
-        """How many documents there are, over all queries."""
+        """Number of documents over all queries."""
         return len(self.labels)
 
     @property
     def n_features(self) -> int:
-        """How many features each document has."""
+        """Number of features per document."""
         return int(self.features.shape[1])
 
     @property
     def sizes(self) -> Int64:
-        """How many documents each query has."""
+        """Number of documents per query."""
         return np.diff(self.offsets)
 
     def select(self, queries: object) -> Split:
-        """The split that holds these queries (by number, in this order)."""
+        """Select queries by number, in this order."""
         chosen = np.asarray(queries)
         if chosen.ndim != 1 or len(chosen) == 0 or chosen.dtype.kind not in "iu":
-            raise DataError(f"queries are chosen by a list of their numbers, got {queries!r}")
+            raise DataError(f"queries must be a list of query numbers, got {queries!r}")
         if chosen.min() < 0 or chosen.max() >= self.n_queries:
             raise DataError(
                 f"queries are numbered 0 to {self.n_queries - 1}, got {chosen.min()} to {chosen.max()}"
@@ -153,13 +164,13 @@ class Split:
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """Three splits of one collection; they share the meaning of their features.
+    """Three splits of one collection, with the same features.
 
     Attributes:
-        name: what figures and reports call it.
-        train: what parameters are fitted to.
-        validation: what early stopping looks at.
-        test: what is reported.
+        name: name for figures and reports.
+        train: queries for training.
+        validation: queries for early stopping.
+        test: queries for the reported results.
     """
 
     name: str
@@ -174,25 +185,25 @@ class Dataset:
 
     @property
     def n_features(self) -> int:
-        """How many features each document has."""
+        """Number of features per document."""
         return self.train.n_features
 
     @property
     def max_label(self) -> float:
-        """The highest relevance grade that occurs in any split."""
+        """The highest relevance grade in any split."""
         return float(max(split.labels.max() for split in (self.train, self.validation, self.test)))
 
 
 @dataclass(frozen=True, eq=False)
 class Bias:
-    """How users click: an item of relevance R shown at rank k is clicked with chance ``α_k · R + β_k``.
+    """Click bias: an item of relevance R shown at rank k is clicked with probability ``α_k · R + β_k``.
 
-    Past the last rank nothing is shown, so nothing is clicked: item-selection bias.
+    Items after the last rank are not shown and not clicked: item-selection bias.
 
     Attributes:
-        alpha: float64, ranks; what relevance adds to the chance of a click.
-        beta: float64, ranks; clicks that relevance has nothing to do with.
-        examination: float64, ranks; the chance that the item at a rank is looked at.
+        alpha: float64, ranks; the effect of relevance on the click probability.
+        beta: float64, ranks; the click probability of an item of relevance 0.
+        examination: float64, ranks; the probability that a user examines the item at a rank.
     """
 
     alpha: Float64
@@ -205,25 +216,25 @@ class Bias:
             values.flags.writeable = False
             object.__setattr__(self, name, values)
             if values.ndim != 1 or len(values) == 0 or not np.isfinite(values).all():
-                raise DataError(f"{name} must be finite numbers, one a rank, got {values.tolist()}")
+                raise DataError(f"{name} must be finite numbers, one per rank, got {values.tolist()}")
         if not len(self.alpha) == len(self.beta) == len(self.examination):
-            raise DataError("alpha, beta and examination must have one number for each of the same ranks")
+            raise DataError("alpha, beta and examination must have the same number of ranks")
         lowest, highest = self.beta, self.alpha + self.beta
         if min(lowest.min(), highest.min()) < 0 or max(lowest.max(), highest.max()) > 1:
             raise DataError(
-                "beta and alpha + beta are chances of a click (on an irrelevant and on a relevant item): "
-                f"they must lie in [0, 1], got {lowest.tolist()} and {highest.tolist()}"
+                "beta and alpha + beta are click probabilities (of an irrelevant and of a relevant item) and "
+                f"must lie in [0, 1], got {lowest.tolist()} and {highest.tolist()}"
             )
 
     @property
     def ranks(self) -> int:
-        """How many ranks are shown."""
+        """Number of ranks that are shown."""
         return len(self.alpha)
 
 
 @runtime_checkable
 class Model(Protocol):
-    """What scores documents. A model is a value: training returns a new one."""
+    """A model that scores documents. Models are immutable: training returns a new one."""
 
     @property
     def kind(self) -> str:
@@ -232,34 +243,34 @@ class Model(Protocol):
 
     @property
     def n_features(self) -> int:
-        """How many features a document must have."""
+        """Number of features per document."""
         ...
 
     @property
     def fingerprint(self) -> str:
-        """A name for exactly these parameters, the same on every machine and for ever."""
+        """Identifies these parameters, with the same text on every machine."""
         ...
 
     def scores(self, features: Float32) -> Float64:
-        """One score a document; higher is better."""
+        """Score documents, one score per document; higher is better."""
         ...
 
     def to_bytes(self) -> bytes:
-        """The whole model, without pickle."""
+        """Serialise the model, without pickle."""
         ...
 
 
 class Learner(Protocol):
-    """A model while it is being trained: the parameters move, the model it came from does not."""
+    """A model in training: its parameters change, the model it started from does not."""
 
     def scores(self, features: Float32) -> Float64:
-        """One score a document, with the parameters as they are now."""
+        """Score documents with the current parameters."""
         ...
 
     def update(self, features: Float32, score_gradient: Float64) -> None:
-        """One step of ascent: ``score_gradient`` is the objective's gradient on these documents' scores."""
+        """Take one ascent step; ``score_gradient`` is the gradient of the objective by the scores."""
         ...
 
     def model(self) -> Model:
-        """The parameters as they are now, as a model of their own."""
+        """Return a model with the current parameters."""
         ...

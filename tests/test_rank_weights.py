@@ -55,5 +55,5 @@ def test_one_positive_number_a_rank_that_never_grows(make: Callable[[int], Float
 @every_vector
 @pytest.mark.parametrize("cutoff", [0, -1])
 def test_ranks_count_from_one(make: Callable[[int], Float64], cutoff: int) -> None:
-    with pytest.raises(RankloopError, match=f"a cut-off counts ranks from 1, got {cutoff}"):
+    with pytest.raises(RankloopError, match=f"the cut-off must be at least 1, got {cutoff}"):
         make(cutoff)

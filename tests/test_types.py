@@ -47,12 +47,12 @@ def test_a_split_counts() -> None:
         ({"offsets": np.array([0, 4, 3])}, "query number 1 has no documents"),
         ({"labels": np.zeros(2)}, "3 documents need 3 labels, got shape (2,)"),
         ({"labels": np.zeros((3, 1))}, "3 documents need 3 labels, got shape (3, 1)"),
-        ({"query_ids": np.array(["a"])}, "2 queries need as many ids, got (1,)"),
-        ({"query_ids": np.array(["a", "a"])}, "query id 'a' names more than one query"),
-        ({"doc_ids": np.array(["x"])}, "3 documents need as many document ids, got (1,)"),
+        ({"query_ids": np.array(["a"])}, "2 queries need 2 query ids, got shape (1,)"),
+        ({"query_ids": np.array(["a", "a"])}, "query id 'a' belongs to more than one query"),
+        ({"doc_ids": np.array(["x"])}, "3 documents need 3 document ids, got shape (1,)"),
         (
             {"labels": np.array([0.0, -1.0, -2.0])},
-            "query 'a' (number 0), document 1: a negative label (2 such documents in all)",
+            "query 'a' (number 0), document 1: a negative label (2 such documents in total)",
         ),
         ({"labels": np.array([0.0, 0.0, np.nan])}, "'b' (number 1), document 0: a label that is not finite"),
         ({"labels": np.array([np.inf, 0.0, 0.0])}, "'a' (number 0), document 0: a label that is not finite"),
@@ -67,7 +67,7 @@ def test_a_split_that_does_not_fit_together_is_refused(change: dict[str, Any], m
 def test_a_feature_that_is_not_finite_is_found(value: float) -> None:
     features = np.zeros((3, 2), np.float32)
     features[1, 1] = features[2, 0] = value
-    message = "query 'a' (number 0), document 1: a feature that is not finite (2 such documents in all)"
+    message = "query 'a' (number 0), document 1: a feature that is not finite (2 such documents in total)"
     with pytest.raises(DataError, match=re.escape(message)):
         Split(**parts(features=features))
 
@@ -111,14 +111,14 @@ def test_select_takes_queries_in_the_order_given() -> None:
     [
         ([-1], "queries are numbered 0 to 1, got -1 to -1"),
         ([0, 2], "queries are numbered 0 to 1, got 0 to 2"),
-        ([], "a list of their numbers"),
-        ([True, False], "a list of their numbers"),
-        ([0.5], "a list of their numbers"),
-        (1, "a list of their numbers"),
-        ([1, 1], "query id 'b' names more than one query"),
+        ([], "a list of query numbers"),
+        ([True, False], "a list of query numbers"),
+        ([0.5], "a list of query numbers"),
+        (1, "a list of query numbers"),
+        ([1, 1], "query id 'b' belongs to more than one query"),
     ],
 )
-def test_select_refuses_queries_that_are_not_there(queries: Any, message: str) -> None:
+def test_select_rejects_unknown_queries(queries: Any, message: str) -> None:
     with pytest.raises(DataError, match=message):
         Split(**parts()).select(queries)
 
@@ -146,16 +146,16 @@ def test_bias_keeps_copies_that_nobody_can_change() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"alpha": []}, "alpha must be finite numbers, one a rank, got []"),
+        ({"alpha": []}, "alpha must be finite numbers, one per rank, got []"),
         ({"beta": [0.1, np.nan]}, "beta must be finite numbers"),
         ({"examination": [[1.0, 0.5]]}, "examination must be finite numbers"),
-        ({"beta": [0.1]}, "one number for each of the same ranks"),
-        ({"beta": [0.6, 0.0]}, "they must lie in [0, 1], got [0.6, 0.0] and [1.1, 0.5]"),
-        ({"beta": [-0.1, 0.0]}, "they must lie in [0, 1]"),
-        ({"alpha": [-0.5, 0.5]}, "they must lie in [0, 1]"),
+        ({"beta": [0.1]}, "the same number of ranks"),
+        ({"beta": [0.6, 0.0]}, "must lie in [0, 1], got [0.6, 0.0] and [1.1, 0.5]"),
+        ({"beta": [-0.1, 0.0]}, "must lie in [0, 1]"),
+        ({"alpha": [-0.5, 0.5]}, "must lie in [0, 1]"),
     ],
 )
-def test_a_bias_that_gives_no_chances_is_refused(change: dict[str, Any], message: str) -> None:
+def test_a_bias_with_invalid_probabilities_is_rejected(change: dict[str, Any], message: str) -> None:
     given = {"alpha": [0.5, 0.5], "beta": [0.25, 0.0], "examination": [1.0, 0.5], **change}
     with pytest.raises(DataError, match=re.escape(message)):
         Bias(**given)

@@ -1,6 +1,6 @@
-"""How users click, from a log: α and β by rank, how sure they are, and whether the log can tell.
+"""Estimate click bias from a log: α and β per rank, with intervals and a check that the log identifies them.
 
-The public names are listed in ``__init__.pyi``, one line each; each is loaded when it is first used.
+``__init__.pyi`` lists the public names, one per line. Each name is loaded on first use.
 """
 
 import lazy_loader

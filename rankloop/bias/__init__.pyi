@@ -6,7 +6,7 @@ from .estimate import estimate_bias as estimate_bias
 from .harvesting import harvest as harvest
 from .model_comparison import ModelComparison as ModelComparison
 from .movement import Movement as Movement
-from .movement import movement as movement
+from .movement import measure_movement as measure_movement
 from .perplexity import Perplexity as Perplexity
 from .perplexity import perplexity as perplexity
 from .rank_counts import RankCounts as RankCounts

@@ -1,12 +1,12 @@
-"""The anchor: which relevance is called 0 and which 1.
+"""The anchor: which levels of relevance count as 0 and as 1.
 
     α_k · R + β_k = α'_k · R' + β'_k        R' = (R − zero) / (one − zero)
     α'_k = α_k · (one − zero)               β'_k = β_k + α_k · zero
 
-Clicks tell lines, not the scale that relevance is read off. It is fixed by two ranks:
+Clicks identify the lines only up to the scale of relevance. Two ranks fix that scale:
 
-    R' = 0      what is never clicked at rank `low`:      β'_low = 0
-    R' = 1      what is always clicked at rank `high`:    α'_high + β'_high = 1
+    R' = 0      an item that is never clicked at rank `low`:      β'_low = 0
+    R' = 1      an item that is always clicked at rank `high`:    α'_high + β'_high = 1
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from rankloop.types import Bias, Float64
 
 
 class Anchor(NamedTuple):
-    """Two ranks, from 1.
+    """The two ranks that fix the scale of relevance, counted from 1.
 
     Attributes:
-        high: where an item of relevance 1 is always clicked.
-        low: where an item of relevance 0 is never clicked.
+        high: the rank at which an item of relevance 1 is always clicked.
+        low: the rank at which an item of relevance 0 is never clicked.
     """
 
     high: int
@@ -35,25 +35,25 @@ class Anchor(NamedTuple):
 
 
 class Lines(NamedTuple):
-    """α and β by rank that need not be chances: float64, ranks last."""
+    """α and β per rank, not necessarily valid probabilities: float64, the last axis is ranks."""
 
     alpha: Float64
     beta: Float64
 
 
 def anchored(bias: Bias, *, high: int = 1, low: int | None = None) -> Bias:
-    """The same users, with relevance on the anchor's scale; examination does not depend on it.
+    """Describe the same users with relevance on the anchor's scale; examination does not change.
 
         β'_low = 0,   α'_high + β'_high = 1
 
     Args:
         bias: α and β on any scale of relevance.
         high: the rank at which an item of relevance 1 is always clicked, from 1.
-        low: the rank at which an item of relevance 0 is never clicked; None: the last.
+        low: the rank at which an item of relevance 0 is never clicked; the last rank if None.
 
     Raises:
-        DataError: α is not positive at one of the two ranks, or chances of clicks at another rank would leave
-            [0, 1] within the range of relevance.
+        DataError: α is not positive at one of the two ranks, or click probabilities at another rank would
+            leave [0, 1] for some relevance in [0, 1].
 
     Example:
         >>> paper = Bias(alpha=[0.35, 0.53], beta=[0.65, 0.265], examination=[1.0, 0.8])
@@ -68,23 +68,23 @@ def anchored(bias: Bias, *, high: int = 1, low: int | None = None) -> Bias:
         if not 1 <= rank <= bias.ranks:
             raise RankloopError(f"the bias has ranks 1 to {bias.ranks}, got {rank}")
         if bias.alpha[rank - 1] <= 0.0:
-            raise DataError(f"α is not positive at rank {rank}: relevance cannot be read off there")
+            raise DataError(f"α is not positive at rank {rank}, so that rank cannot anchor relevance")
     alpha, beta = lines_at(Lines(bias.alpha, bias.beta), anchor)
-    bad = np.flatnonzero(~within_chances(Lines(alpha, beta), ROUNDING))
+    bad = np.flatnonzero(~are_probabilities(Lines(alpha, beta), ROUNDING))
     if len(bad):
         raise DataError(
-            f"anchored at ranks {anchor.high} and {anchor.low}, chances of clicks at rank {bad[0] + 1} would "
-            f"go from {beta[bad[0]]:.4g} to {alpha[bad[0]] + beta[bad[0]]:.4g}: take other ranks"
+            f"anchored at ranks {anchor.high} and {anchor.low}, click probabilities at rank {bad[0] + 1} "
+            f"would range from {beta[bad[0]]:.4g} to {alpha[bad[0]] + beta[bad[0]]:.4g}: choose other ranks"
         )
     return as_bias(Lines(alpha, beta), bias.examination)
 
 
-# How far a chance may lie outside [0, 1] for no other reason than rounding.
+# A probability may lie this far outside [0, 1] because of rounding alone.
 ROUNDING = 1e-9
 
 
 def lines_at(lines: Lines, anchor: Anchor) -> Lines:
-    """The lines on the anchor's scale of relevance; the last axis of either array is ranks."""
+    """Rescale lines to the anchor's scale of relevance; the last axis of both arrays is ranks."""
     alpha, beta = lines
     high, low = anchor.high - 1, anchor.low - 1
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -94,17 +94,17 @@ def lines_at(lines: Lines, anchor: Anchor) -> Lines:
         return Lines(alpha * scale, beta + alpha * zero[..., None])
 
 
-def within_chances(
+def are_probabilities(
     lines: Lines, tolerance: float | Float64 = 0.0
 ) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
-    """Whether both ends of each rank's line are chances."""
+    """Whether both ends of each rank's line lie in [0, 1], up to the tolerance."""
     lowest = np.minimum(lines.beta, lines.alpha + lines.beta)
     highest = np.maximum(lines.beta, lines.alpha + lines.beta)
     return (lowest >= -tolerance) & (highest <= 1.0 + tolerance)
 
 
-def widest(lines: Lines) -> Anchor:
-    """The anchor that leaves all chances of clicks in [0, 1]: the widest range of relevance that does."""
+def widest_anchor(lines: Lines) -> Anchor:
+    """Find the anchor with the widest range of relevance that keeps all click probabilities in [0, 1]."""
     alpha, beta = lines
     rising = alpha > 0.0
     with np.errstate(divide="ignore"):
@@ -114,6 +114,11 @@ def widest(lines: Lines) -> Anchor:
 
 
 def as_bias(lines: Lines, examination: Float64) -> Bias:
-    """The lines as a bias; what lies outside [0, 1] is moved to its edge."""
+    """Convert lines to a bias, with click probabilities clipped to [0, 1]."""
+    return Bias(*clip_lines(lines), examination)
+
+
+def clip_lines(lines: Lines) -> Lines:
+    """Clip both ends of each line to [0, 1]."""
     beta = np.clip(lines.beta, 0.0, 1.0)
-    return Bias(np.clip(lines.alpha + lines.beta, 0.0, 1.0) - beta, beta, examination)
+    return Lines(np.clip(lines.alpha + lines.beta, 0.0, 1.0) - beta, beta)

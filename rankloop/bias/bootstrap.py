@@ -1,4 +1,4 @@
-"""How sure an estimate is: what becomes of it when queries are drawn anew."""
+"""Bootstrap intervals: how an estimate varies when queries are resampled."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from typing import NamedTuple
 import numpy as np
 
 from rankloop.bias.rank_counts import RankCounts
+from rankloop.progress import Progress, report
 from rankloop.types import Float64
 
 
 class RankIntervals(NamedTuple):
-    """Between two numbers a rank.
+    """One interval per rank.
 
     Attributes:
         low: float64, ranks.
@@ -23,39 +24,39 @@ class RankIntervals(NamedTuple):
     high: Float64
 
 
-def resampled(
+def bootstrap(
     estimate: Callable[[Float64], Float64],
     shown: RankCounts,
     resamples: int,
     rng: np.random.Generator,
-    told: Callable[[float], None],
+    progress: Progress | None = None,
 ) -> Float64:
-    """What an estimate becomes when as many queries as there are are drawn with replacement.
+    """Repeat an estimate on queries that are resampled with replacement.
 
     Args:
-        estimate: from weights, one an item, to numbers; called once a resample.
-        shown: whose items the weights are of; only queries of which something was shown are drawn.
-        resamples: how often.
-        rng: where all chance comes from.
-        told: called with the share that is done.
+        estimate: maps item weights (float64, items) to an array; called once per resample.
+        shown: the items to weight. Only queries with at least one displayed item are resampled.
+        resamples: number of resamples.
+        rng: random generator.
+        progress: receives the task ``resampling queries``.
 
     Returns:
-        float64, resamples × what the estimate gives.
+        float64, resamples × shape of the estimate.
     """
     queries, query_of = np.unique(shown.queries, return_inverse=True)
-    even = np.full(len(queries), 1.0 / len(queries))
+    uniform = np.full(len(queries), 1.0 / len(queries))
     results = []
     for done in range(resamples):
-        drawn = rng.multinomial(len(queries), even).astype(np.float64)
+        drawn = rng.multinomial(len(queries), uniform).astype(np.float64)
         results.append(estimate(drawn[query_of]))
-        told((done + 1) / resamples)
+        report(progress, "resampling queries", (done + 1) / resamples)
     return np.array(results)
 
 
-def interval(values: Float64, confidence: float) -> RankIntervals:
-    """The middle share of resampled values, by rank (resamples × ranks).
+def percentile_interval(values: Float64, confidence: float) -> RankIntervals:
+    """Compute the percentile interval of resampled values (resamples × ranks) for each rank.
 
-    >>> interval(np.arange(101.0)[:, None], 0.9)
+    >>> percentile_interval(np.arange(101.0)[:, None], 0.9)
     RankIntervals(low=array([5.]), high=array([95.]))
     """
     tail = 0.5 * (1.0 - confidence)

@@ -1,4 +1,4 @@
-"""From the counts of a log to a bias, with intervals and with what the log cannot tell."""
+"""Estimate a bias from the counts of a log, with intervals and notes on what the log cannot identify."""
 
 from __future__ import annotations
 
@@ -8,46 +8,56 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rankloop.bias.anchor import Anchor, Lines, as_bias, lines_at, widest, within_chances
-from rankloop.bias.bootstrap import RankIntervals, interval, resampled
+from rankloop.bias.anchor import (
+    Anchor,
+    Lines,
+    are_probabilities,
+    as_bias,
+    clip_lines,
+    lines_at,
+    widest_anchor,
+)
+from rankloop.bias.bootstrap import RankIntervals, bootstrap, percentile_interval
 from rankloop.bias.harvesting import harvest
 from rankloop.bias.model_comparison import ModelComparison, compare
-from rankloop.bias.movement import Movement, movement
+from rankloop.bias.movement import Movement, measure_movement
 from rankloop.bias.newton import BiasFit, fit
 from rankloop.bias.rank_counts import RankCounts
 from rankloop.errors import DataError, RankloopError
 from rankloop.logs import LogCounts
 from rankloop.names import unknown
+from rankloop.progress import Progress, report
 from rankloop.types import Bias, Float64
 
 MODELS = ("affine", "position", "harvesting")
-# Fewer resamples do not tell where a twentieth of them lies.
-FEWEST_RESAMPLES = 20
-# Without resamples nobody knows how far noise reaches; a chance that misses [0, 1] by no more is noise.
+# With fewer resamples, the 5 % quantile cannot be estimated.
+MIN_RESAMPLES = 20
+# Without resamples the noise is unknown. A probability that leaves [0, 1] by no more than this is put down to
+# noise.
 NOISE = 0.05
-# Clicks on documents must differ by more than chance, by so many standard deviations of what chance gives.
-CLEARLY = 4.0
-
-Progress = Callable[[str, float], None]
+# The variation of clicks between documents must exceed what chance explains by this many standard deviations.
+MIN_DEVIATIONS = 4.0
 
 
 @dataclass(frozen=True, eq=False)
 class BiasEstimate:
-    """How users click, as far as a log tells.
+    """A bias estimated from a log.
 
     Attributes:
         model: ``affine``, ``position`` or ``harvesting``.
-        bias: α, β and examination of the ranks that the log can compare; fewer than it has, if items moved
-            too little at others. Examination is that of the position-based model, relative to rank 1.
-        anchor: which relevance is called 0 and which 1.
-        alpha: the interval of α; None without resamples.
-        beta: that of β.
-        confidence: how often such intervals hold the truth.
-        resamples: how often queries were drawn anew.
-        movement: which ranks can be compared, of all ranks of the log.
-        comparison: the affine beside the position-based model on held-out queries; None if not asked for.
-        harvested: float64, ranks; what intervention harvesting gives for the examination.
-        notes: what every report must say.
+        bias: α, β and examination of the ranks that the log can compare. These are fewer than the ranks of
+            the log if items moved too little at some ranks. Examination comes from the position-based model,
+            relative to rank 1.
+        anchor: which levels of relevance count as 0 and as 1.
+        alpha: the intervals of α; None without resamples.
+        beta: the intervals of β; None without resamples.
+        confidence: confidence level of the intervals.
+        resamples: number of bootstrap resamples of the queries.
+        movement: which of the log's ranks can be compared.
+        comparison: comparison of the affine and the position-based model on held-out queries; None if it was
+            not requested.
+        harvested: float64, ranks; examination as estimated by intervention harvesting.
+        notes: remarks that every report must show.
     """
 
     model: str
@@ -63,7 +73,7 @@ class BiasEstimate:
     notes: tuple[str, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Convert to plain values for JSON."""
 
         def ends(of: RankIntervals | None) -> list[list[float]] | None:
             return None if of is None else np.stack(of, axis=1).tolist()
@@ -96,23 +106,23 @@ def estimate_bias(
     held_out: bool = True,
     progress: Progress | None = None,
 ) -> BiasEstimate:
-    """Estimate how users click from a log in which items moved between ranks.
+    """Estimate click bias from a log in which items moved between ranks.
 
         affine      P(C | d, k) = α_k · R_d + β_k    maximum likelihood, relevance integrated out
         position    P(C | d, k) = θ_k · R_d          the same with β = 0
-        harvesting  P(C | d, k) = θ_k · R_d          from items at two ranks, rank by rank
+        harvesting  P(C | d, k) = θ_k · R_d          from items that were shown at two ranks
 
     Args:
-        counts: what `rankloop.logs.count` gives.
-        rng: draws queries for the intervals, and those that are held out.
+        counts: the counts of a log, as returned by `rankloop.logs.count`.
+        rng: random generator for the resamples and the held-out folds.
         model: ``affine``, ``position`` or ``harvesting``.
-        resamples: how often queries are drawn anew for the intervals; 0 for none.
-        confidence: how often intervals are to hold the truth.
+        resamples: number of bootstrap resamples of the queries for the intervals; 0 for no intervals.
+        confidence: confidence level of the intervals.
         held_out: whether to compare the affine and the position-based model on held-out queries.
-        progress: called with what is being done and the share of it that is.
+        progress: receives a task for each fit, for the resamples and for the comparison.
 
     Raises:
-        DataError: items did not move between rank 1 and others, or clicks do not depend on the item.
+        DataError: items did not move between rank 1 and other ranks, or clicks do not depend on the item.
 
     Example:
         >>> from rankloop.bias import anchored, simulated_counts
@@ -133,54 +143,50 @@ def estimate_bias(
     affine corrections for unbiased learning to rank, CIKM 2020.
     """
     _check(model, resamples, confidence)
-    told = progress or (lambda _name, _share: None)
-    everything = RankCounts.of(counts)
-    moved = movement(everything)
-    shown = everything if moved.ranks == counts.ranks else RankCounts.of(counts, moved.ranks)
-    _refuse_alike(shown)
-    told("fitting the position-based model", 0.0)
+    all_ranks = RankCounts.of(counts)
+    movement = measure_movement(all_ranks)
+    shown = all_ranks if movement.ranks == counts.ranks else RankCounts.of(counts, movement.ranks)
+    _require_relevance_signal(shown)
+    report(progress, "fitting the position-based model", 0.0)
     position = fit(shown, position=True)
     affine: BiasFit | None = None
     if model == "affine" or held_out:
-        told("fitting the affine model", 0.0)
+        report(progress, "fitting the affine model", 0.0)
         affine = fit(shown)
     estimator = _estimator(model, shown, affine, position)
     lines = estimator(None)
     if not (lines.alpha[[0, -1]] > 0.0).all():
         raise DataError(
-            "what is clicked more at other ranks is not clicked more at the first or at the last one: the "
-            "affine model does not hold, or the log is too small; look at fewer ranks, or gather more"
+            "documents that get more clicks at other ranks do not get more at the first or the last rank: "
+            "the affine model does not hold, or the log is too small; use fewer ranks or collect more data"
         )
-    again = None
+    resampled = None
     if resamples:
-        drawn = resampled(
-            lambda weights: np.stack(estimator(weights)),
-            *(shown, resamples, rng, lambda share: told("drawing queries anew", share)),
-        )
-        again = Lines(drawn[:, 0], drawn[:, 1])
+        drawn = bootstrap(lambda weights: np.stack(estimator(weights)), shown, resamples, rng, progress)
+        resampled = Lines(drawn[:, 0], drawn[:, 1])
     comparison = None
     if held_out and affine is not None:
-        comparison = compare(
-            affine, position, rng, lambda share: told("comparing on held-out queries", share)
-        )
-    looks = lines_at(Lines(*position.parameters.free), Anchor(1, shown.ranks)).alpha
-    placed = _placed(lines, again, confidence)
-    notes = [] if moved.refused is None else [f"No numbers below rank {shown.ranks}: {moved.refused}."]
-    notes += placed.notes
+        comparison = compare(affine, position, rng, progress)
+    examination = lines_at(Lines(*position.parameters.free), Anchor(1, shown.ranks)).alpha
+    scale = _choose_scale(lines, resampled, confidence)
+    notes = []
+    if movement.missing_ranks is not None:
+        notes.append(f"No estimate below rank {shown.ranks}: {movement.missing_ranks}.")
+    notes += scale.notes
     fitted = {"affine": affine, "position": position}.get(model)
     if fitted is not None and not fitted.converged:
-        notes.append("The fit has not converged: the likelihood is nearly flat, and numbers are rough.")
+        notes.append("The fit has not converged: the likelihood is nearly flat, so the estimates are rough.")
     if model != "affine" and comparison is not None and comparison.better == "affine":
-        notes.append("Held-out queries speak for the affine model: trust bias is missing from this estimate.")
+        notes.append("Held-out queries favour the affine model: this estimate leaves out trust bias.")
     return BiasEstimate(
         model=model,
-        bias=as_bias(lines_at(lines, placed.anchor), looks),
-        anchor=placed.anchor,
-        alpha=placed.alpha,
-        beta=placed.beta,
+        bias=as_bias(lines_at(lines, scale.anchor), examination),
+        anchor=scale.anchor,
+        alpha=scale.alpha,
+        beta=scale.beta,
         confidence=confidence,
         resamples=resamples,
-        movement=moved,
+        movement=movement,
         comparison=comparison,
         harvested=harvest(shown),
         notes=tuple(notes),
@@ -190,21 +196,21 @@ def estimate_bias(
 def _estimator(
     model: str, shown: RankCounts, affine: BiasFit | None, position: BiasFit
 ) -> Callable[[Float64 | None], Lines]:
-    """From weights of the items to lines, on a scale of relevance that is free."""
+    """Return the function from item weights to lines, on an arbitrary scale of relevance."""
     if model == "harvesting":
-        nothing = np.zeros(shown.ranks)
-        return lambda weights: Lines(harvest(shown, weights), nothing)
+        beta = np.zeros(shown.ranks)
+        return lambda weights: Lines(harvest(shown, weights), beta)
     fitted = affine if model == "affine" and affine is not None else position
 
     def lines(weights: Float64 | None) -> Lines:
-        at = fitted.parameters if weights is None else fitted.near(weights)
+        at = fitted.parameters if weights is None else fitted.refit_nearby(weights)
         return Lines(*at.free)
 
     return lines
 
 
-class _Placed(NamedTuple):
-    """On which scale relevance is read, the intervals there, and what is to be said of it."""
+class _Scale(NamedTuple):
+    """The scale of relevance, the intervals on it, and notes about the choice."""
 
     anchor: Anchor
     alpha: RankIntervals | None
@@ -212,63 +218,60 @@ class _Placed(NamedTuple):
     notes: list[str]
 
 
-def _placed(lines: Lines, again: Lines | None, confidence: float) -> _Placed:
+def _choose_scale(lines: Lines, resampled: Lines | None, confidence: float) -> _Scale:
     ranks = len(lines.alpha)
     notes = []
     anchor = Anchor(1, ranks)
-    if not _fits(lines, again, anchor, confidence):
-        anchor = widest(lines)
+    if not _fits(lines, resampled, anchor, confidence):
+        anchor = widest_anchor(lines)
         notes.append(
             f"Anchored at ranks {anchor.high} and {anchor.low}, not 1 and {ranks}: relevance that is always "
-            f"clicked at rank 1 or never at rank {ranks} would need chances outside [0, 1] at other ranks."
+            f"clicked at rank 1 or never at rank {ranks} would imply click probabilities outside [0, 1] at "
+            "other ranks."
         )
-    if again is None:
-        return _Placed(anchor, None, None, notes)
-    alpha, beta = (interval(part, confidence) for part in _clipped(lines_at(again, anchor)))
+    if resampled is None:
+        return _Scale(anchor, None, None, notes)
+    alpha, beta = (percentile_interval(part, confidence) for part in clip_lines(lines_at(resampled, anchor)))
     flat = np.flatnonzero(alpha.low <= 0.0) + 1
     if len(flat):
-        notes.append(f"α cannot be told from 0 at rank {', '.join(map(str, flat))}: gather more.")
-    return _Placed(anchor, alpha, beta, notes)
+        notes.append(
+            f"α is not distinguishable from 0 at rank {', '.join(map(str, flat))}: collect more data."
+        )
+    return _Scale(anchor, alpha, beta, notes)
 
 
-def _clipped(lines: Lines) -> Lines:
-    beta = np.clip(lines.beta, 0.0, 1.0)
-    return Lines(np.clip(lines.alpha + lines.beta, 0.0, 1.0) - beta, beta)
-
-
-def _fits(lines: Lines, again: Lines | None, anchor: Anchor, confidence: float) -> bool:
-    """Whether all chances lie in [0, 1] on the anchor's scale, up to noise."""
-    at = lines_at(lines, anchor)
-    if again is None:
-        return bool(within_chances(at, NOISE).all())
-    several = lines_at(again, anchor)
-    lowest, highest = interval(several.beta, confidence), interval(several.alpha + several.beta, confidence)
-    # Outside for certain: the whole interval is.
+def _fits(lines: Lines, resampled: Lines | None, anchor: Anchor, confidence: float) -> bool:
+    """Whether all click probabilities lie in [0, 1] on the anchor's scale, up to noise."""
+    if resampled is None:
+        return bool(are_probabilities(lines_at(lines, anchor), NOISE).all())
+    alpha, beta = lines_at(resampled, anchor)
+    lowest, highest = percentile_interval(beta, confidence), percentile_interval(alpha + beta, confidence)
+    # A probability is outside [0, 1] for certain only if its whole interval is.
     return bool(((lowest.high >= 0.0) & (highest.low <= 1.0)).all())
 
 
-def _refuse_alike(shown: RankCounts) -> None:
-    """Refuse clicks that depend on the rank alone: the scale of relevance cannot be known then."""
+def _require_relevance_signal(shown: RankCounts) -> None:
+    """Raise an error if clicks depend on the rank alone: the scale of relevance is then unknown."""
     rates = shown.by_rank(shown.clicks) / shown.by_rank(shown.displays)
     chance = rates[shown.rank]
-    more = shown.by_item(shown.clicks - shown.displays * chance)
+    excess = shown.by_item(shown.clicks - shown.displays * chance)
     variance = shown.by_item(shown.displays * chance * (1.0 - chance))
     known = variance > 0.0
-    surprise = float((more[known] ** 2 / variance[known]).sum()) - known.sum()
-    # Squares of standard normal numbers have the variance 2.
-    if surprise <= CLEARLY * np.sqrt(2.0 * known.sum()):
+    surprise = float((excess[known] ** 2 / variance[known]).sum()) - known.sum()
+    # The square of a standard normal number has variance 2.
+    if surprise <= MIN_DEVIATIONS * np.sqrt(2.0 * known.sum()):
         raise DataError(
-            "clicks depend on the rank, but not on which document is shown there: without documents of "
-            "different relevance their bias cannot be told; gather more, or of more queries"
+            "clicks depend on the rank, but not on which document is shown there: bias cannot be estimated "
+            "without documents of different relevance; collect more data or add more queries"
         )
 
 
 def _check(model: str, resamples: int, confidence: float) -> None:
     if model not in MODELS:
         raise unknown("model", model, MODELS)
-    if resamples and resamples < FEWEST_RESAMPLES:
+    if resamples and resamples < MIN_RESAMPLES:
         raise RankloopError(
-            f"intervals need at least {FEWEST_RESAMPLES} resamples, got {resamples}; 0 for none"
+            f"intervals need at least {MIN_RESAMPLES} resamples, got {resamples}; use 0 for no intervals"
         )
     if not 0.0 < confidence < 1.0:
-        raise RankloopError(f"confidence is a share between 0 and 1, such as 0.9, got {confidence}")
+        raise RankloopError(f"confidence must be between 0 and 1, such as 0.9, got {confidence}")

@@ -1,11 +1,12 @@
-"""The likelihood of a log: clicks of every item at every rank, with its relevance integrated out.
+"""The likelihood of a log: the clicks on every item at every rank, with relevance integrated out.
 
     log L = Σ_d log Σ_t P(R_d = t | stratum of d) Π_k Binomial(c_dk; n_dk, low_k + t · (high_k − low_k))
             + Σ_s Σ_b pseudo_b · log prior_sb
 
-``low`` and ``high`` are the chances of a click at the two ends of the grid of relevance: β and α + β, on a
-scale of relevance that is free. The second line, three items a stratum that are distributed as all items
-are and half an item that is anywhere, keeps components of the prior from vanishing.
+``low`` and ``high`` are the click probabilities at the two ends of the grid of relevance: β and α + β, on an
+arbitrary scale of relevance. The second line keeps components of the prior from vanishing. It adds
+pseudo-items to each stratum: three that are distributed like all items, and half an item that is spread
+evenly over the components.
 """
 
 from __future__ import annotations
@@ -16,33 +17,33 @@ import numpy as np
 from scipy.special import expit, logit
 
 from rankloop.bias.rank_counts import RankCounts
-from rankloop.bias.relevance_prior import COMPONENTS, NODES, Grid, grid, levels
+from rankloop.bias.relevance_prior import COMPONENTS, NODES, Grid, grid, grid_levels
 from rankloop.kernels.click_likelihood import curve, expect, mean_relevance
 from rankloop.ragged import for_segments
 from rankloop.types import Float64, Int64
 
-# Pseudo-items a stratum, distributed as all items are, and in addition in every component. Of the latter 0.1
-# would be too many: α is then off by half a standard error in a log of 100,000 impressions.
-POOLED_ITEMS, ITEMS_A_COMPONENT = 3.0, 0.03
-# Logarithms of chances are of numbers no smaller.
+# Pseudo-items per stratum that are distributed like all items, and additional ones per component. 0.1 per
+# component would be too many: it biases α by half a standard error in a log of 100,000 impressions.
+POOLED_ITEMS, ITEMS_PER_COMPONENT = 3.0, 0.03
+# Click probabilities are clipped this far from 0 and 1 before taking logarithms.
 TINY = 1e-12
-# How many times as far from 0 or 1 as it may be an end still counts as lying on the edge.
-ON_THE_EDGE = 1.5
-# Each block of items has sums of its own, so that they do not depend on the number of threads.
+# An end within this multiple of the smallest allowed distance from 0 or 1 counts as 0 or 1.
+EDGE_FACTOR = 1.5
+# Each block of items has its own sums, so that results do not depend on the number of threads.
 BLOCKS = 16
 
 
 @dataclass(frozen=True, eq=False)
 class Parameters:
-    """What is fitted.
+    """The parameters of the fit.
 
     Attributes:
-        low: float64, ranks; the chance of a click at the lower end of relevance. 0 stays 0: the
-            position-based model is the affine one that starts with all of them 0.
-        high: float64, ranks; at the upper end.
-        prior: float64, strata × components; how relevance is distributed, each row adding up to 1.
-        edge: float64, ranks; no nearer to 0 or to 1 does either end come. From the very edge, where
-            logarithms of odds are infinite, no step would lead back.
+        low: float64, ranks; the click probability at the lower end of relevance. A value of 0 stays 0: the
+            position-based model is the affine model with all of them starting at 0.
+        high: float64, ranks; the click probability at the upper end of relevance.
+        prior: float64, strata × components; the distribution of relevance. Each row sums to 1.
+        edge: float64, ranks; the smallest distance of either end from 0 and 1. At 0 or 1 the log-odds are
+            infinite, and no step could move away again.
     """
 
     low: Float64
@@ -52,44 +53,44 @@ class Parameters:
 
     @property
     def alpha(self) -> Float64:
-        """What relevance adds to the chance of a click, on this scale: ranks."""
+        """The effect of relevance on the click probability, on this scale: ranks."""
         return self.high - self.low
 
     @property
     def free(self) -> tuple[Float64, Float64]:
-        """α and β on this scale; ends that have come as near to 0 or 1 as they may are 0 or 1."""
-        low = np.where(self.low <= self.edge * ON_THE_EDGE, 0.0, self.low)
-        high = np.where(1.0 - self.high <= self.edge * ON_THE_EDGE, 1.0, self.high)
+        """α and β on this scale, with ends that reached the edge set to 0 or 1."""
+        low = np.where(self.low <= self.edge * EDGE_FACTOR, 0.0, self.low)
+        high = np.where(1.0 - self.high <= self.edge * EDGE_FACTOR, 1.0, self.high)
         return high - low, low
 
-    def moved(self, ends: Float64, components: Float64) -> Parameters:
-        """After a step in the logarithms of odds (2 · ranks; low, high, low, …) and of the prior."""
+    def step(self, ends: Float64, components: Float64) -> Parameters:
+        """Take a step in the log-odds of the ends (2 · ranks; low, high, low, …) and in the log-prior."""
         log_prior = np.log(self.prior) + components
         weights = np.exp(log_prior - log_prior.max(axis=1, keepdims=True))
         return replace(
             self,
-            low=self.kept(expit(logit(self.low) + ends[0::2])),
-            high=self.kept(expit(logit(self.high) + ends[1::2])),
+            low=self.clip(expit(logit(self.low) + ends[0::2])),
+            high=self.clip(expit(logit(self.high) + ends[1::2])),
             prior=weights / weights.sum(axis=1, keepdims=True),
         )
 
-    def kept(self, chances: Float64) -> Float64:
-        """Chances that are no nearer to the edges than they may be; 0 stays 0."""
+    def clip(self, chances: Float64) -> Float64:
+        """Keep probabilities at least `edge` away from 0 and 1; 0 stays 0."""
         return np.where(chances > 0.0, np.clip(chances, self.edge, 1.0 - self.edge), 0.0)
 
 
 @dataclass(frozen=True, eq=False)
 class Sums:
-    """What one pass over the items gives.
+    """The result of one pass over the items.
 
     Attributes:
-        value: the logarithm of the likelihood, pseudo-items included.
-        by_item: float64, items; each item's own; 0 where its weight is 0.
-        nodes: float64, nodes of all levels; their relevance.
-        chance: float64, ranks × nodes; of a click.
-        displays: float64, ranks × nodes; expected.
-        clicks: float64, ranks × nodes; expected.
-        components: float64, strata × components; expected items, pseudo-items included.
+        value: the log-likelihood, including pseudo-items.
+        by_item: float64, items; the log-likelihood of each item; 0 where its weight is 0.
+        nodes: float64, nodes; the relevance of the nodes of all levels.
+        chance: float64, ranks × nodes; click probabilities.
+        displays: float64, ranks × nodes; expected displays.
+        clicks: float64, ranks × nodes; expected clicks.
+        components: float64, strata × components; expected items, including pseudo-items.
     """
 
     value: float
@@ -101,7 +102,7 @@ class Sums:
     components: Float64
 
     def gradient(self, at: Parameters) -> tuple[Float64, Float64]:
-        """By the logarithms of odds, 2 · ranks, and of the prior, strata × components."""
+        """The gradient by the log-odds of the ends, 2 · ranks, and by the log-prior, strata × components."""
         slope = self.clicks / self.chance - (self.displays - self.clicks) / (1.0 - self.chance)
         low = (slope @ (1.0 - self.nodes)) * at.low * (1.0 - at.low)
         high = (slope @ self.nodes) * at.high * (1.0 - at.high)
@@ -111,12 +112,12 @@ class Sums:
 
 @dataclass(frozen=True, eq=False)
 class Curvature:
-    """Minus the second derivatives of the log-likelihood.
+    """The negative Hessian of the log-likelihood.
 
     Attributes:
-        ends: 2 ranks × 2 ranks.
-        border: strata × components × 2 ranks.
-        within: strata × components × components; strata do not meet.
+        ends: 2 ranks × 2 ranks; of the ends.
+        border: strata × components × 2 ranks; between the priors and the ends.
+        within: strata × components × components; of the priors. It is zero between strata.
     """
 
     ends: Float64
@@ -126,7 +127,7 @@ class Curvature:
 
 @dataclass(frozen=True, eq=False)
 class _Level:
-    """Items that have one grid: their places among all items, and their counts."""
+    """The items that share one grid: their indices among all items, and their counts."""
 
     where: Int64
     shown: RankCounts
@@ -136,19 +137,19 @@ class _Level:
 
 
 class Likelihood:
-    """The likelihood of what was shown.
+    """The likelihood of displays and clicks.
 
     Args:
-        shown: displays and clicks.
-        stratum: items; by their number.
-        strata: how many strata there are.
-        pooled: components; how relevance is distributed over all items.
+        shown: displays and clicks per item and rank.
+        stratum: items; the index of each item's stratum.
+        strata: number of strata.
+        pooled: components; the distribution of relevance over all items.
     """
 
     def __init__(self, shown: RankCounts, stratum: Int64, strata: int, pooled: Float64) -> None:
         self.shown, self.stratum, self.strata = shown, stratum, strata
-        self.pseudo_items = POOLED_ITEMS * pooled + ITEMS_A_COMPONENT
-        level_of = levels(shown.by_item(shown.displays))
+        self.pseudo_items = POOLED_ITEMS * pooled + ITEMS_PER_COMPONENT
+        level_of = grid_levels(shown.by_item(shown.displays))
         self._levels = []
         for level, nodes in enumerate(NODES):
             where = np.flatnonzero(level_of == level)
@@ -157,10 +158,10 @@ class Likelihood:
                 self._levels.append(_Level(where, shown.select(where), stratum[where], grid(nodes), blocks))
 
     def expect(self, at: Parameters, weights: Float64) -> Sums:
-        """One pass over the items; weights, items, say how often each of them counts."""
+        """Run the expectation step: one pass over the items, weighted by weights (items)."""
         by_item = np.zeros(self.shown.n_items)
         components = np.zeros((self.strata, COMPONENTS))
-        # Of each level, in the order of the attributes of Sums.
+        # One tuple per level, in the order of the attributes of Sums.
         parts: list[tuple[Float64, Float64, Float64, Float64]] = []
         for level in self._levels:
             chance = _chance(at, level.grid)
@@ -171,17 +172,18 @@ class Likelihood:
             by_item[level.where] = value
             components += own.sum(axis=0)
             parts.append((level.grid.relevance, chance, out[0].sum(axis=0), out[1].sum(axis=0)))
-        value_of_all = float(weights @ by_item) + float((np.log(at.prior) @ self.pseudo_items).sum())
+        total = float(weights @ by_item) + float((np.log(at.prior) @ self.pseudo_items).sum())
         nodes, chances, displays, clicks = (
             np.concatenate(part, axis=-1) for part in zip(*parts, strict=True)
         )
         expected = components + self.pseudo_items
-        return Sums(value_of_all, by_item, nodes, chances, displays, clicks, expected)
+        return Sums(total, by_item, nodes, chances, displays, clicks, expected)
 
     def curvature(self, at: Parameters, sums: Sums, weights: Float64) -> Curvature:
-        """Minus the second derivatives, by the same logarithms as the gradient of the sums.
+        """Compute the negative Hessian, by the same variables as `Sums.gradient`.
 
-        Those within a stratum's prior are what they are where the gradient is 0: never negative.
+        The blocks within a stratum's prior are exact where the gradient is 0 and positive semidefinite
+        everywhere.
         """
         ranks, t = self.shown.ranks, sums.nodes
         odds_slope = np.stack([at.low * (1.0 - at.low), at.high * (1.0 - at.high)], axis=1)
@@ -208,7 +210,7 @@ class Likelihood:
         return Curvature(ends, -border, within + np.diag(self.pseudo_items))
 
     def mean_relevance(self, at: Parameters) -> Float64:
-        """The posterior mean of each item's relevance, on the grid's scale: items."""
+        """Compute the posterior mean of each item's relevance, on the grid's scale: items."""
         result = np.zeros(self.shown.n_items)
         for level in self._levels:
             out, chance = np.zeros(len(level.where)), _chance(at, level.grid)
@@ -222,11 +224,11 @@ class Likelihood:
             result[level.where] = out
         return result
 
-    def maximised(self, at: Parameters, sums: Sums) -> Parameters:
-        """One step of expectation maximisation, which never lowers the likelihood.
+    def maximise(self, at: Parameters, sums: Sums) -> Parameters:
+        """Run the maximisation step of expectation maximisation, which never lowers the likelihood.
 
-        With chance t a click is one that relevance brings: ``low + t (high − low)`` is a mixture of two
-        chances, and both are the shares of their own displays that were clicked.
+        ``low + t (high − low)`` is a mixture of two click probabilities: `high` with probability t and `low`
+        otherwise. The maximum of each is the share of its own expected displays that were clicked.
         """
         t = sums.nodes
         hits = sums.clicks / sums.chance
@@ -235,7 +237,7 @@ class Likelihood:
         for end, shape in ((at.low, 1.0 - t), (at.high, t)):
             clicked, skipped = end * (hits @ shape), (1.0 - end) * (misses @ shape)
             total = clicked + skipped
-            ends.append(at.kept(np.divide(clicked, total, out=end.copy(), where=total > 0.0)))
+            ends.append(at.clip(np.divide(clicked, total, out=end.copy(), where=total > 0.0)))
         prior = sums.components / sums.components.sum(axis=1, keepdims=True)
         return replace(at, low=ends[0], high=ends[1], prior=prior)
 

@@ -1,4 +1,4 @@
-"""Which ranks a log can compare: those between which items moved."""
+"""Which ranks a log can compare: the ranks between which items moved."""
 
 from __future__ import annotations
 
@@ -12,29 +12,31 @@ from rankloop.errors import DataError
 from rankloop.kernels.click_likelihood import compare_ranks, compare_with
 from rankloop.types import Float64, Int64
 
-# A rank is compared with the others if items that were also shown elsewhere have at least so many clicks
-# there, each display counted as far as it compares (and so many displays without a click, where most are
-# clicked): the rank's click rate beside the others' is then known to about a seventh.
-LEAST_CLICKS = 100.0
+# A rank is connected if items that were also shown at other ranks have at least this many clicks at it,
+# counted in effective displays. Where most displays are clicked, displays without a click count instead. The
+# ratio of the rank's click rate to that of the others then has a standard error of about one seventh.
+MIN_CLICKS = 100.0
 
 
 @dataclass(frozen=True, eq=False)
 class Movement:
     """How items moved between ranks.
 
-    An item that was shown n times at one rank and m times at another compares them as well as
-    ``n · m / (n + m)`` displays at each would: its effective displays.
+    An item that was shown n times at one rank and m times at another has ``n · m / (n + m)`` effective
+    displays between them: it compares the two ranks as well as that many displays at each of them.
 
     Attributes:
-        displays: float64, ranks.
-        clicks: float64, ranks.
-        items: int64, ranks × ranks; how many items were shown at both ranks, and at one on the diagonal.
-        effective: float64, ranks × ranks; effective displays between two ranks, displays on the diagonal.
-        moved: float64, ranks; effective displays between a rank and all others that are connected with
+        displays: float64, ranks; displays per rank.
+        clicks: float64, ranks; clicks per rank.
+        items: int64, ranks × ranks; number of items that were shown at both ranks. The diagonal counts the
+            items shown at that rank.
+        effective: float64, ranks × ranks; effective displays between two ranks. The diagonal has the
+            displays.
+        moved: float64, ranks; effective displays between a rank and all other ranks that are connected with
             rank 1.
-        connected: bool, ranks; whether enough items moved between this rank and others that are connected,
-            so that they can be compared with rank 1.
-        ranks: how many ranks, from the first, are connected: those that get numbers.
+        connected: bool, ranks; whether enough items moved between this rank and other connected ranks to
+            compare it with rank 1.
+        ranks: number of leading ranks that are connected. Only these get an estimate.
     """
 
     displays: Float64
@@ -46,36 +48,33 @@ class Movement:
 
     @property
     def ranks(self) -> int:
-        """How many ranks, from the first, are connected: those that get numbers."""
+        """Number of leading ranks that are connected; only these get an estimate."""
         return int(np.argmin(np.append(self.connected, False)))
 
     @property
     def rates(self) -> Float64:
-        """Clicks a display, by rank."""
+        """Clicks per display, per rank."""
         return self.clicks / np.maximum(self.displays, 1.0)
 
     @property
-    def refused(self) -> str | None:
-        """What to say of ranks that get no number; None if all do."""
+    def missing_ranks(self) -> str | None:
+        """Explains why some ranks get no estimate; None if all ranks get one."""
         if self.ranks == len(self.connected):
             return None
         weak = np.flatnonzero(~self.connected) + 1
-        said = f"too little movement at {_spelt(weak)}: {self._least_moved(weak)}"
-        lost = np.flatnonzero(self.connected[self.ranks :]) + self.ranks + 1
-        if len(lost):
-            said += f"; no number either below, at {_spelt(lost)}"
-        return said
-
-    def _least_moved(self, weak: Int64) -> str:
-        # Counted as `connected` counts them.
-        known = _certain(self.moved, self.rates)[weak - 1]
-        return (
-            f"documents that were also shown at other ranks have about {known.max():.0f} clicks there that "
-            f"compare the ranks, and {LEAST_CLICKS:.0f} are needed"
+        # Counted as for `connected`.
+        clicks = _effective_clicks(self.moved, self.rates)[weak - 1].max()
+        text = (
+            f"too little movement at {_format_ranks(weak)}: documents that were also shown at other ranks "
+            f"have about {clicks:.0f} effective clicks there, and {MIN_CLICKS:.0f} are needed"
         )
+        below = np.flatnonzero(self.connected[self.ranks :]) + self.ranks + 1
+        if len(below):
+            text += f"; this also leaves out {_format_ranks(below)}"
+        return text
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Convert to plain values for JSON."""
         return {
             "displays": self.displays.astype(int).tolist(),
             "clicks": self.clicks.astype(int).tolist(),
@@ -86,13 +85,13 @@ class Movement:
         }
 
 
-def movement(shown: RankCounts) -> Movement:
-    """How items moved between the ranks of what was shown.
+def measure_movement(shown: RankCounts) -> Movement:
+    """Measure how items moved between ranks.
 
-    Ranks are joined to rank 1 one after the other, the best connected first.
+    Ranks are connected to rank 1 one by one, in the order of how well they can be compared.
 
     Raises:
-        DataError: nothing moved between rank 1 and any other rank, so that nothing can be estimated.
+        DataError: no items, or too few, moved between rank 1 and the other ranks to estimate a bias.
     """
     ranks = shown.ranks
     items, effective, clicked = np.zeros((3, ranks, ranks))
@@ -112,46 +111,48 @@ def movement(shown: RankCounts) -> Movement:
     while True:
         moved = np.zeros(ranks)
         compare_with(shown.starts, shown.rank, shown.displays, connected, moved)
-        known = np.where(connected, 0.0, _certain(moved, rates))
-        if known.max() < LEAST_CLICKS:
+        effective_clicks = np.where(connected, 0.0, _effective_clicks(moved, rates))
+        if effective_clicks.max() < MIN_CLICKS:
             break
-        connected[np.argmax(known)] = True
+        connected[np.argmax(effective_clicks)] = True
     result = Movement(displays, clicks, items.astype(np.int64), effective, moved, connected)
     if result.ranks < 2:
-        raise DataError(_hopeless(result))
+        raise DataError(_explain_failure(result))
     return result
 
 
-def _certain(moved: Float64, rates: Float64) -> Float64:
+def _effective_clicks(moved: Float64, rates: Float64) -> Float64:
     """Expected clicks among effective displays, or displays without a click if these are fewer."""
     return moved * np.minimum(rates, 1.0 - rates)
 
 
-def _hopeless(found: Movement) -> str:
+def _explain_failure(found: Movement) -> str:
     if not found.clicks.any():
-        return "nothing was clicked in this log: there is nothing to estimate a bias from"
+        return "the log has no clicks, so a bias cannot be estimated from it"
     ranks = len(found.displays)
     if ranks < 2:
-        return "the log has one rank: a bias compares ranks, and needs at least two (count more of them)"
+        return "the log has one rank, and a bias needs at least two: count more ranks"
     if not np.triu(found.items, 1).any():
         return (
-            "every document was always shown at the same rank of its query, so that ranks cannot be told "
-            "from documents: gather a log in which documents move, by drawing rankings (Plackett–Luce), "
-            "swapping neighbours now and then, or with several policies"
+            "every document was always shown at the same rank of its query, so the effect of the rank cannot "
+            "be separated from that of the document: collect a log in which documents move, by sampling "
+            "rankings (Plackett–Luce), randomly swapping neighbours, or deploying several policies"
         )
-    best = _certain(found.moved, found.rates)[1:].max()
+    best = _effective_clicks(found.moved, found.rates)[1:].max()
     return (
         f"too little movement between rank 1 and the others: documents that were shown at both have about "
-        f"{best:.0f} clicks that compare them, and {LEAST_CLICKS:.0f} are needed: gather more, or let "
-        f"documents move more (draw rankings, swap neighbours, deploy several policies)"
+        f"{best:.0f} effective clicks, and {MIN_CLICKS:.0f} are needed: collect more data, or move documents "
+        f"more (sample rankings, swap neighbours, deploy several policies)"
     )
 
 
-def _spelt(ranks: Int64) -> str:
-    """Ranks as words: ``rank 3``, ``ranks 7 to 10``, ``ranks 3, 5 and 6``.
+def _format_ranks(ranks: Int64) -> str:
+    """Format ranks as text: ``rank 3``, ``ranks 7 to 10``, ``ranks 3, 5 and 6``.
 
-    >>> _spelt(np.array([7, 8, 9, 10])), _spelt(np.array([3])), _spelt(np.array([3, 5, 6]))
-    ('ranks 7 to 10', 'rank 3', 'ranks 3, 5 and 6')
+    >>> _format_ranks(np.array([7, 8, 9, 10])), _format_ranks(np.array([3, 5, 6]))
+    ('ranks 7 to 10', 'ranks 3, 5 and 6')
+    >>> _format_ranks(np.array([3]))
+    'rank 3'
     """
     if len(ranks) == 1:
         return f"rank {ranks[0]}"

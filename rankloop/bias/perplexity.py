@@ -1,4 +1,4 @@
-"""How well a fitted model predicts clicks of another log, rank by rank, beside models that know less."""
+"""How well fitted models predict the clicks of another log, per rank, compared with simple baselines."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rankloop.bias.movement import movement
+from rankloop.bias.movement import measure_movement
 from rankloop.bias.newton import BiasFit, fit
 from rankloop.bias.rank_counts import RankCounts
 from rankloop.bias.relevance_prior import NODES, grid
@@ -16,22 +16,22 @@ from rankloop.errors import DataError
 from rankloop.logs import LogCounts
 from rankloop.types import Float64, Int64
 
-# Predictions stay so far from 0 and 1 that one surprise is not infinite.
+# Predictions are clipped this far from 0 and 1, so that a single surprise is not infinite.
 EDGE = 1e-6
-# A document's click rate is computed with so many displays more at the click rate of the log: documents of
-# which nothing is known have that rate.
-DISPLAYS_MORE = 1.0
+# A document's click rate is smoothed with this many displays at the click rate of the log, which is thus also
+# the prediction for unseen documents.
+PRIOR_DISPLAYS = 1.0
 
 
 @dataclass(frozen=True, eq=False)
 class Perplexity:
-    """``2 ** −(mean log2 of the chance that was given to what happened)``: 1 is certainty, 2 a coin.
+    """``2 ** −(mean log2 of the probability of the outcome)``: 1 means certainty, 2 a fair coin.
 
     Attributes:
-        by_rank: by model, float64, ranks.
-        overall: by model, over all ranks.
-        displays: float64, ranks; of the log that was predicted.
-        unseen: the share of these that are of items which the models never saw.
+        by_rank: perplexity per rank (float64, ranks) for each model.
+        overall: perplexity over all ranks for each model.
+        displays: float64, ranks; displays of the predicted log.
+        unseen: share of these displays that show items the models never saw.
     """
 
     by_rank: dict[str, Float64]
@@ -40,7 +40,7 @@ class Perplexity:
     unseen: float
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Convert to plain values for JSON."""
         return {
             "by_rank": {model: values.tolist() for model, values in self.by_rank.items()},
             "overall": self.overall,
@@ -50,70 +50,72 @@ class Perplexity:
 
 
 def perplexity(train: LogCounts, test: LogCounts) -> Perplexity:
-    """Fit models to one log, and see how they predict the clicks of another.
+    """Fit models to one log and measure how well they predict the clicks of another.
 
-    ``affine`` and ``position`` predict ``α_k · E[R_d | clicks in train] + β_k``; ``rank`` the click rate of
-    the rank and ``document`` that of the document, in train. Items are the same if their query and document
-    have the same ids; only ranks that train can compare are looked at.
+    ``affine`` and ``position`` predict ``α_k · E[R_d | clicks in train] + β_k``. The baselines ``rank`` and
+    ``document`` predict the click rate of the rank and of the document in train. Items are matched by query
+    id and document id. Only ranks that train can compare are included.
 
     Args:
-        train: counts of the log that models are fitted to.
-        test: counts of the log that is predicted.
+        train: counts of the log that the models are fitted to.
+        test: counts of the log to predict.
     """
-    ranks = min(movement(RankCounts.of(train)).ranks, test.ranks)
-    known, asked = RankCounts.of(train, ranks), RankCounts.of(test, ranks)
-    place = _places(train, known, test, asked)
-    cell_item = place[asked.item_of]
+    ranks = min(measure_movement(RankCounts.of(train)).ranks, test.ranks)
+    fitted_to, target = RankCounts.of(train, ranks), RankCounts.of(test, ranks)
+    match = _match_items(train, fitted_to, test, target)
+    cell_item = match[target.item_of]
     predicted = {
-        model: _of_model(fit(known, position=model == "position"), asked, place)
+        model: _predict(fit(fitted_to, position=model == "position"), target, match)
         for model in ("affine", "position")
     }
-    rates = known.by_rank(known.clicks) / known.by_rank(known.displays)
-    predicted["rank"] = rates[asked.rank]
-    overall = float(known.clicks.sum() / known.displays.sum())
-    clicks = np.append(known.by_item(known.clicks), 0.0) + DISPLAYS_MORE * overall
-    displays = np.append(known.by_item(known.displays), 0.0) + DISPLAYS_MORE
+    rates = fitted_to.by_rank(fitted_to.clicks) / fitted_to.by_rank(fitted_to.displays)
+    predicted["rank"] = rates[target.rank]
+    overall = float(fitted_to.clicks.sum() / fitted_to.displays.sum())
+    clicks = np.append(fitted_to.by_item(fitted_to.clicks), 0.0) + PRIOR_DISPLAYS * overall
+    displays = np.append(fitted_to.by_item(fitted_to.displays), 0.0) + PRIOR_DISPLAYS
     predicted["document"] = (clicks / displays)[cell_item]
-    shown = asked.by_rank(asked.displays)
-    surprise = {model: asked.by_rank(_surprise(asked, chance)) for model, chance in predicted.items()}
+    by_rank = target.by_rank(target.displays)
+    surprise = {model: target.by_rank(_surprise(target, chance)) for model, chance in predicted.items()}
     return Perplexity(
-        {model: 2.0 ** (bits / np.maximum(shown, 1.0)) for model, bits in surprise.items()},
-        {model: float(2.0 ** (bits.sum() / shown.sum())) for model, bits in surprise.items()},
-        shown,
-        float(asked.displays[cell_item < 0].sum() / asked.displays.sum()),
+        {model: 2.0 ** (bits / np.maximum(by_rank, 1.0)) for model, bits in surprise.items()},
+        {model: float(2.0 ** (bits.sum() / by_rank.sum())) for model, bits in surprise.items()},
+        by_rank,
+        float(target.displays[cell_item < 0].sum() / target.displays.sum()),
     )
 
 
-def _of_model(fitted: BiasFit, asked: RankCounts, place: Int64) -> Float64:
+def _predict(fitted: BiasFit, target: RankCounts, match: Int64) -> Float64:
+    """Predict the click probability of every cell of the target."""
     at, nodes = fitted.parameters, grid(NODES[0])
-    # Items that were never seen: what items that are shown alike are expected to be.
-    expected = (at.prior @ nodes.hats @ nodes.relevance)[fitted.strata.stratum(asked)]
-    relevance = np.where(place < 0, expected, np.append(fitted.likelihood.mean_relevance(at), 0.0)[place])
-    chance: Float64 = at.low[asked.rank] + at.alpha[asked.rank] * relevance[asked.item_of]
+    # The relevance of an unseen item is the prior mean of its stratum.
+    expected = (at.prior @ nodes.hats @ nodes.relevance)[fitted.strata.stratum(target)]
+    relevance = np.where(match < 0, expected, np.append(fitted.likelihood.mean_relevance(at), 0.0)[match])
+    chance: Float64 = at.low[target.rank] + at.alpha[target.rank] * relevance[target.item_of]
     return chance
 
 
-def _surprise(asked: RankCounts, chance: Float64) -> Float64:
-    kept = np.clip(chance, EDGE, 1.0 - EDGE)
-    bits: Float64 = -(asked.clicks * np.log2(kept) + (asked.displays - asked.clicks) * np.log2(1.0 - kept))
+def _surprise(target: RankCounts, chance: Float64) -> Float64:
+    clipped = np.clip(chance, EDGE, 1.0 - EDGE)
+    skips = target.displays - target.clicks
+    bits: Float64 = -(target.clicks * np.log2(clipped) + skips * np.log2(1.0 - clipped))
     return bits
 
 
-def _places(train: LogCounts, known: RankCounts, test: LogCounts, asked: RankCounts) -> Int64:
-    """Where each item that is asked for stands among those that are known; -1 where it does not."""
-    names, wanted = _names(train, known), _names(test, asked)
-    order = np.argsort(names)
-    found = np.searchsorted(names[order], wanted).clip(max=len(names) - 1)
-    places = order[found]
-    same = names[places] == wanted
+def _match_items(train: LogCounts, fitted_to: RankCounts, test: LogCounts, target: RankCounts) -> Int64:
+    """Find the index of each target item among the fitted items; -1 for unseen items."""
+    keys, wanted = _item_keys(train, fitted_to), _item_keys(test, target)
+    order = np.argsort(keys)
+    found = np.searchsorted(keys[order], wanted).clip(max=len(keys) - 1)
+    match = order[found]
+    same = keys[match] == wanted
     if not same.any():
         raise DataError(
-            "the two logs have no document of a query in common: there is nothing to predict from"
+            "the two logs have no document of a query in common, so one cannot be predicted from the other"
         )
-    return np.where(same, places, -1)
+    return np.where(same, match, -1)
 
 
-def _names(counts: LogCounts, shown: RankCounts) -> NDArray[np.str_]:
-    # Ids of queries do not hold line ends, so that two ids cannot be taken for two others.
+def _item_keys(counts: LogCounts, shown: RankCounts) -> NDArray[np.str_]:
+    # Query ids do not contain line ends, so two different pairs of ids never share a key.
     queries = np.char.add(counts.query_ids[shown.queries], "\n")
     return np.char.add(queries, counts.doc_ids[shown.items])

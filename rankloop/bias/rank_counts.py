@@ -1,4 +1,4 @@
-"""What of a log's counts a bias is estimated from: displays and clicks of each item at each rank."""
+"""The counts that bias estimation needs: displays and clicks per item and rank."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ from rankloop.types import Float64, Int64
 
 @dataclass(frozen=True, eq=False)
 class RankCounts:
-    """Displays and clicks, only where something was shown; policies are added up.
+    """Displays and clicks per item and rank, summed over policies, without empty cells.
 
-    Item d owns cells ``starts[d]:starts[d + 1]``, one a rank at which it was shown, in the order of ranks.
-    Counts are floats: they are what kernels multiply.
+    Item d owns the cells ``starts[d]:starts[d + 1]``, one per rank at which it was shown, in rank order.
+    Counts are floats because the kernels multiply them.
 
     Attributes:
-        items: int64, items; the item's number in the counts.
-        queries: int64, items; the number of its query.
-        came: float64, items; how often the query came.
-        starts: int64, items + 1.
-        rank: int64, cells; from 0.
-        displays: float64, cells.
-        clicks: float64, cells.
-        ranks: how many ranks there are.
-        n_queries: how many queries there are, shown or not.
+        items: int64, items; index of the item in the log's counts.
+        queries: int64, items; index of its query.
+        query_impressions: float64, items; number of impressions of its query.
+        starts: int64, items + 1; first cell of each item.
+        rank: int64, cells; rank of each cell, from 0.
+        displays: float64, cells; displays of the item at the rank.
+        clicks: float64, cells; clicks on the item at the rank.
+        ranks: number of ranks.
+        n_queries: number of queries, with or without displayed items.
     """
 
     items: Int64
     queries: Int64
-    came: Float64
+    query_impressions: Float64
     starts: Int64
     rank: Int64
     displays: Float64
@@ -45,51 +45,50 @@ class RankCounts:
 
     @classmethod
     def of(cls, counts: LogCounts, ranks: int | None = None) -> RankCounts:
-        """The first ranks of these counts; None: all of them."""
+        """Take the first `ranks` ranks of a log's counts; all of them if None."""
         kept = counts.ranks if ranks is None else ranks
         cells = counts.cells
         which = cells.rank < kept
         if not which.any():
-            raise DataError("the log is empty: nothing was shown at any rank")
-        place = cells.item[which].astype(np.int64) * kept + cells.rank[which]
-        # One cell a policy becomes one cell; np.unique sorts, by item and then by rank.
-        places, where = np.unique(place, return_inverse=True)
-        displays = _sums(where, cells.displays[which], len(places))
-        clicks = _sums(where, cells.clicks[which], len(places))
-        items, sizes = np.unique(places // kept, return_counts=True)
+            raise DataError("the log is empty: it has no displays at any rank")
+        cell = cells.item[which].astype(np.int64) * kept + cells.rank[which]
+        # Merges the cells of all policies; np.unique sorts by item and then by rank.
+        unique, where = np.unique(cell, return_inverse=True)
+        displays = _sum_by(where, cells.displays[which], len(unique))
+        clicks = _sum_by(where, cells.clicks[which], len(unique))
+        items, sizes = np.unique(unique // kept, return_counts=True)
         queries = segment_index(counts.offsets)[items]
-        came = counts.query_counts.sum(axis=0).astype(np.float64)[queries]
-        return cls(
-            items, queries, came, offsets_of(sizes), places % kept, displays, clicks, kept, counts.n_queries
-        )
+        impressions = counts.query_counts.sum(axis=0).astype(np.float64)[queries]
+        starts, rank = offsets_of(sizes), unique % kept
+        return cls(items, queries, impressions, starts, rank, displays, clicks, kept, counts.n_queries)
 
     @property
     def n_items(self) -> int:
-        """How many items were shown."""
+        """Number of items that were shown."""
         return len(self.items)
 
     @property
     def item_of(self) -> Int64:
-        """The number of the item that each cell belongs to."""
+        """Index of the item that each cell belongs to."""
         return segment_index(self.starts)
 
     def by_rank(self, values: Float64) -> Float64:
-        """Values of cells, added up by rank."""
-        return _sums(self.rank, values, self.ranks)
+        """Sum values of cells per rank."""
+        return _sum_by(self.rank, values, self.ranks)
 
     def by_item(self, values: Float64) -> Float64:
-        """Values of cells, added up by item."""
-        return _sums(self.item_of, values, self.n_items)
+        """Sum values of cells per item."""
+        return _sum_by(self.item_of, values, self.n_items)
 
     def select(self, which: NDArray[np.integer]) -> RankCounts:
-        """These items alone, by their place here, in this order."""
+        """Select items by their index, in this order."""
         sizes = np.diff(self.starts)[which]
         starts = offsets_of(sizes)
         cells = np.repeat(self.starts[which] - starts[:-1], sizes) + np.arange(starts[-1])
         return RankCounts(
             self.items[which],
             self.queries[which],
-            self.came[which],
+            self.query_impressions[which],
             starts,
             self.rank[cells],
             self.displays[cells],
@@ -99,5 +98,5 @@ class RankCounts:
         )
 
 
-def _sums(place: Int64, values: NDArray[Any], size: int) -> Float64:
-    return np.bincount(place, weights=values, minlength=size).astype(np.float64, copy=False)
+def _sum_by(index: Int64, values: NDArray[Any], size: int) -> Float64:
+    return np.bincount(index, weights=values, minlength=size).astype(np.float64, copy=False)

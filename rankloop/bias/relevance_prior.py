@@ -1,8 +1,8 @@
-"""How relevant items are before any click: a distribution by stratum, as a mixture of a few hats.
+"""The prior of relevance: one distribution per stratum, a mixture of a few hat functions.
 
-Relevance is integrated out on nodes that are evenly spaced in ``x``, where ``R = sin²(πx/2)``: a chance that
-is estimated from n displays then has the same error everywhere, about ``1 / (π√n)`` in x. Items that were
-shown more often need more nodes.
+Relevance is integrated out on nodes that are evenly spaced in ``x``, where ``R = sin²(πx/2)``. On this scale
+a probability that is estimated from n displays has the same error everywhere, about ``1 / (π√n)``. Items that
+were shown more often need more nodes.
 """
 
 from __future__ import annotations
@@ -15,26 +15,26 @@ import numpy as np
 from rankloop.bias.rank_counts import RankCounts
 from rankloop.types import Float64, Int64
 
-# A density that is linear between so many points. With half as many it is too smooth for relevance that has
-# five grades: θ is then off by 0.8 standard errors in a log of 40,000 impressions.
+# The density is linear between this many points. Half as many would be too smooth for relevance with five
+# grades: θ is then off by 0.8 standard errors in a log of 40,000 impressions.
 COMPONENTS = 17
-# Nodes by how often an item was shown: with 1.5 standard errors between nodes, the trapezoid rule is wrong
-# by 3e-4 of the integral.
+# Grid sizes. Items that were shown more often use a finer grid. With 1.5 standard errors between nodes, the
+# relative error of the trapezoid rule is 3e-4.
 NODES = (33, 129, 513, 2049)
 ERRORS_BETWEEN_NODES = 1.5
-# A stratum has about so many items, and there are at most so many strata by how high items were shown, and
-# within each of these so many by their mean rank.
-ITEMS_A_STRATUM, STRATA = 300, (20, 10)
+# Approximate number of items per stratum, and the maximum number of strata: by how high items were shown, and
+# within each of these by mean rank.
+ITEMS_PER_STRATUM, STRATA = 300, (20, 10)
 
 
 @dataclass(frozen=True, eq=False)
 class Grid:
-    """Nodes and hats.
+    """The nodes of the integral and the hat functions of the prior.
 
     Attributes:
-        relevance: float64, nodes.
-        hats: float64, components × nodes; the chance of each node in each component, each adding up to 1.
-        knot: int64, nodes; the component whose peak lies left of the node, or on it; never the last.
+        relevance: float64, nodes; relevance at each node.
+        hats: float64, components × nodes; the probability of each node in each component. Each row sums to 1.
+        knot: int64, nodes; the component that peaks at the node or left of it; never the last component.
     """
 
     relevance: Float64
@@ -42,7 +42,7 @@ class Grid:
     knot: Int64
 
     def lower(self, prior: Float64, density: Float64) -> Float64:
-        """The share of the density at each node that the component left of it has: strata × nodes."""
+        """Compute the share of the density at each node due to the component left of it: strata × nodes."""
         nodes = np.arange(len(self.knot))
         share: Float64 = prior[:, self.knot] * self.hats[self.knot, nodes] / density
         return share
@@ -50,7 +50,7 @@ class Grid:
 
 @cache
 def grid(nodes: int) -> Grid:
-    """So many nodes.
+    """Build the grid with this many nodes.
 
     >>> grid(33).relevance[[0, 16, 32]].round(3), grid(33).hats.shape
     (array([0. , 0.5, 1. ]), (17, 33))
@@ -58,15 +58,15 @@ def grid(nodes: int) -> Grid:
     x = np.linspace(0.0, 1.0, nodes)
     peaks = np.linspace(0.0, 1.0, COMPONENTS)
     hats = np.maximum(0.0, 1.0 - np.abs(x - peaks[:, None]) * (COMPONENTS - 1))
-    # The number of nodes less 1 is a multiple of the number of components less 1: peaks are nodes.
+    # nodes − 1 is a multiple of COMPONENTS − 1, so every peak is a node.
     knot = np.minimum(np.arange(nodes) * (COMPONENTS - 1) // (nodes - 1), COMPONENTS - 2)
     return Grid(np.sin(0.5 * np.pi * x) ** 2, hats / hats.sum(axis=1, keepdims=True), knot)
 
 
-def levels(displays: Float64) -> Int64:
-    """Which of NODES an item that was shown so often needs.
+def grid_levels(displays: Float64) -> Int64:
+    """Choose the grid for each item: an index into NODES, by how often the item was shown.
 
-    >>> levels(np.array([1.0, 300.0, 1e4, 1e9]))
+    >>> grid_levels(np.array([1.0, 300.0, 1e4, 1e9]))
     array([0, 1, 2, 3])
     """
     spacing = 1.0 / (np.array(NODES[:-1]) - 1)
@@ -76,15 +76,16 @@ def levels(displays: Float64) -> Int64:
 
 @dataclass(frozen=True, eq=False)
 class Strata:
-    """Items that were shown alike: a policy shows higher what it thinks better, and it may be right.
+    """Strata of items that were shown at similar ranks.
 
-    The distribution of relevance must be allowed to differ between items that were shown at different ranks,
-    or what sets the items apart is taken for what sets the ranks apart. Items are cut by how high they were
-    shown, over all impressions of their query, and each part by their mean rank where they were shown.
+    A good policy shows relevant items at higher ranks. The distribution of relevance must therefore be
+    allowed to differ between items that were shown at different ranks; otherwise differences between items
+    would be mistaken for differences between ranks. Items are first split by how high they were shown over
+    all impressions of their query. Each part is then split by the mean rank at which its items were shown.
 
     Attributes:
-        heights: float64, parts − 1; where items are cut by height.
-        means: one array a part; where it is cut by mean rank.
+        heights: float64, parts − 1; thresholds between the parts.
+        means: one array per part; thresholds of the mean rank within the part.
     """
 
     heights: Float64
@@ -92,10 +93,10 @@ class Strata:
 
     @classmethod
     def of(cls, shown: RankCounts) -> Strata:
-        """As many strata as there are items for."""
-        height, mean = _places(shown)
-        wanted = min(shown.n_items // ITEMS_A_STRATUM, STRATA[0] * STRATA[1])
-        # Twice as many by height as by mean rank within.
+        """Build as many strata as the number of items allows."""
+        height, mean = _heights(shown)
+        wanted = min(shown.n_items // ITEMS_PER_STRATUM, STRATA[0] * STRATA[1])
+        # Twice as many parts by height as by mean rank within each.
         parts = int(np.clip(np.sqrt(2 * wanted), 1, STRATA[0]))
         parts_within = int(np.clip(wanted // parts, 1, STRATA[1]))
         heights = _cuts(height, parts)
@@ -105,12 +106,12 @@ class Strata:
 
     @property
     def number(self) -> int:
-        """How many there are."""
+        """Number of strata."""
         return sum(len(cuts) + 1 for cuts in self.means)
 
     def stratum(self, shown: RankCounts) -> Int64:
-        """The stratum of every item, by its number."""
-        height, mean = _places(shown)
+        """Find the index of every item's stratum."""
+        height, mean = _heights(shown)
         part = np.searchsorted(self.heights, height)
         result = np.zeros(shown.n_items, np.int64)
         first = 0
@@ -121,16 +122,16 @@ class Strata:
         return result
 
 
-def _places(shown: RankCounts) -> tuple[Float64, Float64]:
-    """How high each item was shown: over all impressions of its query, and where it was shown."""
-    above_the_end = shown.by_item(shown.displays * (shown.ranks - shown.rank))
-    return above_the_end / np.maximum(shown.came, 1.0), above_the_end / shown.by_item(shown.displays)
+def _heights(shown: RankCounts) -> tuple[Float64, Float64]:
+    """Mean height of each item above the last rank: per impression of its query, and per display."""
+    total = shown.by_item(shown.displays * (shown.ranks - shown.rank))
+    return total / np.maximum(shown.query_impressions, 1.0), total / shown.by_item(shown.displays)
 
 
 def _cuts(values: Float64, parts: int) -> Float64:
     if parts < 2 or not len(values):
         return np.empty(0)
     cuts = np.unique(np.quantile(values, np.arange(1, parts) / parts))
-    # A cut at the highest value would leave a part without items.
+    # A cut at the highest value would create an empty part.
     inner: Float64 = cuts[cuts < values.max()]
     return inner

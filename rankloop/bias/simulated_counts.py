@@ -1,4 +1,4 @@
-"""Counts of simulated interactions as those of a log: what recovery is measured on, without files."""
+"""Counts of simulated interactions in the form of a log's counts, without writing files."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from rankloop.types import Int64
 
 
 def simulated_counts(offsets: Int64, gathered: Mapping[str, Counts]) -> LogCounts:
-    """What `rankloop.logs.count` would give for a log of these interactions.
+    """Build the counts that `rankloop.logs.count` would return for a log of these interactions.
 
     Args:
         offsets: int64, queries + 1.
-        gathered: by the policy's id, what `rankloop.clicks.gather` gave; all of the same queries and ranks.
+        gathered: results of `rankloop.clicks.gather` by policy id, all with the same queries and ranks.
 
     Example:
         >>> from rankloop.clicks import gather, users
@@ -32,7 +32,9 @@ def simulated_counts(offsets: Int64, gathered: Mapping[str, Counts]) -> LogCount
     """
     shapes = {part.displays_by_rank.shape for part in gathered.values()}
     if len(shapes) != 1 or next(iter(shapes))[0] != offsets[-1]:
-        raise DataError(f"policies need counts of the same {offsets[-1]} items and ranks, got {shapes}")
+        raise DataError(
+            f"all policies must have counts of the same {offsets[-1]} items and ranks, got {shapes}"
+        )
     ((_, ranks),) = shapes
     displays = np.stack([part.displays_by_rank for part in gathered.values()])
     clicks = np.stack([part.clicks_by_rank for part in gathered.values()])

@@ -1,4 +1,4 @@
-"""A bias in a file: JSON that people can read and write too."""
+"""Store a bias in a JSON file that people can also read and write."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ VALUES = ("alpha", "beta", "examination")
 
 
 def save_bias(bias: BiasEstimate | Bias, path: str | os.PathLike[str]) -> Path:
-    """Store a bias, with its intervals and all else that is known of it; `load_bias` reads it back.
+    """Store a bias, and for an estimate also its intervals and notes; `load_bias` reads the bias back.
 
     Example:
         >>> import tempfile
@@ -42,26 +42,26 @@ def save_bias(bias: BiasEstimate | Bias, path: str | os.PathLike[str]) -> Path:
         content["estimate"] = {
             name: value for name, value in bias.to_dict().items() if name not in (*VALUES, "ranks")
         }
-    return write_whole(path, _spelt(content).encode())
+    return write_whole(path, (_format_json(content) + "\n").encode())
 
 
 def load_bias(path: str | os.PathLike[str]) -> Bias:
-    """The bias that `save_bias` stored.
+    """Load a bias that `save_bias` stored.
 
     Raises:
-        DataError: there is no such file, or it is damaged or something else.
+        DataError: the file does not exist, is damaged, or does not contain a bias.
     """
     try:
         text = Path(path).read_text(encoding="utf-8")
     except OSError as error:
         raise DataError(f"{path}: cannot read the bias: {error.strerror or error}") from error
     except UnicodeDecodeError as error:
-        raise DataError(f"{path}: this is not a bias: it is not text") from error
+        raise DataError(f"{path}: not a bias file: it is not text") from error
     try:
         return _bias(json.loads(text))
     except json.JSONDecodeError as error:
         raise DataError(
-            f"{path}, line {error.lineno}: the bias is damaged, or something else: {error.msg}"
+            f"{path}, line {error.lineno}: the file is damaged or is not a bias file: {error.msg}"
         ) from error
     except DataError as error:
         raise DataError(f"{path}: {error}") from error
@@ -69,32 +69,30 @@ def load_bias(path: str | os.PathLike[str]) -> Bias:
 
 def _bias(content: object) -> Bias:
     if not isinstance(content, dict) or content.get("format") != FORMAT:
-        raise DataError(f'this is not a bias: it does not say "format": "{FORMAT}"')
+        raise DataError(f'not a bias file: it does not contain "format": "{FORMAT}"')
     version = content.get("version")
     if version != VERSION:
-        raise DataError(f"the bias is of version {version!r}, and this program reads version {VERSION}")
+        raise DataError(f"the file has version {version!r}, but this program reads version {VERSION}")
     values = {}
     for name in VALUES:
         numbers = content.get(name)
         if not isinstance(numbers, list) or not all(_is_number(value) for value in numbers):
-            raise DataError(f"{name!r} must be a list of numbers, one a rank, got {numbers!r}")
+            raise DataError(f"{name!r} must be a list of numbers, one per rank, got {numbers!r}")
         values[name] = numbers
-    return Bias(**values)  # type: ignore[arg-type]  # it makes arrays of them
+    return Bias(**values)  # type: ignore[arg-type]  # Bias converts lists to arrays
 
 
 def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _spelt(content: dict[str, Any]) -> str:
-    """JSON with one line a name; tables keep one line a row."""
-    return _written(content, 0) + "\n"
-
-
-def _written(value: Any, depth: int) -> str:
+def _format_json(value: Any, depth: int = 0) -> str:
+    """Format JSON with one line per name; tables have one line per row."""
     inner, outer = "  " * (depth + 1), "  " * depth
     if isinstance(value, dict) and value:
-        lines = [f"{inner}{json.dumps(name)}: {_written(part, depth + 1)}" for name, part in value.items()]
+        lines = [
+            f"{inner}{json.dumps(name)}: {_format_json(part, depth + 1)}" for name, part in value.items()
+        ]
         return "{\n" + ",\n".join(lines) + f"\n{outer}}}"
     if isinstance(value, list) and any(isinstance(part, list | str) for part in value):
         lines = [f"{inner}{json.dumps(part, ensure_ascii=False)}" for part in value]

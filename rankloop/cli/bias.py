@@ -64,7 +64,7 @@ def bias(
             resamples=resamples,
             confidence=confidence,
             held_out=held_out,
-            progress=lambda what, share: report(progress, what, share),
+            progress=progress,
         )
     save_bias(estimate, out)
     document = bias_document(estimate)

@@ -306,7 +306,7 @@ class _Assumed:
                 estimate = estimate_bias(
                     counts,
                     rng=np.random.default_rng(seed),
-                    progress=lambda what, share: report(progress, "bias", share, what),
+                    progress=lambda update: report(progress, "bias", update.share, update.task),
                 )
             fitting = counts if counts.ranks == estimate.bias.ranks else None
             return cls(estimate.bias, estimate, fitting, (*estimate.notes, ESTIMATED))

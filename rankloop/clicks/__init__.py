@@ -1,4 +1,4 @@
-"""Users who click: relevance and rankings in, clicks out."""
+"""Simulated users: clicks from relevance and rankings."""
 
 from rankloop.clicks.affine import AffineUsers as AffineUsers
 from rankloop.clicks.affine import PaperUsers as PaperUsers

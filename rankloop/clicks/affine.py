@@ -1,4 +1,4 @@
-"""The paper's users: position bias, trust bias and item-selection bias, as one affine function a rank."""
+"""The paper's users: position bias, trust bias and item-selection bias, as one affine function per rank."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ from rankloop.names import BadNameError
 from rankloop.registry import register
 from rankloop.types import Bias
 
-# Of the paper's users: how likely an item that is looked at is clicked although it is not relevant, at the
-# first rank; the others follow as 1 / rank.
+# The probability that the paper's users click an examined but irrelevant item at the first rank. It falls as
+# 1 / rank.
 TRUST_IRRELEVANT = 0.65
 
-# The paper prints α and β with as many decimals.
+# The number of decimals with which the paper prints α and β.
 PRINTED_DECIMALS = 2
 
 
 @register
 @dataclass(frozen=True)
 class AffineUsers(AffineModel):
-    """Users with any α and β.
+    """Users with arbitrary α and β.
 
         P(C | d, k) = α_k · R_d + β_k
 
     Attributes:
-        alpha: one number a rank.
-        beta: one number a rank.
-        examination: P(E | k), one number a rank, or None for α + β: what it is if every relevant item that
-            is looked at is clicked. Only estimators that know of no trust bias ask for it.
+        alpha: one number per rank.
+        beta: one number per rank.
+        examination: P(E | k), one number per rank. None means α + β, which holds if users click every
+            relevant item that they examine. Only estimators without trust bias use it.
 
     Example:
         >>> users = AffineUsers(alpha=(0.35, 0.53), beta=(0.65, 0.26))
@@ -60,45 +60,47 @@ class AffineUsers(AffineModel):
             if values is None:
                 continue
             try:
-                # Tuples of floats, so that users who click alike are equal.
+                # Tuples of floats, so that users with the same values are equal.
                 object.__setattr__(self, option, tuple(float(value) for value in values))
             except (TypeError, ValueError):
                 raise BadNameError(
-                    f"{option!r} of the users {self.name!r}: expected numbers, one a rank, got {values!r}"
+                    f"{option!r} of the users {self.name!r}: expected numbers, one per rank, got {values!r}"
                 ) from None
-        _ = self.bias  # refuses what cannot be chances
+        _ = self.bias  # raises an error for invalid probabilities
 
     @classmethod
     def from_trust(cls, examination: object, relevant: object, irrelevant: object) -> AffineUsers:
-        """Users who look at rank k with chance P(E | k), and trust what they see there.
+        """Create users who examine rank k with probability P(E | k) and have trust bias.
 
             α_k = P(E | k) · (ε⁺_k − ε⁻_k),   β_k = P(E | k) · ε⁻_k
 
         Args:
             examination: P(E | k), ranks.
-            relevant: ε⁺, ranks: the chance of a click on a relevant item that is looked at.
-            irrelevant: ε⁻, ranks: the same for an item that is not relevant.
+            relevant: ε⁺, ranks; the probability of a click on an examined item that is relevant.
+            irrelevant: ε⁻, ranks; the probability of a click on an examined item that is not relevant.
 
         Example:
             >>> str(AffineUsers.from_trust([1.0, 0.5], relevant=[1.0, 1.0], irrelevant=[0.75, 0.5]))
             'affine(alpha=0.25:0.25, beta=0.75:0.25, examination=1:0.5)'
         """
-        looks = np.asarray(examination, np.float64)
+        examined = np.asarray(examination, np.float64)
         plus, minus = np.asarray(relevant, np.float64), np.asarray(irrelevant, np.float64)
-        if not looks.shape == plus.shape == minus.shape or looks.ndim != 1:
+        if not examined.shape == plus.shape == minus.shape or examined.ndim != 1:
             raise DataError(
-                "examination, relevant and irrelevant must have one number for each of the same ranks, "
-                f"got shapes {looks.shape}, {plus.shape} and {minus.shape}"
+                "examination, relevant and irrelevant must have the same number of ranks, "
+                f"got shapes {examined.shape}, {plus.shape} and {minus.shape}"
             )
-        alpha, beta = looks * (plus - minus), looks * minus
-        return cls(alpha.tolist(), beta.tolist(), looks.tolist())
+        alpha, beta = examined * (plus - minus), examined * minus
+        return cls(alpha.tolist(), beta.tolist(), examined.tolist())
 
     @cached_property
     def bias(self) -> Bias:
-        """α, β and examination by rank."""
+        """α, β and examination per rank."""
         alpha, beta = np.array(self.alpha), np.array(self.beta)
         if len(alpha) != len(beta):
-            raise DataError(f"alpha and beta must have as many ranks, got {len(alpha)} and {len(beta)}")
+            raise DataError(
+                f"alpha and beta must have the same number of ranks, got {len(alpha)} and {len(beta)}"
+            )
         examination = alpha + beta if self.examination is None else np.array(self.examination)
         return Bias(alpha, beta, examination)
 
@@ -106,14 +108,14 @@ class AffineUsers(AffineModel):
 @register
 @dataclass(frozen=True)
 class PaperUsers(AffineModel):
-    """The users of the paper's experiments, who see the first ranks only.
+    """The users of the paper's experiments, who only see the first ranks.
 
         P(E | k) = 0.35 / k + 0.65 / (1 + 0.05 (k − 1)),   ε⁺_k = 1 / (1 + 0.005 (k − 1)),   ε⁻_k = 0.65 / k
 
     Attributes:
-        cutoff: how many ranks they see.
-        rounded: take α and β as the paper prints them, with two decimals, instead of what its programs
-            compute.
+        cutoff: number of ranks that users see.
+        rounded: use α and β as printed in the paper, with two decimals, instead of the values that its code
+            computes.
 
     Example:
         >>> print(*PaperUsers().bias.alpha.round(3), "|", *PaperUsers().bias.beta.round(3))
@@ -135,7 +137,7 @@ class PaperUsers(AffineModel):
 
     @cached_property
     def bias(self) -> Bias:
-        """α, β and examination by rank."""
+        """α, β and examination per rank."""
         examination = rank_weights.examination(self.cutoff)
         clicks_if_relevant = rank_weights.relevant_clicks(self.cutoff)
         beta = examination * TRUST_IRRELEVANT * rank_weights.reciprocal(self.cutoff)

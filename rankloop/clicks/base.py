@@ -1,4 +1,4 @@
-"""What users do at each rank, and what every kind of users offers."""
+"""The behaviour of simulated users per rank, and the interface of all kinds of users."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from rankloop.types import Bias, Float64
 
 @dataclass(frozen=True, eq=False)
 class Behaviour:
-    """What a user does who goes down a ranking, in chances by rank: all that a simulation needs to know.
+    """The behaviour of a user who reads a ranking from the top, as probabilities per rank.
 
-    A user who has come as far as rank k and finds an item of relevance R there
+    A user who reaches rank k with an item of relevance R
 
-        clicks with chance             α_k · R + β_k
-        then stops with chance         clicked_k + relevant_k · R     after a click
+        clicks with probability        α_k · R + β_k
+        then stops with probability    clicked_k + relevant_k · R     after a click
                                        skipped_k                      otherwise
 
-    and clicks on nothing after stopping. What users remember is whether they have stopped, and no more.
+    Users click nothing after they stop. Apart from that, ranks are independent.
 
     Attributes:
         alpha: float64, ranks.
         beta: float64, ranks.
-        stop_clicked: float64, ranks; how likely users stop after a click, whatever they clicked on.
-        stop_relevant: float64, ranks; how much likelier if it was relevant.
-        stop_skipped: float64, ranks; how likely they stop although they did not click.
+        stop_clicked: float64, ranks; the probability of stopping after a click on an irrelevant item.
+        stop_relevant: float64, ranks; the increase of that probability for a relevant item.
+        stop_skipped: float64, ranks; the probability of stopping without a click.
 
     Example:
-        Users who leave after a click on something relevant:
+        Users who leave after a click on a relevant item:
 
         >>> never = np.zeros(3)
         >>> behaviour = Behaviour(np.full(3, 0.8), np.full(3, 0.1), never, np.ones(3), never)
@@ -56,47 +56,47 @@ class Behaviour:
             object.__setattr__(self, field.name, values)
             if values.ndim != 1 or len(values) == 0 or values.shape != shape:
                 raise DataError(
-                    f"{field.name} must be numbers, one a rank, as many as alpha has: "
+                    f"{field.name} must be numbers, one per rank, with as many ranks as alpha: "
                     f"got shapes {values.shape} and {shape}"
                 )
-        for name, irrelevant, more in (
+        for name, irrelevant, increase in (
             ("a click (alpha, beta)", self.beta, self.alpha),
             ("stopping after a click (stop_clicked, stop_relevant)", self.stop_clicked, self.stop_relevant),
             ("stopping without a click (stop_skipped)", self.stop_skipped, np.zeros(shape)),
         ):
-            for chance in (irrelevant, irrelevant + more):
-                # Written so that NaN fails.
+            for chance in (irrelevant, irrelevant + increase):
+                # The condition is written so that it rejects NaN.
                 if not ((chance >= 0.0) & (chance <= 1.0)).all():
-                    raise DataError(f"the chance of {name} must lie in [0, 1], got {chance.tolist()}")
+                    raise DataError(f"the probability of {name} must lie in [0, 1], got {chance.tolist()}")
 
     @classmethod
     def affine(cls, bias: Bias) -> Behaviour:
-        """That of users who look at every rank by itself, and never stop."""
+        """Create the behaviour of users who treat every rank independently and never stop."""
         never = np.zeros(bias.ranks)
         return cls(bias.alpha, bias.beta, never, never, never)
 
     @property
     def ranks(self) -> int:
-        """How many ranks are shown."""
+        """Number of ranks that are shown."""
         return len(self.alpha)
 
     @property
     def stops(self) -> bool:
-        """Whether users ever stop before the last rank."""
+        """Whether users may stop before the last rank."""
         return bool(self.stop_clicked.any() or self.stop_relevant.any() or self.stop_skipped.any())
 
     @property
     def table(self) -> Float64:
-        """The same as one array, 5 × ranks."""
+        """All probabilities in one array, 5 × ranks."""
         return np.stack([getattr(self, field.name) for field in fields(self)])
 
 
 class Users(Protocol):
-    """Who clicks. Anything with a `Behaviour` can be simulated; ``str`` of users is their name."""
+    """Simulated users: any object with a `Behaviour`; ``str`` of the users is their name."""
 
     @property
     def behaviour(self) -> Behaviour:
-        """What these users do at each rank."""
+        """The behaviour of these users per rank."""
         ...
 
 
@@ -129,21 +129,21 @@ def users(text: str) -> NamedUsers:
 
 
 class AffineModel(NamedUsers):
-    """Users who click with chance ``α_k · R + β_k``, whatever else is in the ranking."""
+    """Users who click with probability ``α_k · R + β_k``, independently of the rest of the ranking."""
 
     @property
     @abstractmethod
     def bias(self) -> Bias:
-        """α, β and examination by rank: what an estimator must know to correct these users' clicks."""
+        """α, β and examination per rank, which estimators need to correct the clicks of these users."""
 
     @property
     def behaviour(self) -> Behaviour:
-        """What these users do at each rank."""
+        """The behaviour of these users per rank."""
         return Behaviour.affine(self.bias)
 
 
 def bias_of(users: Users) -> Bias:
-    """The bias of affine users; other users have none, and it is an error to ask.
+    """Return the bias of affine users; raise an error for other users, which have none.
 
     Example:
         >>> from rankloop.clicks import users
@@ -152,23 +152,24 @@ def bias_of(users: Users) -> Bias:
         >>> bias_of(users("cascade@3"))
         Traceback (most recent call last):
             ...
-        rankloop.errors.DataError: 'cascade@3' users have no α and β by rank: whether they click at a rank ...
+        rankloop.errors.DataError: 'cascade@3' users have no α and β per rank: whether they click at a rank
+        ...
     """
     if isinstance(users, AffineModel):
         return users.bias
     raise DataError(
-        f"{str(users)!r} users have no α and β by rank: whether they click at a rank depends on what stands "
-        "above it. Say which bias to assume instead, that of 'paper@5' for instance"
+        f"{str(users)!r} users have no α and β per rank: whether they click at a rank depends on the items "
+        "above it. Choose a bias to assume instead, such as that of 'paper@5'"
     )
 
 
 def check_chance(users: NamedUsers, option: str, *, highest: float = 1.0) -> float:
-    """An option of users that is a chance, as a float; refused with its name if it is not one."""
+    """Check that an option of users is a probability, and return it as a float."""
     return check_number(users, option, 0.0, highest)
 
 
 def check_number(users: NamedUsers, option: str, lowest: float, highest: float) -> float:
-    """An option of users that is a number in a range, as a float; refused with its name if it is not."""
+    """Check that an option of users is a number in a range, and return it as a float."""
     value = getattr(users, option)
     if not isinstance(value, int | float) or not lowest <= value <= highest:
         raise names.BadNameError(
@@ -179,7 +180,9 @@ def check_number(users: NamedUsers, option: str, lowest: float, highest: float) 
 
 
 def check_cutoff(users: NamedUsers) -> None:
-    """Refuse a cut-off that is not a whole number from 1."""
+    """Raise an error unless the cut-off is an integer of at least 1."""
     cutoff = getattr(users, "cutoff", MISSING)
     if not isinstance(cutoff, int) or isinstance(cutoff, bool) or cutoff < 1:
-        raise names.BadNameError(f"a cut-off counts ranks from 1, got {cutoff!r} for users {users.name!r}")
+        raise names.BadNameError(
+            f"the cut-off of users {users.name!r} must be an integer of at least 1, got {cutoff!r}"
+        )

@@ -1,4 +1,4 @@
-"""Users who are not affine, to see what happens when the assumed model is wrong."""
+"""Users who are not affine, to test methods when their click model is wrong."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from rankloop.registry import register
 @register
 @dataclass(frozen=True)
 class CascadeUsers(NamedUsers):
-    """Users who read from the top, and may leave when they have clicked.
+    """Users who read from the top and may leave after a click.
 
         P(C | d, reading) = noise + (1 − 2 · noise) · R_d
         P(leaves | C) = stop,   P(leaves | no click) = abandon
 
-    Whether rank k is looked at depends on what stands above it: good results above it take its clicks away.
-    No α and β by rank describe that, so estimators that assume them are biased here.
+    Whether users examine rank k depends on the items above it: good results above it take its clicks away.
+    No α and β per rank describe this, so estimators that assume them are biased here.
 
     Attributes:
-        cutoff: how many ranks users see.
-        stop: the chance that a user leaves after a click. 1 is the cascade model proper.
-        noise: the chance of a click on an item that is surely not relevant, and of none on one that is.
-        abandon: the chance that a user leaves after an item without a click on it.
+        cutoff: number of ranks that users see.
+        stop: the probability that a user leaves after a click. 1 is the original cascade model.
+        noise: the probability of a click on an item with R = 0, and of no click on an item with R = 1.
+        abandon: the probability that a user leaves after an item without a click.
 
     Example:
         >>> CascadeUsers(cutoff=5, stop=0.9)
@@ -53,7 +53,7 @@ class CascadeUsers(NamedUsers):
 
     @property
     def behaviour(self) -> Behaviour:
-        """What these users do at each rank."""
+        """The behaviour of these users per rank."""
         every_rank = np.ones(self.cutoff)
         return Behaviour(
             alpha=(1.0 - 2.0 * self.noise) * every_rank,

@@ -1,4 +1,4 @@
-"""Users who trust nothing: they click on what is relevant, where they look."""
+"""Users without trust bias: they click the relevant items that they examine."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from rankloop.clicks.base import AffineModel, check_cutoff, check_number
 from rankloop.registry import register
 from rankloop.types import Bias
 
-# Steeper than this nobody looks past the first rank.
-STEEPEST = 20.0
+# With a larger η, users practically never look past the first rank.
+MAX_ETA = 20.0
 
 
 @register
 @dataclass(frozen=True)
 class PositionUsers(AffineModel):
-    """The position-based model: a click is a look at something relevant, and nothing else.
+    """The position-based model: users click exactly the relevant items that they examine.
 
         P(C | d, k) = P(E | k) · R_d,   P(E | k) = (1 / k)^η
 
-    so that α is the examination and β is 0.
+    α is the examination, and β is 0.
 
     Attributes:
-        cutoff: how many ranks users see.
-        eta: η, how fast they lose interest; 0 for users who look at all that is shown.
+        cutoff: number of ranks that users see.
+        eta: η, the strength of position bias; 0 for users who examine all ranks.
 
     Example:
         >>> PositionUsers(cutoff=3).bias.alpha.round(3)
@@ -46,10 +46,10 @@ class PositionUsers(AffineModel):
 
     def __post_init__(self) -> None:
         check_cutoff(self)
-        object.__setattr__(self, "eta", check_number(self, "eta", 0.0, STEEPEST))
+        object.__setattr__(self, "eta", check_number(self, "eta", 0.0, MAX_ETA))
 
     @cached_property
     def bias(self) -> Bias:
-        """α, β and examination by rank."""
+        """α, β and examination per rank."""
         examination = rank_weights.reciprocal(self.cutoff) ** self.eta
         return Bias(examination, np.zeros(self.cutoff), examination)

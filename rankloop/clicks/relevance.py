@@ -1,4 +1,4 @@
-"""From labels to the chance that a document is relevant, by name."""
+"""Map labels to the probability that a document is relevant."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rankloop.names import BadNameError
 from rankloop.registry import Named, Registry, register
 from rankloop.types import Float64
 
-# The highest of the five grades, 0 to 4, that the paper's data sets have.
+# The highest of the five grades, 0 to 4, of the paper's data sets.
 PAPER_MAX_LABEL = 4.0
 
 
@@ -32,7 +32,7 @@ class Relevance(Named, ABC):
 
     @abstractmethod
     def of(self, labels: object) -> Float64:
-        """The relevance of documents with these labels: float64, in [0, 1]."""
+        """Compute the relevance of documents with these labels: float64, in [0, 1]."""
 
 
 RELEVANCES: Registry[Relevance] = Registry("relevance", Relevance)
@@ -52,17 +52,17 @@ def relevance(text: str) -> Relevance:
 
 @dataclass(frozen=True)
 class _Graded(Relevance):
-    """What mappings share that know a highest label."""
+    """The base of mappings with a highest label."""
 
     max_label: float = PAPER_MAX_LABEL
 
     def of(self, labels: object) -> Float64:
-        """The relevance of documents with these labels: float64, in [0, 1]."""
-        array = _checked(labels)
+        """Compute the relevance of documents with these labels: float64, in [0, 1]."""
+        array = _check_labels(labels)
         if array.size and array.max() > self.max_label:
             raise DataError(
                 f"a label of {array.max():g} is above the highest of the relevance {str(self)!r}, "
-                f"{self.max_label:g}: name the data's own, {self.name}(max_label={array.max():g})"
+                f"{self.max_label:g}: set that of the data, {self.name}(max_label={array.max():g})"
             )
         return self._graded(array)
 
@@ -73,7 +73,7 @@ class _Graded(Relevance):
 @register
 @dataclass(frozen=True)
 class LinearRelevance(_Graded):
-    """``R = label / max_label``, the paper's.
+    """``R = label / max_label``, as in the paper.
 
     Example:
         >>> LinearRelevance().of([0, 1, 4])
@@ -89,7 +89,7 @@ class LinearRelevance(_Graded):
 @register
 @dataclass(frozen=True)
 class ExponentialRelevance(_Graded):
-    """``R = (2^label − 1) / (2^max_label − 1)``: the gain of NDCG's exponential kind, as a chance.
+    """``R = (2^label − 1) / (2^max_label − 1)``: the exponential gain of NDCG, scaled to [0, 1].
 
     Example:
         >>> ExponentialRelevance(max_label=2).of([0, 1, 2]).round(3)
@@ -99,7 +99,7 @@ class ExponentialRelevance(_Graded):
     name: ClassVar[str] = "exponential"
 
     def _graded(self, labels: Float64) -> Float64:
-        # Both sides divided by 2^max_label, which overflows nowhere.
+        # Numerator and denominator are divided by 2^max_label to avoid overflow.
         lowest = np.exp2(-self.max_label)
         result: Float64 = (np.exp2(labels - self.max_label) - lowest) / (1.0 - lowest)
         return result
@@ -108,7 +108,7 @@ class ExponentialRelevance(_Graded):
 @register
 @dataclass(frozen=True)
 class BinaryRelevance(Relevance):
-    """``R = 1`` for labels from ``relevant_from`` on, else 0.
+    """``R = 1`` for labels of at least ``relevant_from``, otherwise 0.
 
     Example:
         >>> BinaryRelevance(relevant_from=3).of([0, 2, 3, 4])
@@ -119,13 +119,13 @@ class BinaryRelevance(Relevance):
     relevant_from: float = 1.0
 
     def of(self, labels: object) -> Float64:
-        """The relevance of documents with these labels: float64, in [0, 1]."""
-        return (_checked(labels) >= self.relevant_from).astype(np.float64)
+        """Compute the relevance of documents with these labels: float64, in [0, 1]."""
+        return (_check_labels(labels) >= self.relevant_from).astype(np.float64)
 
 
-def _checked(labels: object) -> Float64:
+def _check_labels(labels: object) -> Float64:
     array = np.asarray(labels, dtype=np.float64)
-    # Written so that NaN fails.
+    # The condition is written so that it rejects NaN.
     bad = np.flatnonzero(~((array >= 0.0) & (array < np.inf)))
     if len(bad):
         raise DataError(f"labels must be finite and not negative, got {array.flat[bad[0]]} (number {bad[0]})")

@@ -1,12 +1,13 @@
-"""Interactions of simulated users with a Plackett–Luce policy, counted or as a log.
+"""Simulate interactions of users with a Plackett–Luce policy, as counts or as a log.
 
-The policy shows users a ranking of the query they came with, as many items as they see ranks, and they click:
+A user issues a query, the policy shows a ranking with as many items as the user sees ranks, and the user
+clicks:
 
     q ~ frequencies,   y ~ π(· | q),   c ~ users(y, R)        for each interaction
 
-How often each query comes is drawn first; then each query's impressions are drawn from a random stream of
-its own. So the same generator gives the same clicks, whatever the number of threads, and whether they are
-counted (`gather`) or written down (`gather_log`).
+The number of impressions of each query is drawn first. The impressions of each query are then drawn from its
+own random stream. The same generator therefore gives the same clicks for any number of threads, whether they
+are counted (`gather`) or logged (`gather_log`).
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from rankloop.errors import DataError
 from rankloop.kernels.click_simulation import simulate_impressions
 from rankloop.policies.plackett_luce import check_scores
 from rankloop.ragged import for_segments, offsets_of
-from rankloop.types import Float64, Int64
+from rankloop.types import Float64, Int64, reject_documents
 
 # What the kernel fills: displays and clicks by rank; rows, rankings and clicks of a log.
 _CountArrays = tuple[Int64, Int64]
@@ -30,12 +31,12 @@ _LogArrays = tuple[Int64, NDArray[np.int32], NDArray[np.bool_]]
 
 @dataclass(frozen=True, eq=False)
 class Counts:
-    """Interactions as sums: all that estimators need, in memory that does not grow with their number.
+    """Counts of interactions, which estimators need; memory does not grow with the number of interactions.
 
     Attributes:
-        query_counts: int64, queries; how often each query came.
-        displays_by_rank: int64, items × ranks; how often each item was shown at each rank.
-        clicks_by_rank: int64, items × ranks; how often it was clicked there.
+        query_counts: int64, queries; impressions per query.
+        displays_by_rank: int64, items × ranks; displays per item and rank.
+        clicks_by_rank: int64, items × ranks; clicks per item and rank.
     """
 
     query_counts: Int64
@@ -44,25 +45,25 @@ class Counts:
 
     @property
     def clicks(self) -> Int64:
-        """How often each item was clicked: int64, items."""
+        """Clicks per item: int64, items."""
         total: Int64 = self.clicks_by_rank.sum(axis=1)
         return total
 
     @property
     def interactions(self) -> int:
-        """How many there were."""
+        """Number of interactions."""
         return int(self.query_counts.sum())
 
 
 @dataclass(frozen=True, eq=False)
 class Impressions:
-    """Interactions one by one, in the order in which they happened.
+    """A log of single interactions in chronological order.
 
     Attributes:
         queries: int64, interactions; the number of the query.
-        rankings: int32, interactions × ranks; items by their position within the query, best first, -1 where
-            a query has fewer items than there are ranks.
-        clicks: bool, interactions × ranks.
+        rankings: int32, interactions × ranks; positions of items within their query, best first. Rankings of
+            queries with fewer items than ranks are padded with -1.
+        clicks: bool, interactions × ranks; whether the item at each rank was clicked.
     """
 
     queries: Int64
@@ -73,7 +74,7 @@ class Impressions:
         return len(self.queries)
 
     def counts(self, offsets: Int64) -> Counts:
-        """The same interactions as sums."""
+        """Count the interactions."""
         ranks = self.rankings.shape[1]
         items = self.rankings + offsets[self.queries][:, None]
         cells = items * ranks + np.arange(ranks)
@@ -99,16 +100,16 @@ def gather(
     *,
     frequencies: object = None,
 ) -> Counts:
-    """Let users interact with the policy that these scores make, and count.
+    """Simulate interactions with the policy that has these scores, and count them.
 
     Args:
         scores: items.
         offsets: queries + 1.
         relevance: items, in [0, 1].
-        users: who clicks; how many ranks they see is how many are shown.
-        interactions: how many.
-        rng: where all chance comes from.
-        frequencies: queries; how likely each one is to come, up to a factor. None: all alike.
+        users: the users, who also determine the number of ranks to show.
+        interactions: number of interactions.
+        rng: random generator.
+        frequencies: queries; relative frequencies of the queries. All queries are equally frequent if None.
 
     Example:
         >>> from rankloop.clicks import users
@@ -138,9 +139,9 @@ def gather_log(
     *,
     frequencies: object = None,
 ) -> Impressions:
-    """Let users interact with the policy that these scores make, and write everything down.
+    """Simulate interactions with the policy that has these scores, and log them.
 
-    Arguments as for `gather`; given a generator in the same state, these are the interactions it counts.
+    Arguments are those of `gather`. With a generator in the same state, both simulate the same interactions.
 
     Example:
         >>> from rankloop.clicks import users
@@ -158,7 +159,7 @@ def gather_log(
     setting = _Setting.draw(scores, offsets, relevance, users, interactions, rng, frequencies)
     shape = (interactions, users.behaviour.ranks)
     rankings, clicks = np.full(shape, -1, np.int32), np.zeros(shape, np.bool_)
-    # Impressions are drawn query by query; in which order they happened is a matter of chance too.
+    # Impressions are drawn query by query; their chronological order is random.
     rows = rng.permutation(interactions)
     setting.run(_no_counts(shape[1]), (rows, rankings, clicks))
     queries = np.empty(interactions, np.int64)
@@ -168,7 +169,7 @@ def gather_log(
 
 @dataclass(frozen=True, eq=False)
 class _Setting:
-    """All that decides the clicks: checked, and with how often each query comes and the seed drawn."""
+    """The validated arguments of a simulation, with the number of impressions per query and the seed."""
 
     starts: Int64
     offsets: Int64
@@ -190,16 +191,15 @@ class _Setting:
     ) -> _Setting:
         flat = check_scores(scores, offsets)
         relevant = check_relevance(relevance, offsets)
-        if not isinstance(interactions, int | np.integer) or interactions < 0:
-            raise DataError(f"interactions must be a whole number, not negative, got {interactions!r}")
-        chances = _check_frequencies(frequencies, len(offsets) - 1)
-        counts = rng.multinomial(interactions, chances)
+        check_interactions(interactions)
+        probabilities = _check_frequencies(frequencies, len(offsets) - 1)
+        counts = rng.multinomial(interactions, probabilities)
         seed = rng.integers(2**63, dtype=np.int64)
         return cls(offsets_of(counts), offsets, flat, relevant, users, seed)
 
     def run(self, counts: _CountArrays, log: _LogArrays) -> None:
         behaviour = self.users.behaviour
-        # Threads share the impressions out evenly, which is why these are the segments.
+        # Impressions, not items, are the segments, so that they are divided evenly between threads.
         for_segments(
             simulate_impressions,
             self.starts,
@@ -223,19 +223,25 @@ def _no_log(ranks: int) -> _LogArrays:
 
 
 def check_relevance(relevance: object, offsets: Int64) -> Float64:
-    """One chance a document of these queries; anything else is refused with `DataError`."""
+    """Convert relevance to a float64 array with one probability per document."""
     array = np.ascontiguousarray(relevance, dtype=np.float64)
     if array.shape != (offsets[-1],):
-        raise DataError(f"{offsets[-1]} items need as many relevances, got shape {array.shape}")
-    # Written so that NaN fails.
-    bad = np.flatnonzero(~((array >= 0.0) & (array <= 1.0)))
-    if len(bad):
-        q = int(np.searchsorted(offsets, bad[0], side="right")) - 1
-        raise DataError(
-            f"query number {q}, document {bad[0] - offsets[q]}: the relevance is {array[bad[0]]}; it is a "
-            f"chance, in [0, 1] ({len(bad)} bad ones in all); make it from labels with relevance('linear').of"
+        raise DataError(f"{offsets[-1]} items need {offsets[-1]} relevances, got shape {array.shape}")
+    # The condition is written so that it rejects NaN.
+    bad = ~((array >= 0.0) & (array <= 1.0))
+    if bad.any():
+        reason = (
+            f"the relevance is {array[np.argmax(bad)]}; it must be a probability in [0, 1], such as those "
+            f"that relevance('linear').of computes from labels"
         )
+        reject_documents(bad, offsets, reason)
     return array
+
+
+def check_interactions(interactions: int) -> None:
+    """Raise an error unless the number of interactions is an integer of at least 0."""
+    if not isinstance(interactions, int | np.integer) or interactions < 0:
+        raise DataError(f"interactions must be an integer of at least 0, got {interactions!r}")
 
 
 def _check_frequencies(frequencies: object, n_queries: int) -> Float64:
@@ -243,13 +249,13 @@ def _check_frequencies(frequencies: object, n_queries: int) -> Float64:
         return np.full(n_queries, 1.0 / n_queries)
     array = np.asarray(frequencies, dtype=np.float64)
     if array.shape != (n_queries,):
-        raise DataError(f"{n_queries} queries need as many frequencies, got shape {array.shape}")
+        raise DataError(f"{n_queries} queries need {n_queries} frequencies, got shape {array.shape}")
     bad = np.flatnonzero(~((array >= 0.0) & (array < np.inf)))
     if len(bad):
         raise DataError(f"query number {bad[0]}: the frequency {array[bad[0]]} is negative or not finite")
     if not array.any():
-        raise DataError("all frequencies are 0: at least one query must be able to come")
-    # First by the largest, so that huge frequencies do not add up to infinity.
+        raise DataError("all frequencies are 0: at least one query must have a positive frequency")
+    # Divided by the maximum first, so that the sum of huge frequencies does not overflow.
     relative = array / array.max()
-    chances: Float64 = relative / relative.sum()
-    return chances
+    probabilities: Float64 = relative / relative.sum()
+    return probabilities

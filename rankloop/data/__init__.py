@@ -1,4 +1,4 @@
-"""Files or a seed to a data set."""
+"""Load data sets from files, or generate them from a seed."""
 
 from rankloop.data.by_name import dataset as dataset
 from rankloop.data.letor import load as load

@@ -51,7 +51,7 @@ class Synthetic(GeneratedData):
 
 
 def dataset(text: str, *, fold: int = 1) -> Dataset:
-    """The data set that a path or a name spells.
+    """Load or generate the data set with this path or name.
 
     Args:
         text: the path of a file or a folder (see `load`), or the name of a generated data set with any of its

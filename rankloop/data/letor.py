@@ -1,4 +1,4 @@
-"""Files of a ranking collection to a data set."""
+"""Load a ranking collection from its files."""
 
 from __future__ import annotations
 
@@ -30,21 +30,21 @@ def load(
 ) -> Dataset:
     """Load a data set from a folder in one of the official layouts, or from one file.
 
-    Known are MQ2007 and MQ2008, OHSUMED, MSLR-WEB10K and 30K, Yahoo! Webscope C14, Istella and the examples
-    of LightGBM, plain or gzipped. What has no split of its own is split by query.
+    The supported layouts are MQ2007 and MQ2008, OHSUMED, MSLR-WEB10K and 30K, Yahoo! Webscope C14, Istella
+    and the examples of LightGBM, plain or gzipped. A collection without its own splits is split by query.
 
     Args:
-        path: the folder, the file, or the common beginning of the files (``ltrc_yahoo/set2``).
-        fold: which of the folds, where there are any.
+        path: the folder, the file, or the common prefix of the files (``ltrc_yahoo/set2``).
+        fold: number of the fold, if the collection has folds.
         normalise: ``query`` scales every feature to [0, 1] within each query, as the paper does; None keeps
-            the features as they are.
+            the features unchanged.
         drop_constant: whether to drop features that are constant over the training split. Off by default,
             so that a model fits every data set of the same collection.
-        split: shares of train, validation and test, where a single file is split. Where there is a test
-            file and no validation file, the first two shares divide the training file.
-        seed: decides which query goes where when a file is split.
-        cache: whether to keep what was parsed for the next time, see ``docs/data.md``.
-        name: what to call the data set, where not after its folder.
+        split: shares of train, validation and test for a single file. If there is a test file but no
+            validation file, the first two shares divide the training file.
+        seed: random seed for splitting a file.
+        cache: whether to cache the parsed files, see ``docs/data.md``.
+        name: name of the data set; by default that of its folder.
 
     Example:
         >>> import pathlib, tempfile
@@ -71,9 +71,9 @@ def load(
     elif files.validation is None:
         parts = (*prepare.split_queries(parts[0], split[:2], rng), parts[1])
     width = max(part.n_features for part in parts)
-    train, validation, test = (_widened(part, width) for part in parts)
+    train, validation, test = (_pad_features(part, width) for part in parts)
     if normalise == "query":
-        # In place: the arrays were made here, and a second copy of a large matrix may not fit.
+        # In place: the arrays were created here, and a second copy of a large matrix may not fit in memory.
         for part in (train, validation, test):
             prepare.min_max_into(part.features, part.offsets, out=part.features)
     dataset = Dataset(name or files.name, train, validation, test)
@@ -81,12 +81,12 @@ def load(
 
 
 def load_split(path: str | os.PathLike[str], *, n_features: int | None = None, cache: bool = True) -> Split:
-    """Load one file as it is: nothing scaled, nothing dropped.
+    """Load one file without scaling or dropping features.
 
     Args:
-        path: SVMlight text, plain or gzipped, with query ids or with a ``.query`` file beside it.
-        n_features: how many features the collection has, where this file does not reach the highest index.
-        cache: whether to keep what was parsed for the next time.
+        path: SVMlight text, plain or gzipped, with query ids or with a ``.query`` file next to it.
+        n_features: number of features of the collection, if this file does not contain the highest index.
+        cache: whether to cache the parsed file.
 
     Example:
         >>> import pathlib, tempfile
@@ -112,11 +112,11 @@ def load_split(path: str | os.PathLike[str], *, n_features: int | None = None, c
         return split
     if n_features < split.n_features:
         raise DataError(f"{file}: feature index {split.n_features} occurs, expected at most {n_features}")
-    return _widened(split, n_features)
+    return _pad_features(split, n_features)
 
 
-def _widened(split: Split, n_features: int) -> Split:
-    """The split with columns of zeros up to this number: SVMlight does not write zeros."""
+def _pad_features(split: Split, n_features: int) -> Split:
+    """Pad the features with zero columns: SVMlight files leave out zeros."""
     if n_features == split.n_features:
         return split
     features = np.zeros((split.n_docs, n_features), np.float32)

@@ -1,4 +1,4 @@
-"""What is done to queries before anything learns from them: scaled, thinned out, dealt into parts."""
+"""Prepare data sets for training: scale features, drop constant features, split queries."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ def normalise_queries(split: Split) -> Split:
 
         x'_df = (x_df − min_q x_·f) / (max_q x_·f − min_q x_·f),   d in query q
 
-    Scores of documents are only ever compared within a query, so what a feature says about the query as a
-    whole is not needed, and raw counts of long and short queries become comparable.
+    Scores are only compared within a query, so the level of a feature over a whole query is not needed.
+    Scaling makes raw counts of long and short queries comparable.
 
     Args:
-        split: its features are documents × features; they are not changed.
+        split: the queries to scale, with features documents × features; it is not modified.
 
     Example:
         >>> split = Split.build([[1.0, 5.0], [3.0, 5.0], [2.0, 5.0], [9.0, 0.0]], [0, 1, 2, 0], sizes=[3, 1])
@@ -39,12 +39,12 @@ def normalise_queries(split: Split) -> Split:
 def min_max_into(features: Float32, offsets: Int64, out: Float32) -> None:
     """Write the features scaled within each query to ``out``, which may be ``features`` itself.
 
-    NumPy calls in a loop over queries: their 10 µs a query are a thousandth of what parsing costs, and a
-    compiled kernel would take longer to fetch than a cached file of ordinary size takes to load.
+    This loops over queries in Python. It takes 10 µs per query, a thousandth of the time for parsing, and
+    loading a compiled kernel would take longer than loading a cached file of typical size.
     """
     for start, stop in pairwise(offsets.tolist()):
         block = out[start:stop]
-        # Halved, because the difference of two float32 may be too large for one; halving rounds nothing.
+        # Halved, because the difference of two float32 numbers may overflow. Halving is exact.
         np.multiply(features[start:stop], 0.5, out=block)
         block -= np.minimum.reduce(block)
         span = np.maximum.reduce(block)
@@ -53,7 +53,7 @@ def min_max_into(features: Float32, offsets: Int64, out: Float32) -> None:
 
 
 def varying_features(split: Split) -> Int64:
-    """The columns that have more than one value, in order.
+    """Find the columns with more than one value, in order.
 
     Example:
         >>> varying_features(Split.build([[1.0, 5.0], [3.0, 5.0]], [0, 1], sizes=[2]))
@@ -63,10 +63,10 @@ def varying_features(split: Split) -> Int64:
 
 
 def drop_constant(dataset: Dataset) -> Dataset:
-    """The data set without the features that have one value throughout the training split.
+    """Drop the features that are constant over the training split.
 
-    No parameter can be learned for such a feature, whatever it does in the other splits.
-    :func:`varying_features` of the training split tells which columns stay.
+    No parameter can be learned for such a feature, even if it varies in the other splits. `varying_features`
+    of the training split returns the columns that are kept.
 
     Example:
         >>> split = Split.build([[1.0, 5.0], [3.0, 5.0]], [0, 1], sizes=[2])
@@ -76,8 +76,8 @@ def drop_constant(dataset: Dataset) -> Dataset:
     columns = varying_features(dataset.train)
     if not len(columns):
         raise DataError(
-            f"every feature of {dataset.name!r} is constant over its training split: nothing can be learned "
-            f"from it; check that the files hold features, or load it with drop_constant=False"
+            f"every feature of {dataset.name!r} is constant over its training split, so a model cannot learn "
+            f"from it: check that the files contain features, or load it with drop_constant=False"
         )
     if len(columns) == dataset.n_features:
         return dataset
@@ -89,12 +89,12 @@ def drop_constant(dataset: Dataset) -> Dataset:
 
 
 def split_queries(split: Split, shares: Sequence[float], rng: np.random.Generator) -> tuple[Split, ...]:
-    """Deal the queries at random into parts that have these shares of them; no query is lost or shared.
+    """Split queries at random into disjoint parts with these shares.
 
     Args:
-        split: what is dealt; within each part its queries keep their order.
-        shares: one positive number a part; only their ratios matter. Every part gets at least one query.
-        rng: decides which query goes where.
+        split: the queries to split. Queries keep their order within each part.
+        shares: one positive number per part; only their ratios matter. Every part gets at least one query.
+        rng: random generator.
 
     Example:
         >>> import numpy as np
@@ -103,12 +103,12 @@ def split_queries(split: Split, shares: Sequence[float], rng: np.random.Generato
         [6, 2, 2]
     """
     counts = counts_by_share(split.n_queries, shares)
-    dealt = np.split(rng.permutation(split.n_queries), np.cumsum(counts)[:-1])
-    return tuple(split.select(np.sort(part)) for part in dealt)
+    parts = np.split(rng.permutation(split.n_queries), np.cumsum(counts)[:-1])
+    return tuple(split.select(np.sort(part)) for part in parts)
 
 
 def counts_by_share(total: int, shares: Sequence[float]) -> Int64:
-    """Whole numbers in the ratio of the shares, at least one each, that add up to the total.
+    """Divide a total into integers in the ratio of the shares, each at least 1.
 
     Example:
         >>> counts_by_share(10, (2, 1)), counts_by_share(3, (98, 1, 1))
@@ -116,14 +116,14 @@ def counts_by_share(total: int, shares: Sequence[float]) -> Int64:
     """
     wanted = np.asarray(shares, dtype=np.float64)
     if wanted.ndim != 1 or not len(wanted) or not np.isfinite(wanted).all() or (wanted <= 0).any():
-        raise DataError(f"shares must be positive numbers, one a part; got {shares!r}")
+        raise DataError(f"shares must be positive numbers, one per part; got {shares!r}")
     if total < len(wanted):
         raise DataError(f"{total} queries cannot be split into {len(wanted)} parts of at least one query")
-    # Each part has its one query; the others go by largest remainder of what the shares still lack.
-    lacking = np.maximum(wanted / wanted.sum() * total - 1, 0)
-    exact = lacking / lacking.sum() * (total - len(wanted)) if lacking.any() else lacking
+    # Each part gets one query. The others are assigned by the largest remainder method.
+    missing = np.maximum(wanted / wanted.sum() * total - 1, 0)
+    exact = missing / missing.sum() * (total - len(wanted)) if missing.any() else missing
     counts = np.floor(exact).astype(np.int64)
     remainder = total - len(wanted) - int(counts.sum())
     counts[np.argsort(counts - exact, kind="stable")[:remainder]] += 1
-    every: Int64 = counts + 1
-    return every
+    result: Int64 = counts + 1
+    return result

@@ -1,4 +1,4 @@
-"""What is in a data set, in numbers."""
+"""Summary statistics of a data set."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ import numpy as np
 
 from rankloop.types import Dataset, Split
 
-Facts = dict[str, int | float | str]
+Summary = dict[str, int | float | str]
 
 
-def describe(dataset: Dataset) -> dict[str, Facts]:
-    """The facts of each split, by its name.
+def describe(dataset: Dataset) -> dict[str, Summary]:
+    """Summarise each split, by its name.
 
     Example:
         >>> from rankloop.data import synthetic
         >>> describe(synthetic(queries=50, features=10))["test"]["queries"]
         12
     """
-    return {part: _facts(getattr(dataset, part)) for part in ("train", "validation", "test")}
+    return {part: _summarise(getattr(dataset, part)) for part in ("train", "validation", "test")}
 
 
-def _facts(split: Split) -> Facts:
+def _summarise(split: Split) -> Summary:
     labels, counts = np.unique(split.labels, return_counts=True)
     shares = ", ".join(
         f"{label:g}: {count / split.n_docs:.1%}" for label, count in zip(labels, counts, strict=True)
@@ -29,7 +29,7 @@ def _facts(split: Split) -> Facts:
     return {
         "queries": split.n_queries,
         "documents": split.n_docs,
-        "documents a query": f"{split.sizes.min()} – {split.sizes.mean():.1f} – {split.sizes.max()}",
+        "documents per query": f"{split.sizes.min()} – {split.sizes.mean():.1f} – {split.sizes.max()}",
         "features": split.n_features,
         "features that vary": int((np.ptp(split.features, axis=0) > 0).sum()),
         "labels": shares,

@@ -1,18 +1,17 @@
-"""SVMlight text as ranking collections use it, one document a line, to a split.
+"""Read the SVMlight text of ranking collections, one document per line.
 
     <label> qid:<query> <index>:<value> <index>:<value> … # <comment>
 
-scikit-learn parses the numbers. A first, light pass over the lines finds what it does not keep (query ids,
-comments, line numbers) and how large the matrix is, so that the second can fill it block by block.
+scikit-learn parses the numbers. A first, light pass over the lines collects what it does not keep (query ids,
+comments, line numbers) and determines the size of the matrix, so that the second pass can fill it block by
+block.
 """
 
 from __future__ import annotations
 
-import gzip
 import io
 import math
 import re
-import zlib
 from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -23,26 +22,26 @@ import numpy as np
 
 from rankloop.errors import DataError
 from rankloop.ragged import offsets_of
+from rankloop.text_file import open_text
 from rankloop.types import Float32, Int64, Split
 
-# Text parsed at a time. scikit-learn's arrays for a block take about three times its size.
+# Bytes of text to parse at a time. scikit-learn's arrays for a block take about three times its size.
 BLOCK_BYTES = 16 * 2**20
-# Features are held densely: a higher index is a mistake, or a bag of words that belongs in a sparse matrix.
+# The feature matrix is dense. A higher index is a mistake, or a bag of words that needs a sparse matrix.
 MAX_FEATURES = 65_536
-# So many lines must agree before one that differs from them is called cut short.
-LINES_THAT_AGREE = 2
-GZIP_MAGIC = b"\x1f\x8b"
+# The last line is reported as truncated only if at least this many other lines agree with each other.
+MIN_COMPLETE_LINES = 2
 DOC_ID = re.compile(rb"docid\s*=\s*(\S+)")
 EXPECTED = "expected '<label> qid:<query> <index>:<value> …'"
 
 
 def read_svmlight(path: Path, sizes_path: Path | None = None) -> Split:
-    """Read one file, plain or gzipped; nothing in it is dropped, and what is wrong is named by its line.
+    """Read one file, plain or gzipped. No line is dropped; errors name the line.
 
     Args:
         path: the file.
-        sizes_path: the file with the number of documents of each query, one a line, where lines have no
-            ``qid`` (LightGBM's ``.query``); where they have one too, the two must agree.
+        sizes_path: the file with the number of documents of each query, one per line, for files without a
+            ``qid`` (LightGBM's ``.query``). If the file has a ``qid`` as well, the two must agree.
     """
     outline = _outline(path, grouped=sizes_path is not None)
     if sizes_path is None:
@@ -61,7 +60,7 @@ def read_svmlight(path: Path, sizes_path: Path | None = None) -> Split:
 
 @dataclass
 class _Outline:
-    """Everything in a file but its features."""
+    """The content of a file except for its features."""
 
     has_qid: bool = True
     labels: array[float] = field(default_factory=lambda: array("d"))
@@ -73,7 +72,7 @@ class _Outline:
 
 
 class _Ending(NamedTuple):
-    """How a line ends; in a dense or commented file all lines end alike, unless one was cut short."""
+    """The end of a line; in a dense or commented file all complete lines have the same."""
 
     last_index: int
     comment_fields: int
@@ -107,15 +106,15 @@ def _outline(path: Path, *, grouped: bool) -> _Outline:
             document_line = number
         outline.rows_of_block.append(len(outline.labels) - rows_before)
     if ending is None:
-        raise DataError(f"{path}: there are no documents in it; {EXPECTED}, one line a document")
-    # A newline after the last document leaves an empty line behind it.
-    if document_line == number and len(outline.labels) > LINES_THAT_AGREE:
-        _refuse_cut_line(path, number, endings, ending)
+        raise DataError(f"{path}: the file has no documents; {EXPECTED}, one line per document")
+    # If the last document ends with a newline, an empty line follows it.
+    if document_line == number and len(outline.labels) > MIN_COMPLETE_LINES:
+        _reject_truncated_line(path, number, endings, ending)
     return outline
 
 
 def _quick_check(words: list[bytes], body: bytes, has_qid: bool) -> tuple[float, int]:
-    """The label and the last feature index; an index of -1 says that the line needs explaining."""
+    """Return the label and the last feature index; the index is -1 if the line has an error."""
     try:
         label = float(words[0])
         last = body.rsplit(None, 1)[-1] if len(words) > 1 + has_qid else b"0"
@@ -126,7 +125,7 @@ def _quick_check(words: list[bytes], body: bytes, has_qid: bool) -> tuple[float,
         0 <= label < math.inf
         and 0 <= last_index <= MAX_FEATURES
         and (_has_qid(words) if has_qid else not words[1:] or not words[1].startswith(b"qid"))
-        # Python reads 1_000 as a number; in a query id an underscore is nothing special.
+        # Python reads 1_000 as a number. Underscores are only allowed in query ids.
         and body.count(b"_") == (words[1].count(b"_") if has_qid else 0)
     )
     return label, last_index if fine else -1
@@ -139,32 +138,32 @@ def _has_qid(words: list[bytes]) -> bool:
 def _begin_query(path: Path, number: int, qid: bytes, outline: _Outline) -> None:
     if qid in outline.first_line_of:
         raise DataError(
-            f"{path}, line {number}: query {_text(qid)!r} comes back after another query began (its first "
-            f"line is {outline.first_line_of[qid]}); expected the lines of a query to follow one another: "
-            f"sort the file by qid"
+            f"{path}, line {number}: query {_text(qid)!r} appears again after another query (its first line "
+            f"is {outline.first_line_of[qid]}); expected the lines of a query to be contiguous: sort the "
+            f"file by qid"
         )
     outline.first_line_of[qid] = number
     outline.starts.append(len(outline.labels))
 
 
-def _refuse_cut_line(path: Path, number: int, endings: set[_Ending], last: _Ending) -> None:
-    where = f"{path}, line {number}: the file ends without a newline, and its last line looks cut short: it"
+def _reject_truncated_line(path: Path, number: int, endings: set[_Ending], last: _Ending) -> None:
+    where = f"{path}, line {number}: the file ends without a newline, and its last line looks truncated: it"
     indices = {ending.last_index for ending in endings}
     if len(indices) == 1 and last.last_index < min(indices):
         raise DataError(
             f"{where} ends with feature {last.last_index}, expected feature {min(indices)} as on every other "
-            f"line; fetch the file again, or end the line with a newline if it is whole"
+            f"line; download the file again, or end the line with a newline if it is complete"
         )
     fields = {ending.comment_fields for ending in endings}
     if len(fields) == 1 and last.comment_fields < min(fields):
         raise DataError(
             f"{where} lacks the comment, or the end of the comment, that every other line has; "
-            f"fetch the file again, or end the line with a newline if it is whole"
+            f"download the file again, or end the line with a newline if it is complete"
         )
 
 
 def explain(line: bytes, has_qid: bool) -> str | None:
-    """What is wrong with a line and what was expected instead, or None where all is well."""
+    """Explain what is wrong with a line and what was expected; None if the line is valid."""
     words = line.partition(b"#")[0].split()
     if not words:
         return None
@@ -174,7 +173,7 @@ def explain(line: bytes, has_qid: bool) -> str | None:
     if label < 0:
         return f"the label {_text(words[0])} is negative; expected a grade of 0 or more"
     if has_qid and not _has_qid(words):
-        return f"there is no qid; {EXPECTED}, or a file of query sizes beside it, called <file>.query"
+        return f"there is no qid; {EXPECTED}, or a file of query sizes next to it, named <file>.query"
     if not has_qid and words[1:] and words[1].startswith(b"qid"):
         return "there is a qid, but none on the first line; expected one on every line or on none"
     previous = 0
@@ -182,7 +181,7 @@ def explain(line: bytes, has_qid: bool) -> str | None:
         index, colon, value = word.partition(b":")
         if not (colon and index.isdigit()):
             return f"{_text(word)!r} is not a feature; expected <index>:<value>"
-        # By its length first: Python refuses to read thousands of digits.
+        # The length is checked first because Python rejects integers with thousands of digits.
         if len(index) > len(str(MAX_FEATURES)) or not 1 <= int(index) <= MAX_FEATURES:
             return f"feature index {_text(index)[:20]}; expected 1 to {MAX_FEATURES}: indices count from 1"
         if int(index) <= previous:
@@ -195,14 +194,14 @@ def explain(line: bytes, has_qid: bool) -> str | None:
 
 
 def _explain_block(path: Path, first_line: int, block: bytes, has_qid: bool) -> None:
-    """Refuse the first line of the block that something is wrong with, if there is one."""
+    """Raise an error for the first invalid line of a block, if there is one."""
     lines = block.split(b"\n")
     for number, line in enumerate(lines, first_line):
         reason = explain(line, has_qid)
         if reason is not None:
-            # Behind a final newline there is one more, empty line.
-            cut = number - first_line == len(lines) - 1
-            hint = " (the file ends here without a newline: it may be cut short)" if cut else ""
+            # A final newline is followed by one more, empty line.
+            truncated = number - first_line == len(lines) - 1
+            hint = " (the file ends here without a newline: it may be truncated)" if truncated else ""
             raise DataError(f"{path}, line {number}: {reason}{hint}")
 
 
@@ -225,21 +224,21 @@ def _parse_into(out: Float32, block: bytes, path: Path, first_line: int, has_qid
             matrix.toarray(out=out)
             return
     except (ValueError, OverflowError):
-        pass  # explained below, by the line
+        pass  # the cause is found below
     _explain_block(path, first_line, block, has_qid)
-    # Numbers that float64 holds and float32 does not, such as the 1.79769313486e+308 by which Istella marks
-    # what is missing, become the largest that it does hold.
+    # Values outside the range of float32 are clipped to it, such as the 1.79769313486e+308 that marks missing
+    # values in Istella.
     try:
         matrix = _parse(block, out.shape[1], np.float64)
         limit = np.finfo(np.float32).max
         np.clip(matrix.data, -limit, limit, out=matrix.data)
         out[:] = matrix.toarray()
     except ValueError as error:
-        raise DataError(f"{path}, from line {first_line}: scikit-learn cannot read it ({error})") from error
+        raise DataError(f"{path}, from line {first_line}: scikit-learn cannot parse it ({error})") from error
 
 
 def _parse(block: bytes, width: int, dtype: type) -> Any:
-    # Here, because scikit-learn takes seconds to import and a cached file does not need it.
+    # Imported here because scikit-learn takes seconds to import, and cached files do not need it.
     from sklearn.datasets import load_svmlight_file
 
     matrix, _ = load_svmlight_file(io.BytesIO(block), n_features=width, dtype=dtype, zero_based=False)
@@ -247,23 +246,12 @@ def _parse(block: bytes, width: int, dtype: type) -> Any:
 
 
 def _blocks(path: Path) -> Iterator[tuple[int, bytes]]:
-    """Blocks of whole lines, each with the number of its first line."""
+    """Read blocks of whole lines, each with the number of its first line."""
     first_line = 1
-    try:
-        with path.open("rb") as raw:
-            zipped = raw.read(len(GZIP_MAGIC)) == GZIP_MAGIC
-            raw.seek(0)
-            file = gzip.GzipFile(fileobj=raw) if zipped else raw
-            while block := file.read(BLOCK_BYTES) + file.readline():
-                yield first_line, block
-                first_line += block.count(b"\n")
-    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise DataError(
-            f"{path}, after line {first_line - 1}: the compressed file is damaged or ends early ({error}); "
-            f"fetch it again"
-        ) from error
-    except OSError as error:
-        raise DataError(f"{path} cannot be read: {error.strerror or error}") from error
+    with open_text(path, lambda: first_line - 1) as file:
+        while block := file.read(BLOCK_BYTES) + file.readline():
+            yield first_line, block
+            first_line += block.count(b"\n")
 
 
 def _sizes(sizes_path: Path, path: Path, outline: _Outline) -> Int64:
@@ -279,16 +267,16 @@ def _sizes(sizes_path: Path, path: Path, outline: _Outline) -> Int64:
                 sizes.append(int(word))
     if sum(sizes) != n_docs:
         raise DataError(
-            f"{sizes_path}: its {len(sizes)} query sizes add up to {sum(sizes)}, "
-            f"expected {n_docs}: the number of documents in {path}"
+            f"{sizes_path}: the {len(sizes)} query sizes add up to {sum(sizes)}, "
+            f"expected {n_docs}, the number of documents in {path}"
         )
     if outline.has_qid and sizes != np.diff([*outline.starts, n_docs]).tolist():
-        raise DataError(f"{sizes_path}: its query sizes are not those that the qids in {path} give")
+        raise DataError(f"{sizes_path}: the query sizes disagree with the qids in {path}")
     return np.array(sizes, dtype=np.int64)
 
 
 def _doc_id(comment: bytes) -> str:
-    """``docid = X`` as LETOR has it; otherwise the comment's first word, as RankLib has it."""
+    """Find the document id: ``docid = X`` as in LETOR, otherwise the comment's first word as in RankLib."""
     named = DOC_ID.search(comment)
     if named:
         return _text(named[1])

@@ -1,7 +1,7 @@
-"""A collection from a seed, shaped like the public ones: what every command uses when it is given no files.
+"""Generate a collection that resembles the public ones; the default data of every command.
 
-A teacher that is not linear looks at the features and gives every document a value; labels are quantiles of
-that value, so their shares are met whatever the teacher looks like.
+A nonlinear teacher maps the features of every document to a value. Labels are quantiles of that value, so
+they have the requested shares for any teacher.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from rankloop.types import Dataset, Float32, Float64, Int64, Split
 
 @dataclass(frozen=True)
 class Shape:
-    """What a collection looks like from far away.
+    """The dimensions and distributions of a generated collection.
 
     Attributes:
-        name: what the data set is called after.
-        documents: the mean number of documents a query; sizes are rounded draws from a gamma distribution.
-        spread: standard deviation of the sizes, over their mean.
-        max_documents: no query has more.
-        features: how many features a document has.
-        zeros: the share of feature values that are 0 before scaling, about.
-        label_shares: the share of documents with label 0, 1, 2, …
-        split_shares: train, validation and test; only their ratios matter.
+        name: name of the shape; the data set is named after it.
+        documents: mean number of documents per query; sizes are rounded draws from a gamma distribution.
+        spread: standard deviation of the sizes, relative to their mean.
+        max_documents: maximum number of documents per query.
+        features: number of features.
+        zeros: approximate share of feature values that are 0 before scaling.
+        label_shares: shares of documents with label 0, 1, 2, …
+        split_shares: shares of train, validation and test; only their ratios matter.
     """
 
     name: str
@@ -46,13 +46,13 @@ class Shape:
 
     def __post_init__(self) -> None:
         shares = np.asarray(self.label_shares, dtype=np.float64)
-        # Shares are commonly given to two digits.
+        # Shares are often given to two digits.
         if not len(shares) or (shares < 0).any() or abs(shares.sum() - 1) > 0.01:
             raise DataError(f"label_shares must be non-negative and add up to 1, got {self.label_shares}")
         if not (1 <= self.documents <= self.max_documents and self.spread >= 0):
             raise DataError(
-                f"a query needs at least one document on average and at most max_documents "
-                f"({self.max_documents}), and spread must not be negative; "
+                f"documents must be between 1 and max_documents ({self.max_documents}), and spread must not "
+                f"be negative; "
                 f"got documents={self.documents}, spread={self.spread}"
             )
         if self.features < 1 or not 0 <= self.zeros < 1:
@@ -82,45 +82,47 @@ MSLR = Shape(
 )
 SHAPES = {shape.name: shape for shape in (YAHOO, MSLR)}
 
-# Features of one document hang together through this many factors, as they do when they count one thing
-# in title, body and anchors; the factors explain this share of a feature's variance.
+# Features of a document are correlated through this many common factors, like counts of the same thing in
+# title, body and anchors. The factors explain this share of a feature's variance.
 FACTORS, COMMON = 16, 0.5
-# How often a feature is 0 differs between features, as beta distributed shares do whose parameters add up to
-# ZEROS_BETA; no feature is always 0 and none is everywhere the smallest of its kind.
+# The share of zeros differs between features. It has a beta distribution whose parameters sum to ZEROS_BETA,
+# within bounds that avoid features which are always or never 0.
 ZEROS_BETA, ZEROS_BOUNDS = 3.0, (0.001, 0.98)
-# Importance of features falls by a factor e every so many: about as few matter among 700 as among 100.
-IMPORTANT = 10
-# The teacher sees this many projections, and its network bends them this steeply.
+# The importance of features decays by a factor e per this many features, so about as many matter among 700 as
+# among 100.
+IMPORTANCE_DECAY = 10
+# Number of projections that the teacher uses, and the slope inside its network.
 DIRECTIONS, STEEPNESS = 8, 2.0
 # The share of the teacher's variance within queries that is linear in the projections; the rest is
-# orthogonal to it. Noise and query shift are standard deviations relative to the teacher's. All three were
-# chosen so that a linear model gets part of the way and a small network further: numbers in docs/data.md.
+# orthogonal to it. Noise and query shift are standard deviations relative to that of the teacher. The values
+# were chosen so that a small network clearly beats a linear model; docs/data.md has the numbers.
 LINEAR_SHARE, NOISE, QUERY_SHIFT = 0.55, 0.8, 2.5
-# Queries that the teacher is scaled on.
+# Number of queries used to scale the teacher.
 PILOT_QUERIES = 200
-# Values drawn at a time: 8 MB of float32, so that memory stays near that of the matrix.
+# Number of values drawn at a time: 8 MB of float32, so that memory use stays close to that of the matrix.
 VALUES_PER_BLOCK = 2_000_000
 
 
 def synthetic(
     shape: str | Shape = "yahoo", *, queries: int = 2_000, features: int | None = None, seed: int = 0
 ) -> Dataset:
-    """A data set of this shape, the same for the same seed, that a model can learn.
+    """Generate a data set of this shape that a model can learn.
 
-    A document with features x, which are scaled to [0, 1] within its query, has the value
+    A document with features x, scaled to [0, 1] within its query, has the value
 
         v = w·u + a·tanh(2u + b) + Σ_i c_i u_i u_{i−1} + QUERY_SHIFT·ε_q + NOISE·ε_d,   u = D x
 
-    and the label that the quantile of v among all documents gives. The rows of D are DIRECTIONS random
-    projections in which a few features matter most; ε are standard normal, one a query and one a document.
-    The first three terms together have unit variance within queries, LINEAR_SHARE of it linear in u.
+    Its label is determined by the quantile of v among all documents. The rows of D are DIRECTIONS random
+    projections in which a few features matter most. ε is standard normal, one value per query and one per
+    document. The first three terms together have unit variance within queries, LINEAR_SHARE of it linear in
+    u.
 
     Args:
-        shape: ``yahoo``, ``mslr`` or a :class:`Shape` of your own.
-        queries: how many queries all three splits have together.
-        features: how many features a document has, where it is not the shape's own number.
-        seed: of everything that is random. The teacher depends on it and on the shape, not on the number of
-            queries: a larger data set teaches the same.
+        shape: ``yahoo``, ``mslr`` or a custom `Shape`.
+        queries: total number of queries in all three splits.
+        features: number of features; by default that of the shape.
+        seed: random seed. The teacher depends on the seed and the shape, not on the number of queries: a
+            larger data set has the same teacher.
 
     Example:
         >>> data = synthetic("yahoo", queries=50, features=10)
@@ -155,9 +157,7 @@ def synthetic(
 def _spec(shape: str | Shape, features: int | None) -> Shape:
     if isinstance(shape, str):
         if shape not in SHAPES:
-            raise DataError(
-                f"no shape is called {shape!r}: use one of {sorted(SHAPES)}, or a Shape of your own"
-            )
+            raise DataError(f"unknown shape {shape!r}: use one of {sorted(SHAPES)}, or a custom Shape")
         shape = SHAPES[shape]
     return shape if features is None else replace(shape, features=features)
 
@@ -174,15 +174,15 @@ def _sizes(spec: Shape, queries: int, rng: np.random.Generator) -> Int64:
 
 @dataclass(frozen=True, eq=False)
 class _Source:
-    """What draws documents and knows their value.
+    """Draws documents and computes their values.
 
     Attributes:
         loadings: factors × features.
-        thresholds: one a feature; what lies below is 0.
+        thresholds: features; values below the threshold become 0.
         directions: features × DIRECTIONS, the projections u.
-        centre: one a direction, the mean of u before it is taken off.
-        bias: one a direction, inside the network.
-        weights: 3 × DIRECTIONS, of the linear part, the network and the interactions.
+        centre: DIRECTIONS; the mean of u, which is subtracted.
+        bias: DIRECTIONS; the bias inside the network.
+        weights: 3 × DIRECTIONS; weights of the linear part, the network and the interactions.
     """
 
     loadings: Float32
@@ -194,13 +194,13 @@ class _Source:
 
     @classmethod
     def draw(cls, spec: Shape, rng: np.random.Generator) -> _Source:
-        """A source whose projections and value have unit variance within the queries of a pilot."""
+        """Draw a source whose projections and value have unit variance within pilot queries."""
         loadings = rng.standard_normal((FACTORS, spec.features))
         loadings *= np.sqrt(COMMON / (loadings**2).sum(axis=0))
         mean_zeros = np.clip(spec.zeros, *ZEROS_BOUNDS)
         zeros = rng.beta(ZEROS_BETA * mean_zeros, ZEROS_BETA * (1 - mean_zeros), spec.features)
         quantile = NormalDist().inv_cdf
-        importance = np.exp(-rng.permutation(spec.features) / IMPORTANT)
+        importance = np.exp(-rng.permutation(spec.features) / IMPORTANCE_DECAY)
         rough = cls(
             loadings=loadings.astype(np.float32),
             thresholds=np.array([quantile(share) for share in zeros.clip(*ZEROS_BOUNDS)], np.float32),
@@ -223,22 +223,21 @@ class _Source:
         linear, network, interactions = (_within(part, offsets) for part in scaled._parts(pilot))
         network_size, interactions_size = _deviation(network), _deviation(interactions)
         curved = network / network_size + interactions / interactions_size
-        # What a linear model could make of the curved part is taken off it: then the linear share is what
-        # its name says, whatever was drawn.
+        # Removes the linear component of the curved part, so that LINEAR_SHARE holds exactly.
         u = _within(pilot @ scaled.directions, offsets)
-        shadow = np.linalg.lstsq(u, curved, rcond=None)[0]
+        projection = np.linalg.lstsq(u, curved, rcond=None)[0]
         a = np.sqrt(LINEAR_SHARE) / _deviation(linear)
-        b = np.sqrt(1 - LINEAR_SHARE) / _deviation(curved - u @ shadow)
+        b = np.sqrt(1 - LINEAR_SHARE) / _deviation(curved - u @ projection)
         w_linear, w_network, w_interactions = self.weights
         weights = [
-            a * w_linear - b * shadow,
+            a * w_linear - b * projection,
             b / network_size * w_network,
             b / interactions_size * w_interactions,
         ]
         return replace(scaled, weights=np.array(weights))
 
     def fill(self, matrix: Float32, offsets: Int64, rng: np.random.Generator) -> Float64:
-        """Write documents into the matrix, a block of queries at a time, and return their values."""
+        """Fill the matrix with documents, one block of queries at a time, and return their values."""
         values = np.empty(len(matrix))
         rows = max(1, VALUES_PER_BLOCK // matrix.shape[1])
         cuts = np.searchsorted(offsets, np.arange(0, offsets[-1], rows)[1:])
@@ -260,7 +259,7 @@ class _Source:
         min_max_into(block, offsets, out=block)
 
     def _parts(self, features: Float32) -> tuple[Float64, Float64, Float64]:
-        """What the linear part, the network and the interactions make of the features."""
+        """Compute the linear part, the network and the interactions."""
         u = (features @ self.directions - self.centre).astype(np.float64)
         linear, network, interactions = self.weights
         return (
@@ -271,7 +270,7 @@ class _Source:
 
 
 def _within(values: NDArray[Any], offsets: Int64) -> Float64:
-    """The values less their query's mean."""
+    """Subtract the query mean from the values."""
     means = np.add.reduceat(values, offsets[:-1], axis=0, dtype=np.float64)
     means /= np.diff(offsets).reshape(-1, *[1] * (values.ndim - 1))
     centred: Float64 = values - means[segment_index(offsets)]
@@ -279,6 +278,6 @@ def _within(values: NDArray[Any], offsets: Int64) -> Float64:
 
 
 def _deviation(values: Float64) -> Float64:
-    """The root mean square of each column; 1 where a column is all zeros, which stay zeros then."""
+    """Compute the root mean square of each column; 1 for columns of zeros, to avoid division by zero."""
     size = np.sqrt((values**2).mean(axis=0))
     return np.where(size > 0, size, 1.0)

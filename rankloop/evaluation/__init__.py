@@ -1,4 +1,4 @@
-"""Metrics of a ranking and, exactly, of a Plackett–Luce policy."""
+"""Ranking metrics: of a ranking, and their exact expectation under a Plackett–Luce policy."""
 
 from rankloop.evaluation.additive import DCG as DCG
 from rankloop.evaluation.additive import NDCG as NDCG

@@ -1,9 +1,9 @@
-"""Metrics that add up over documents: a gain by label times a weight by rank.
+"""Additive metrics: a sum over documents of a gain by label times a weight by rank.
 
     M(y) = Σ_d g(label_d) · θ_{rank(d | y)}
 
-The expectation under a policy is a sum over documents too, ``Σ_d g(label_d) · E[θ_rank(d)]``, and the
-Plackett–Luce policy's rank marginals are exact.
+Their expectation under a policy is also a sum over documents, ``Σ_d g(label_d) · E[θ_rank(d)]``. It is exact
+for Plackett–Luce policies, whose rank marginals are computed exactly.
 """
 
 from __future__ import annotations
@@ -27,29 +27,29 @@ PAPER_MAX_LABEL = 4.0
 
 
 class Additive(Metric):
-    """A metric given by its gains and its rank weights; normalised ones are divided by the ideal's value."""
+    """A metric with gains and rank weights; normalised metrics are divided by the ideal value."""
 
     normalised: ClassVar[bool] = False
     cutoff: int | None
 
     def as_weights(self, labels: Float64, offsets: Int64) -> tuple[Float64, Float64]:
-        """The metric as an objective: weights r of documents and θ of ranks with ``M = Σ_d r_d · θ_rank(d)``.
+        """Express the metric as an objective ``M = Σ_d r_d · θ_rank(d)``: document weights r, rank weights θ.
 
         >>> NDCG(cutoff=2).as_weights(np.array([2.0, 0.0]), np.array([0, 2]))[0]
         array([1., 0.])
         """
-        worth = self._gains(labels)
+        gain = self._gains(labels)
         if self.normalised:
-            worth = self._divided(worth, np.repeat(self._ideal(worth, offsets), np.diff(offsets)))
-        return worth, self._weights(self._depth(offsets))
+            gain = self._divide(gain, np.repeat(self._ideal(gain, offsets), np.diff(offsets)))
+        return gain, self._weights(self._depth(offsets))
 
     @abstractmethod
     def _gains(self, labels: Float64) -> Float64:
-        """What each document is worth."""
+        """Compute the gain of each document."""
 
     @abstractmethod
     def _weights(self, depth: int) -> Float64:
-        """What each rank is worth, for ranks 1 to ``depth``."""
+        """Compute the weight of ranks 1 to ``depth``."""
 
     def _relevant(self, labels: Float64) -> NDArray[np.bool_]:
         return self._gains(labels) > 0.0
@@ -62,22 +62,23 @@ class Additive(Metric):
         return self._sums(expected_rank_weights(scores, offsets, weights), labels, offsets)
 
     def _sums(self, weights: Float64, labels: Float64, offsets: Int64) -> Float64:
-        worth = self._gains(labels)
-        values: Float64 = ragged.segment_sum(worth * weights, offsets)
-        return self._divided(values, self._ideal(worth, offsets)) if self.normalised else values
+        gain = self._gains(labels)
+        values: Float64 = ragged.segment_sum(gain * weights, offsets)
+        return self._divide(values, self._ideal(gain, offsets)) if self.normalised else values
 
-    def _ideal(self, worth: Float64, offsets: Int64) -> Float64:
-        """The value of the ideal ranking of each query."""
-        ideal: Float64 = ragged.segment_sum(worth * self._shown_weights(worth, offsets), offsets)
+    def _ideal(self, gain: Float64, offsets: Int64) -> Float64:
+        """Compute the value of the ideal ranking of each query."""
+        ideal: Float64 = ragged.segment_sum(gain * self._shown_weights(gain, offsets), offsets)
         return ideal
 
     @staticmethod
-    def _divided(values: Float64, ideal: Float64) -> Float64:
-        # Without a relevant document both are 0, and the choice for such queries replaces what is here.
+    def _divide(values: Float64, ideal: Float64) -> Float64:
+        # Without a relevant document both are 0. The value of such queries is replaced later, by
+        # `no_relevant`.
         return np.divide(values, ideal, out=np.zeros_like(values), where=ideal > 0.0)
 
     def _shown_weights(self, scores: Float64, offsets: Int64) -> Float64:
-        """The weight of the rank each document is shown at: 0 past the cut-off and for the excluded."""
+        """Compute the rank weight of each document: 0 after the cut-off and for excluded documents."""
         weights = np.append(self._weights(self._depth(offsets)), 0.0)
         rows = np.minimum(ragged.ranks(scores, offsets) - 1, len(weights) - 1)
         return np.where(np.isneginf(scores), 0.0, weights[rows])
@@ -97,7 +98,7 @@ class DCG(Additive):
     Attributes:
         cutoff: K, or None for all ranks.
         gain: ``linear``, g = label, or ``exponential``, g = 2^label − 1.
-        no_relevant: what a query without a positive gain is worth: ``zero``, or ``skip`` (NaN).
+        no_relevant: value of a query without a positive gain: ``zero`` or ``skip`` (NaN).
 
     Example:
         >>> DCG(cutoff=2).of_ranking(scores=[0.1, 0.3, 0.2], labels=[4, 2, 0], offsets=[0, 3])
@@ -130,7 +131,7 @@ class NDCG(DCG):
     Attributes:
         cutoff: K, or None for all ranks.
         gain: ``linear``, g = label, or ``exponential``, g = 2^label − 1.
-        no_relevant: what a query without a positive gain is worth: ``zero``, ``one`` or ``skip`` (NaN).
+        no_relevant: value of a query without a positive gain: ``zero``, ``one`` or ``skip`` (NaN).
 
     Example:
         >>> ndcg, query = NDCG(cutoff=2), dict(labels=[4, 2, 0], offsets=[0, 3])
@@ -151,14 +152,14 @@ class NDCG(DCG):
 @register
 @dataclass(frozen=True)
 class Precision(Additive):
-    """The share of the first K ranks that hold a relevant document; ranks left empty count against it.
+    """The share of relevant documents among the first K ranks; empty ranks count as irrelevant.
 
     ``P@K(y) = 1/K · Σ_d 1[label_d ≥ relevant_from] · 1[rank(d) ≤ K]``
 
     Attributes:
         cutoff: K.
-        relevant_from: the lowest label that is relevant.
-        no_relevant: what a query without a relevant document is worth: ``zero``, ``one`` or ``skip`` (NaN).
+        relevant_from: the lowest label that counts as relevant.
+        no_relevant: value of a query without a relevant document: ``zero``, ``one`` or ``skip`` (NaN).
 
     Example:
         >>> Precision(cutoff=2).of_ranking(scores=[0.1, 0.3, 0.2], labels=[4, 2, 0], offsets=[0, 3])
@@ -174,7 +175,7 @@ class Precision(Additive):
         return (labels >= self.relevant_from).astype(np.float64)
 
     def _weights(self, depth: int) -> Float64:
-        # The cut-off divides, also where no query has that many documents.
+        # The divisor is the cut-off even if no query has that many documents.
         return rank_weights.precision(self.cutoff)[:depth]
 
 
@@ -183,11 +184,11 @@ class Precision(Additive):
 class NRCTR(Additive):
     """Normalised RCTR: the paper's reward divided by that of the ideal ranking.
 
-    ``NRCTR@K(y) = RCTR@K(y) / max_y' RCTR@K(y')``; the highest grade cancels, so there is none to give.
+    ``NRCTR@K(y) = RCTR@K(y) / max_y' RCTR@K(y')``. The highest grade cancels out and is not a parameter.
 
     Attributes:
-        cutoff: K, how many ranks users see.
-        no_relevant: what a query whose labels are all 0 is worth: ``zero``, ``one`` or ``skip`` (NaN).
+        cutoff: K, the number of ranks that users see.
+        no_relevant: value of a query whose labels are all 0: ``zero``, ``one`` or ``skip`` (NaN).
 
     Example:
         >>> NRCTR(cutoff=5).of_ranking(scores=[0.1, 0.3, 0.2], labels=[0, 4, 2], offsets=[0, 3])
@@ -217,10 +218,10 @@ class RCTR(Additive):
     probability ``α_k + β_k`` by the paper's users.
 
     Attributes:
-        cutoff: K, how many ranks users see.
-        max_label: the grade of a document that is surely relevant; 4 in the paper. Higher labels are
-            refused, for they would be probabilities above 1.
-        no_relevant: what a query whose labels are all 0 is worth: ``zero``, or ``skip`` (NaN).
+        cutoff: K, the number of ranks that users see.
+        max_label: the grade of a document that is certainly relevant; 4 in the paper. Higher labels are
+            rejected, because they would be probabilities above 1.
+        no_relevant: value of a query whose labels are all 0: ``zero`` or ``skip`` (NaN).
 
     Example:
         >>> RCTR(cutoff=1).of_ranking(scores=[0.1, 0.3, 0.2], labels=[4, 2, 0], offsets=[0, 3])
@@ -237,7 +238,7 @@ class RCTR(Additive):
         if labels.max() > self.max_label:
             raise DataError(
                 f"a label of {labels.max():g} is above the highest grade of {str(self)!r}, "
-                f"{self.max_label:g}: name the data's own, {self.name}@{self.cutoff}(max_label=…)"
+                f"{self.max_label:g}: set that of the data, {self.name}@{self.cutoff}(max_label=…)"
             )
         return labels / self.max_label
 

@@ -1,4 +1,4 @@
-"""How far down relevant documents are on average."""
+"""The average position of relevant documents."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class ARP(Metric):
 
     ``ARP(y) = Σ_d g(label_d) · rank(d | y) / Σ_d g(label_d)``
 
-    The expected rank under a Plackett–Luce policy counts, for each other document, the chance that it comes
+    The expected rank under a Plackett–Luce policy adds up the probability that each other document comes
     first: ``E[rank(d)] = 1 + Σ_{j≠d} exp(s_j) / (exp(s_j) + exp(s_d))``.
 
-    Every document needs a rank here, so those excluded (score −inf) follow all others, in document order.
-    A query whose gains are all 0 has no average: it is NaN and left out of means.
+    This metric needs a rank for every document, so excluded documents (score −inf) follow all others, in
+    document order. A query whose gains are all 0 has no average: its value is NaN and left out of means.
 
     Attributes:
         gain: ``linear``, g = label, or ``exponential``, g = 2^label − 1.
@@ -59,19 +59,21 @@ class ARP(Metric):
         return self._mean(expected_ranks(scores, offsets), labels, offsets)
 
     def _mean(self, ranks: Float64, labels: Float64, offsets: Int64) -> Float64:
-        worth = gains(labels, self.gain)
-        total: Float64 = ragged.segment_sum(worth, offsets)
-        weighted: Float64 = ragged.segment_sum(worth * ranks, offsets)
+        gain = gains(labels, self.gain)
+        total: Float64 = ragged.segment_sum(gain, offsets)
+        weighted: Float64 = ragged.segment_sum(gain * ranks, offsets)
         return np.divide(weighted, total, out=np.zeros_like(total), where=total > 0.0)
 
 
 def expected_ranks(scores: Float64, offsets: Int64) -> Float64:
-    """The expected rank of each document under a Plackett–Luce policy; the excluded come last, in order.
+    """Compute the expected rank of each document under a Plackett–Luce policy.
 
     ``E[rank(d)] = 1 + Σ_{j≠d} 1 / (1 + exp(s_d − s_j))``
 
+    Excluded documents (score −inf) come last, in document order.
+
     Args:
-        scores: float64, one a document.
+        scores: float64, documents.
         offsets: int64, queries + 1.
 
     Example:

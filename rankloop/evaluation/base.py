@@ -1,4 +1,4 @@
-"""What every metric is: a frozen value with a name, a value for a ranking and a value for a policy."""
+"""The interface of metrics: a frozen value with a name, a value for a ranking and a value for a policy."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rankloop import ragged
 from rankloop.errors import DataError
 from rankloop.names import BadNameError, one_of
 from rankloop.registry import Named, Registry
-from rankloop.types import Float64, Int64, check_offsets
+from rankloop.types import Float64, Int64, check_offsets, reject_documents
 
 Gain = Literal["linear", "exponential"]
 NoRelevant = Literal["zero", "one", "skip"]
@@ -22,7 +22,7 @@ _NO_RELEVANT_VALUE = {"zero": 0.0, "one": 1.0, "skip": np.nan}
 
 
 def gains(labels: Float64, gain: Gain) -> Float64:
-    """What a label is worth: ``label`` (linear) or ``2^label − 1`` (exponential).
+    """Compute gains from labels: ``label`` (linear) or ``2^label − 1`` (exponential).
 
     >>> gains(np.array([0.0, 1.0, 2.0]), "exponential")
     array([0., 1., 3.])
@@ -31,17 +31,17 @@ def gains(labels: Float64, gain: Gain) -> Float64:
 
 
 class Metric(Named, ABC):
-    """A metric: one value a query, from the scores and the labels of its documents.
+    """A metric: one value per query, from the scores and the labels of its documents.
 
-    Concrete metrics are frozen dataclasses whose fields are the cut-off and the options of their name, so
-    ``str(metric)`` is the canonical name and `rankloop.evaluation.metric` reads it back.
+    Concrete metrics are frozen dataclasses whose fields are the cut-off and the options in their name, so
+    ``str(metric)`` is the canonical name, and `rankloop.evaluation.metric` parses it back.
 
-    A score of −inf excludes a document: it is never shown, at no rank, and earns nothing.
+    A score of −inf excludes a document: it is never shown and contributes nothing.
 
     Attributes:
-        name: the word the metric's name starts with.
-        higher_is_better: False for metrics that count how far down things are.
-        no_relevant_choices: what a query without a relevant document may be worth.
+        name: the first word of the metric's name.
+        higher_is_better: False for metrics of positions.
+        no_relevant_choices: the possible values of `no_relevant`, for queries without a relevant document.
     """
 
     name: ClassVar[str]
@@ -57,40 +57,40 @@ class Metric(Named, ABC):
                 raise BadNameError(f"{option!r} of the metric {self.name!r}: {error}") from error
 
     def of_ranking(self, scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike) -> Float64:
-        """The metric of the ranking by descending score; equal scores keep the order of the documents.
+        """Compute the metric of the ranking by descending score; equal scores keep document order.
 
         Args:
-            scores: one a document; −inf excludes it.
-            labels: one relevance grade a document.
+            scores: documents; −inf excludes a document.
+            labels: documents; relevance grades.
             offsets: query q owns documents ``offsets[q]:offsets[q + 1]``.
 
         Returns:
-            float64, one value a query; NaN where the query is to be left out of the mean.
+            float64, queries; NaN for queries to leave out of the mean.
         """
-        arrays = _checked(scores, labels, offsets)
-        return self._settled(self._ranking(*arrays), arrays[1], arrays[2])
+        arrays = _check_arrays(scores, labels, offsets)
+        return self._replace_no_relevant(self._ranking(*arrays), arrays[1], arrays[2])
 
     def of_policy(self, scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike) -> Float64:
-        """The expected metric of the Plackett–Luce policy with these scores as log-weights, exactly.
+        """Compute the exact expected metric of the Plackett–Luce policy with these scores as log-weights.
 
-        Arguments and result are those of `of_ranking`; no ranking is sampled.
+        Arguments and result are those of `of_ranking`. No ranking is sampled.
         """
-        arrays = _checked(scores, labels, offsets)
-        return self._settled(self._policy(*arrays), arrays[1], arrays[2])
+        arrays = _check_arrays(scores, labels, offsets)
+        return self._replace_no_relevant(self._policy(*arrays), arrays[1], arrays[2])
 
     @abstractmethod
     def _relevant(self, labels: Float64) -> NDArray[np.bool_]:
-        """Which documents make their query one with a relevant document."""
+        """Mark the relevant documents."""
 
     @abstractmethod
     def _ranking(self, scores: Float64, labels: Float64, offsets: Int64) -> Float64:
-        """The metric of the ranking; anything finite for queries without a relevant document."""
+        """Compute the metric of the ranking; any finite value for queries without a relevant document."""
 
     @abstractmethod
     def _policy(self, scores: Float64, labels: Float64, offsets: Int64) -> Float64:
-        """The metric of the policy; anything finite for queries without a relevant document."""
+        """Compute the metric of the policy; any finite value for queries without a relevant document."""
 
-    def _settled(self, values: Float64, labels: Float64, offsets: Int64) -> Float64:
+    def _replace_no_relevant(self, values: Float64, labels: Float64, offsets: Int64) -> Float64:
         has_relevant = np.logical_or.reduceat(self._relevant(labels), offsets[:-1])
         return np.where(has_relevant, values, _NO_RELEVANT_VALUE[self.no_relevant])
 
@@ -104,7 +104,7 @@ class Metric(Named, ABC):
             one_of(*get_args(Gain))(value)
         elif option == "cutoff":
             if value is not None and (not isinstance(value, int | np.integer) or value < 1):
-                raise BadNameError(f"expected a whole number from 1, got {value!r}")
+                raise BadNameError(f"expected an integer of at least 1, got {value!r}")
         elif not (isinstance(value, int | float) and 0.0 < value < np.inf):
             raise BadNameError(f"expected a number above 0, got {value!r}")
 
@@ -128,32 +128,25 @@ def metric(text: str) -> Metric:
     return METRICS.parse(text)
 
 
-def _checked(scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike) -> tuple[Float64, Float64, Int64]:
-    """The three as arrays, or an error that says which query is wrong."""
+def _check_arrays(scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike) -> tuple[Float64, Float64, Int64]:
+    """Convert the arguments to arrays; raise an error that names the first invalid query."""
     score_array = np.asarray(scores, dtype=np.float64)
     label_array = np.asarray(labels, dtype=np.float64)
     offset_array = np.asarray(offsets, dtype=np.int64)
     if label_array.ndim != 1 or score_array.shape != label_array.shape:
         raise DataError(
-            f"scores and labels must be two vectors of one length, one value a document; "
+            f"scores and labels must be vectors of the same length, one value per document; "
             f"got shapes {score_array.shape} and {label_array.shape}"
         )
     check_offsets(offset_array, len(label_array))
-    _refuse(np.isnan(score_array) | (score_array == np.inf), offset_array, "a score that is NaN or +inf")
-    _refuse(~(np.isfinite(label_array) & (label_array >= 0)), offset_array, "a label that is not a grade ≥ 0")
+    bad_scores = np.isnan(score_array) | (score_array == np.inf)
+    reject_documents(bad_scores, offset_array, "a score that is NaN or +inf")
+    bad_labels = ~(np.isfinite(label_array) & (label_array >= 0))
+    reject_documents(bad_labels, offset_array, "a label that is not a grade ≥ 0")
     excluded = np.flatnonzero(np.isneginf(ragged.segment_max(score_array, offset_array)))
     if len(excluded):
         raise DataError(
-            f"query number {excluded[0]}: every document has the score -inf, so that no ranking can be shown "
-            f"({len(excluded)} such queries in all): leave out the query or include a document"
+            f"query number {excluded[0]}: every document has the score -inf, so no ranking can be shown "
+            f"({len(excluded)} such queries in total): leave out the query or include a document"
         )
     return score_array, label_array, offset_array
-
-
-def _refuse(bad: NDArray[np.bool_], offsets: Int64, what: str) -> None:
-    rows = np.flatnonzero(bad)
-    if len(rows):
-        q = int(np.searchsorted(offsets, rows[0], side="right")) - 1
-        raise DataError(
-            f"query number {q}, document {rows[0] - offsets[q]}: {what} ({len(rows)} such documents in all)"
-        )

@@ -1,4 +1,4 @@
-"""How far down the first relevant document is."""
+"""The reciprocal rank of the first relevant document."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ class MRR(Metric):
 
     ``RR@K(y) = 1[k* ≤ K] / k*``, ``k* = min {rank(d) : label_d ≥ relevant_from}``
 
-    Under a Plackett–Luce policy documents arrive as exponential clocks with rates ``exp(s_d)`` ring. The
-    first relevant arrival is the minimum of the relevant documents' clocks: itself an exponential clock,
-    whose rate is the sum of theirs. So the relevant documents of a query merge into one, with score
-    ``log Σ_relevant exp(s_d)``, and the metric is the expected reciprocal rank of that one among the others.
+    A Plackett–Luce policy orders documents by independent exponential arrival times with rates ``exp(s_d)``.
+    The first relevant arrival is the minimum of the relevant documents' times, which is itself exponential
+    with the sum of their rates. The relevant documents of a query can therefore be merged into one with score
+    ``log Σ_relevant exp(s_d)``. The metric is the expected reciprocal rank of the merged document.
 
     Attributes:
         cutoff: K, or None for all ranks.
-        relevant_from: the lowest label that is relevant.
-        no_relevant: what a query without a relevant document is worth: ``zero``, ``one`` or ``skip`` (NaN).
+        relevant_from: the lowest label that counts as relevant.
+        no_relevant: value of a query without a relevant document: ``zero``, ``one`` or ``skip`` (NaN).
 
     Example:
         >>> MRR().of_ranking(scores=[0.1, 0.3, 0.2], labels=[1, 0, 3], offsets=[0, 3])
@@ -58,10 +58,10 @@ class MRR(Metric):
     def _policy(self, scores: Float64, labels: Float64, offsets: Int64) -> Float64:
         relevant = self._relevant(labels)
         query = ragged.segment_index(offsets)
-        # The first relevant document of each query, in document order, stands for all of them.
-        place = np.where(relevant, np.arange(len(labels)), len(labels))
-        stands_for_all = np.minimum.reduceat(place, offsets[:-1])[query] == np.arange(len(labels))
-        kept = ~relevant | stands_for_all
+        # The first relevant document of each query, in document order, represents all of them.
+        row = np.where(relevant, np.arange(len(labels)), len(labels))
+        representative = np.minimum.reduceat(row, offsets[:-1])[query] == np.arange(len(labels))
+        kept = ~relevant | representative
         merged_scores = np.where(relevant, _log_sum_exp(scores, relevant, offsets)[query], scores)[kept]
         merged_offsets = ragged.offsets_of(ragged.segment_sum(kept.astype(np.int64), offsets))
         longest = int(np.diff(merged_offsets).max())
@@ -71,10 +71,10 @@ class MRR(Metric):
 
 
 def _log_sum_exp(scores: Float64, where: NDArray[np.bool_], offsets: Int64) -> Float64:
-    """``log Σ exp(score)`` over the marked documents of each query; −inf where none is marked."""
+    """Compute ``log Σ exp(score)`` over the marked documents of each query; −inf if none is marked."""
     marked = np.where(where, scores, -np.inf)
     largest: Float64 = ragged.segment_max(marked, offsets)
-    # A largest score of −inf would be subtracted from itself: any finite shift gives log 0 = −inf instead.
+    # −inf minus −inf would be NaN; any finite shift gives log 0 = −inf instead.
     shift = np.where(np.isneginf(largest), 0.0, largest)
     total: Float64 = ragged.segment_sum(np.exp(marked - shift[ragged.segment_index(offsets)]), offsets)
     return np.log(total, out=np.full(len(total), -np.inf), where=total > 0.0) + shift

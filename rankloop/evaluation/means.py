@@ -1,4 +1,4 @@
-"""Metrics of a whole split: means over its queries."""
+"""Mean metrics over the queries of a split."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from rankloop.types import Float64, Split
 def ranking_metrics(
     scores: ArrayLike, split: Split, metrics: Iterable[str | Metric] = ("ndcg@5",)
 ) -> dict[str, float]:
-    """The mean of each metric when the documents are ranked by descending score.
+    """Compute the mean of each metric for the ranking by descending score.
 
     Args:
-        scores: one a document of the split; equal scores keep the order of the documents.
+        scores: documents; equal scores keep document order.
         split: the queries, with labels.
-        metrics: names or metrics.
+        metrics: metrics or their names.
 
     Returns:
-        One number by the canonical name of each metric. Queries that a metric skips do not count.
+        The mean of each metric by its canonical name. Queries that a metric skips do not count.
 
     Example:
         >>> split = Split.build(np.zeros((3, 1)), labels=[0, 1, 1], sizes=[2, 1])
@@ -36,15 +36,9 @@ def ranking_metrics(
 def policy_metrics(
     scores: ArrayLike, split: Split, metrics: Iterable[str | Metric] = ("ndcg@5",)
 ) -> dict[str, float]:
-    """The mean of each metric's exact expectation under the Plackett–Luce policy with these scores.
+    """Compute the mean of each metric's exact expectation under the Plackett–Luce policy.
 
-    Args:
-        scores: one log-weight a document of the split.
-        split: the queries, with labels.
-        metrics: names or metrics.
-
-    Returns:
-        One number by the canonical name of each metric. Queries that a metric skips do not count.
+    Arguments and result are those of `ranking_metrics`; the scores are log-weights of the policy.
 
     Example:
         >>> split = Split.build(np.zeros((3, 1)), labels=[0, 1, 1], sizes=[2, 1])
@@ -55,9 +49,9 @@ def policy_metrics(
 
 
 def _means(values: Callable[[Metric], Float64], metrics: Iterable[str | Metric]) -> dict[str, float]:
-    # One name is text, and text is an iterable of letters.
-    several = (metrics,) if isinstance(metrics, str) else metrics
-    chosen = [metric(m) if isinstance(m, str) else m for m in several]
+    # A single name would otherwise be iterated letter by letter.
+    listed = (metrics,) if isinstance(metrics, str) else metrics
+    chosen = [metric(m) if isinstance(m, str) else m for m in listed]
     return {str(m): _mean(values(m), str(m)) for m in chosen}
 
 
@@ -65,7 +59,7 @@ def _mean(values: Float64, name: str) -> float:
     counted = values[~np.isnan(values)]
     if len(counted) == 0:
         raise DataError(
-            f"{name!r} has no mean: none of the {len(values)} queries has a relevant document, and such "
-            f"queries are skipped"
+            f"{name!r} has no mean: none of the {len(values)} queries has a relevant document, and the "
+            f"metric skips such queries"
         )
     return float(counted.mean())

@@ -1,4 +1,4 @@
-"""Weights and scores → the value of an objective and its derivatives on the scores."""
+"""Ranking objectives: their value and their derivatives by the scores."""
 
 from rankloop.objectives.expected_reward import Reward as Reward
 from rankloop.objectives.expected_reward import expected_reward as expected_reward

@@ -1,4 +1,4 @@
-"""The expected reward of a Plackett–Luce policy, exactly, with its exact derivatives on the scores."""
+"""The exact expected reward of a Plackett–Luce policy and its exact derivatives by the scores."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from rankloop.types import Float64, Int64
 
 @dataclass(frozen=True, eq=False)
 class Reward:
-    """An objective at some scores.
+    """The value of an objective and its derivatives.
 
     Attributes:
-        values: one a query; the objective is their sum.
-        gradient: one an item, the first derivative of the objective on its score.
-        second: one an item, the second derivative of the objective on its score; of either sign.
-        curvature: one an item, positive and never below the size of the gradient where rank weights
-            fall with the rank: what a Newton step may be divided by.
+        values: queries; the objective is their sum.
+        gradient: items; the first derivative of the objective by the item's score.
+        second: items; the second derivative of the objective by the item's score, of either sign.
+        curvature: items; a positive number to divide a Newton step by. It is at least the absolute value of
+            the gradient if rank weights decrease with the rank.
     """
 
     values: Float64
@@ -32,30 +32,33 @@ class Reward:
 
     @property
     def value(self) -> float:
-        """The objective."""
+        """The value of the objective."""
         return float(self.values.sum())
 
 
 def check_doc_weights(doc_weights: object, n_docs: int) -> Float64:
-    """Weights as a flat float64 array, one finite number an item."""
+    """Convert weights to a flat float64 array with one finite number per item."""
     array = np.ascontiguousarray(doc_weights, dtype=np.float64)
     if array.shape != (n_docs,):
-        raise DataError(f"{n_docs} items need as many weights, got shape {array.shape}")
+        raise DataError(f"{n_docs} items need {n_docs} weights, got shape {array.shape}")
     bad = np.flatnonzero(~np.isfinite(array))
     if len(bad):
-        raise DataError(f"the weight of item {bad[0]} is {array[bad[0]]} ({len(bad)} such weights in all)")
+        raise DataError(
+            f"the weight of item {bad[0]} is {array[bad[0]]}, but weights must be finite ({len(bad)} such "
+            f"weights in total)"
+        )
     return array
 
 
 def expected_reward(scores: object, offsets: Int64, doc_weights: object, rank_weights: object) -> Reward:
-    """The expected reward of showing items at ranks, with its derivatives on the scores.
+    """Compute the expected reward of the policy and its derivatives by the scores.
 
         V(s) = Σ_d r_d · E[θ_rank(d)]
         ∂V/∂s_d = Σ_i (r_d − r_i) ω_di,   curvature = Σ_i (r_d + r_i − 2 min r) |ω_di|
 
-    ω_di ≥ 0 is how much reward moves when d and i, of unequal worth, trade places. The curvature replaces
-    each difference by a bound on its size, as LambdaMART does with its pairs: the objective is not concave,
-    and its second derivative is often positive where a Newton step needs it negative.
+    ω_di ≥ 0 is the rate at which reward moves between d and i when they swap ranks. The curvature replaces
+    each difference by a bound on its size, as LambdaMART does for pairs: the objective is not concave, and
+    its second derivative is often positive where a Newton step needs it to be negative.
 
     Args:
         scores: s, items; -inf for an item that is never shown.
@@ -64,8 +67,8 @@ def expected_reward(scores: object, offsets: Int64, doc_weights: object, rank_we
         rank_weights: θ, ranks.
 
     Example:
-        Two items at equal scores, of which the first is worth 1 at the top rank: it is there half the time,
-        and p(1 − p) is the slope of its chance p.
+        Two items with equal scores; the first has a reward of 1 at the top rank. It is there with
+        probability p = 0.5, and p(1 − p) is the derivative of p.
 
         >>> reward = expected_reward(np.zeros(2), np.array([0, 2]), [1.0, 0.0], [1.0])
         >>> round(reward.value, 6), reward.gradient.round(6)
@@ -77,7 +80,7 @@ def expected_reward(scores: object, offsets: Int64, doc_weights: object, rank_we
     weights = check_doc_weights(doc_weights, len(flat))
     theta = check_rank_weights(rank_weights)
     if theta.ndim != 1:
-        raise DataError(f"one objective takes one vector of rank weights, got shape {theta.shape}")
+        raise DataError(f"an objective needs a single vector of rank weights, got shape {theta.shape}")
     values, derivatives = np.empty(len(offsets) - 1), np.empty((3, len(flat)))
     for_segments(rewards_of_queries, offsets, flat, weights, theta, values, derivatives)
     gradient, second, curvature = derivatives

@@ -1,7 +1,7 @@
-"""The sampled gradients that the exact one is compared with: REINFORCE and PL-Rank-3.
+"""Sampled gradients for comparison with the exact one: REINFORCE and PL-Rank-3.
 
-Both estimate the gradient of ``Σ_d r_d · E[θ_rank(d)]`` on the scores from rankings, given or drawn with
-``rankloop.policies.sample_rankings``; both share one signature.
+Both estimate the gradient of ``Σ_d r_d · E[θ_rank(d)]`` by the scores from sampled rankings, such as those of
+`rankloop.policies.sample_rankings`. Both have the same signature.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ from rankloop.types import Float64, Int64
 def reinforce_gradient(
     scores: object, offsets: Int64, doc_weights: object, rank_weights: object, rankings: object
 ) -> Float64:
-    """The score-function gradient that the paper trains with, on rankings cut at the last rank that counts.
+    """Estimate the gradient as the paper does: by the score function, on rankings truncated at the cut-off.
 
         1/N Σ_y Σ_k R_k · ∇ log π(y_k | y_1 … y_{k−1}),   R_k = Σ_{i ≥ k} θ_i r_{y_i}
 
-    A rank is credited with the reward from it on: what was placed before does not depend on it.
+    A rank is credited with the reward at that rank and below; the ranks above do not depend on it.
 
     Args:
         scores: s, items.
         offsets: queries + 1.
         doc_weights: r, items.
         rank_weights: θ, ranks.
-        rankings: samples × queries × ranks, positions of items within their query,
-            -1 at the end of short ones.
+        rankings: samples × queries × ranks; positions of items within their query. Short rankings are padded
+            with -1.
 
     Returns:
-        One number an item.
+        items; the gradient.
 
     Example:
-        One ranking, drawn with chance 1/2: the reward 1 times ∇ log π = (1 − 1/2, −1/2).
+        One ranking with probability 1/2: the reward 1 times ∇ log π = (1 − 1/2, −1/2).
 
         >>> reinforce_gradient(np.zeros(2), np.array([0, 2]), [1.0, 0.0], [1.0], [[[0]]])
         array([ 0.5, -0.5])
@@ -50,13 +50,13 @@ def reinforce_gradient(
 def pl_rank_gradient(
     scores: object, offsets: Int64, doc_weights: object, rank_weights: object, rankings: object
 ) -> Float64:
-    """PL-Rank-3: uses what the policy knows of every placement, not only the one that was drawn.
+    """Estimate the gradient by PL-Rank-3, which uses the policy's probability of every placement.
 
         1/N Σ_y [ R_{i+1} + e^{s_d} (r_d Σ_{k ≤ i} θ_k / Z_k − Σ_{k ≤ i} R_k / Z_k) ],   i = rank of d in y
 
-    with ``Z_k`` the total weight left before rank k and ``R_k`` the reward from rank k on.
+    ``Z_k`` is the total weight of the items left before rank k, and ``R_k`` the reward at rank k and below.
 
-    Args and returns are those of ``reinforce_gradient``; rankings may be cut at K or full.
+    Arguments and result are those of `reinforce_gradient`. Rankings may be truncated at K or complete.
 
     Example:
         >>> pl_rank_gradient(np.zeros(2), np.array([0, 2]), [1.0, 0.0], [1.0], [[[0]], [[1]]])

@@ -1,4 +1,4 @@
-"""Learning from every interaction as it happens; one file a method, and names that parse."""
+"""Online learning: methods that learn from every interaction as it happens, one file per method."""
 
 from rankloop.online.base import METHODS as METHODS
 from rankloop.online.base import Method as Method

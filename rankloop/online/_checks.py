@@ -1,4 +1,4 @@
-"""What interactions must be like before a kernel may have them."""
+"""Validate interactions before they are passed to kernels."""
 
 from __future__ import annotations
 
@@ -12,34 +12,36 @@ from rankloop.types import Float64, Int64
 
 
 def check_log(log: Impressions, offsets: Int64) -> Impressions:
-    """The same interactions as kernels take them; refused with their number if they do not fit."""
+    """Convert a log to the arrays that kernels expect; raise an error that names an invalid interaction."""
     queries = np.ascontiguousarray(log.queries, dtype=np.int64)
     rankings = np.ascontiguousarray(log.rankings, dtype=np.int32)
     clicks = np.ascontiguousarray(log.clicks, dtype=np.bool_)
     if queries.ndim != 1 or rankings.ndim != 2 or len(rankings) != len(queries):
         raise DataError(
-            "an interaction is a query and its ranking, by the items' positions, "
+            "a log needs one query and one ranking of item positions per interaction, "
             f"got shapes {queries.shape} and {rankings.shape}"
         )
     if clicks.shape != rankings.shape:
-        raise DataError(f"one click or none a rank: got {clicks.shape} clicks for {rankings.shape} ranks")
+        raise DataError(
+            f"clicks must have the shape of the rankings, got {clicks.shape} and {rankings.shape}"
+        )
     n_queries = len(offsets) - 1
-    _refuse((queries < 0) | (queries >= n_queries), f"there are {n_queries} queries")
+    _reject((queries < 0) | (queries >= n_queries), f"the query must be between 0 and {n_queries - 1}")
     sizes = np.diff(offsets)[queries][:, None]
-    _refuse(((rankings < -1) | (rankings >= sizes)).any(axis=1), "no such item in the query")
-    _refuse(((rankings[:, :-1] < 0) & (rankings[:, 1:] >= 0)).any(axis=1), "an item below an empty rank")
+    _reject(((rankings < -1) | (rankings >= sizes)).any(axis=1), "no such item in the query")
+    _reject(((rankings[:, :-1] < 0) & (rankings[:, 1:] >= 0)).any(axis=1), "an item below an empty rank")
     in_order = np.sort(rankings, axis=1)
     repeated = (in_order[:, 1:] == in_order[:, :-1]) & (in_order[:, 1:] >= 0)
-    _refuse(repeated.any(axis=1), "an item is shown twice")
-    _refuse((clicks & (rankings < 0)).any(axis=1), "a click where nothing was shown")
+    _reject(repeated.any(axis=1), "an item is shown twice")
+    _reject((clicks & (rankings < 0)).any(axis=1), "a click at an empty rank")
     return Impressions(queries, rankings, clicks)
 
 
 def check_interaction(ranking: ArrayLike, clicks: ArrayLike, n_items: int) -> tuple[Int64, NDArray[np.bool_]]:
-    """One ranking and its clicks, without the ranks at which nothing was shown."""
+    """Validate one ranking and its clicks, and strip empty ranks."""
     shown = np.asarray(ranking)
     if shown.ndim != 1 or (shown.size and shown.dtype.kind not in "iu"):
-        raise DataError(f"a ranking is a list of the items' positions, got {ranking!r}")
+        raise DataError(f"a ranking must be a list of item positions, got {ranking!r}")
     log = Impressions(np.zeros(1, np.int64), shown[None], np.asarray(clicks)[None])
     checked = check_log(log, np.array([0, n_items]))
     length = int((shown >= 0).sum())
@@ -47,29 +49,29 @@ def check_interaction(ranking: ArrayLike, clicks: ArrayLike, n_items: int) -> tu
 
 
 def check_query_scores(scores: ArrayLike, ranking: Int64, n_items: int) -> Float64:
-    """The scores of one query's items; those in the ranking must be such that they can be shown."""
+    """Validate the scores of one query's items; the items in the ranking must have finite scores."""
     if np.shape(scores) != (n_items,):
-        raise DataError(f"{n_items} items need as many scores, got shape {np.shape(scores)}")
+        raise DataError(f"{n_items} items need {n_items} scores, got shape {np.shape(scores)}")
     flat = check_scores(scores, np.array([0, n_items]))
     if (flat[ranking] == -np.inf).any():
-        raise DataError("an item with the score -inf is never shown, but it is in the ranking")
+        raise DataError("the ranking contains an item with the score -inf, which is never shown")
     return flat
 
 
 def check_logging(logging: ArrayLike | None, offsets: Int64) -> Float64:
-    """Scores of the policy that logs, of all items; empty for None, which is the learned policy itself."""
+    """Validate the scores of the logging policy for all items; empty for None, the learned policy."""
     if logging is None:
         return np.empty(0)
     array = np.asarray(logging)
     if array.dtype.kind not in "fiu" or array.shape != (offsets[-1],):
         raise DataError(
-            f"logging: give the scores of all {offsets[-1]} documents under the policy that logs, such as "
+            f"logging must be the scores of all {offsets[-1]} documents under the logging policy, such as "
             f"queries.scores(model), or None; got {type(logging).__name__} of shape {array.shape}"
         )
     return check_scores(array, offsets)
 
 
-def _refuse(bad: ArrayLike, why: str) -> None:
+def _reject(bad: ArrayLike, reason: str) -> None:
     rows = np.flatnonzero(bad)
     if len(rows):
-        raise DataError(f"interaction number {rows[0]}: {why} ({len(rows)} such interactions in all)")
+        raise DataError(f"interaction number {rows[0]}: {reason} ({len(rows)} such interactions in total)")

@@ -1,4 +1,4 @@
-"""What every online method is, and where one stands."""
+"""The interface of online methods, and their state."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ STATE_KIND = "online-state"
 
 
 class Method(Named, ABC):
-    """A way to learn from every interaction as it happens.
+    """A method that learns from every interaction as it happens.
 
-    Methods are frozen dataclasses whose fields are the options of their name: ``str(method)`` is the
-    canonical name, and `rankloop.online.method` reads it back. What changes is in a `MethodState`.
+    Methods are frozen dataclasses whose fields are the options in their name: ``str(method)`` is the
+    canonical name, and `rankloop.online.method` parses it back. All mutable values are in a `MethodState`.
 
-    A method is one file: the options, and one compiled function, its `run`, that takes interactions from
-    `rankloop.kernels.interaction`, simulated or logged, and moves the parameters after each.
+    A method is one file with its options and one compiled function, `run`. The function takes interactions
+    from `rankloop.kernels.interaction`, simulated or logged, and updates the parameters after each.
 
     Attributes:
-        name: the word the method's name starts with.
+        name: the first word of the method's name.
     """
 
     name: ClassVar[str]
@@ -43,26 +43,26 @@ class Method(Named, ABC):
 
             run(simulated, log, world, logging, network, options, parameters, memory, stream) → interactions
 
-        ``log`` is (queries, rankings, clicks) with one row an interaction, to be filled if ``simulated``,
-        else to be read; ``world`` is (features, starts, offsets, relevance, behaviour, stops), for
-        `next_query` and `show`; ``logging`` are the scores of all documents under the policy that logs, empty
-        if the learned policy logs itself; ``network`` is (widths, activation). Parameters, memory and stream
-        change in place. Returns how many interactions it got through: fewer than there are if scores grew
-        beyond `LARGEST_SCORE`.
+        ``log`` is (queries, rankings, clicks) with one row per interaction. The loop fills it if
+        ``simulated`` and reads it otherwise. ``world`` is (features, starts, offsets, relevance, behaviour,
+        stops), for `next_query` and `show`. ``logging`` holds the scores of all documents under the logging
+        policy; it is empty if the learned policy itself logs. ``network`` is (widths, activation).
+        Parameters, memory and stream are updated in place. Returns the number of completed interactions,
+        which is smaller than the length of the log if scores exceed `LARGEST_SCORE`.
         """
 
     @property
     @abstractmethod
     def options(self) -> Float64:
-        """The options as the compiled loop takes them."""
+        """The options as an array for the compiled loop."""
 
     def memory(self, model: Network) -> Float64:  # noqa: ARG002
-        """What the method remembers between interactions, before the first: nothing, unless overridden."""
+        """Return the initial memory of the method; empty unless overridden."""
         return np.empty(0)
 
-    def _refuse(self, option: str, wanted: str, *, unless: bool) -> None:
-        if not unless:
-            raise RankloopError(f"{self.name}: {option} must be {wanted}, got {getattr(self, option)!r}")
+    def _require(self, valid: bool, option: str, expected: str) -> None:
+        if not valid:
+            raise RankloopError(f"{self.name}: {option} must be {expected}, got {getattr(self, option)!r}")
 
 
 METHODS: Registry[Method] = Registry("online method", Method)
@@ -86,13 +86,13 @@ def method(text: str) -> Method:
 
 @dataclass(frozen=True, eq=False)
 class MethodState:
-    """Where an online method stands: all that decides what comes next.
+    """The complete state of an online method.
 
     Attributes:
-        learned: the model as it is now.
-        interactions: how many are behind.
-        memory: float64, flat; what the method remembers, empty for most.
-        stream: uint64, 4; where the stream of random numbers stands.
+        learned: the current model.
+        interactions: number of completed interactions.
+        memory: float64, flat; the method's memory between interactions, empty for most methods.
+        stream: uint64, 4; the state of the random number generator.
     """
 
     learned: Network
@@ -102,7 +102,7 @@ class MethodState:
 
     @classmethod
     def start(cls, method: Method, model: Model, rng: np.random.Generator) -> MethodState:
-        """Before the first interaction; all chance of the run comes from one number of the generator.
+        """Create the state before the first interaction, seeded with one number from the generator.
 
         Example:
             >>> from rankloop import Linear, online
@@ -114,14 +114,14 @@ class MethodState:
         """
         if not isinstance(model, Network):
             raise RankloopError(
-                f"{method.name} moves the parameters of a network after every interaction, and a "
-                f"{model.kind} model has none: start from an mlp or a linear model"
+                f"{method.name} updates the parameters of a network after every interaction, which a "
+                f"{model.kind} model does not have: start from an mlp or a linear model"
             )
         seed = rng.integers(2**63, dtype=np.int64)
         return cls(model, 0, method.memory(model), seed_stream(seed, 0))
 
     def to_bytes(self) -> bytes:
-        """The whole state, without pickle: a checkpoint."""
+        """Serialise the state as a checkpoint, without pickle."""
         tensors: dict[str, NDArray[Any]] = {
             "learned": np.frombuffer(model_to_bytes(self.learned), np.uint8),
             "memory": self.memory,
@@ -134,7 +134,7 @@ class MethodState:
         """The state that `to_bytes` wrote; anything else is refused with `ModelFileError`."""
         content = unpack(data, STATE_KIND)
         learned = model_from_bytes(content.tensors["learned"].tobytes())
-        assert isinstance(learned, Network)  # nothing else is ever written
+        assert isinstance(learned, Network)  # `to_bytes` writes nothing else
         return cls(
             learned,
             content.spec["interactions"],

@@ -1,4 +1,4 @@
-"""Counterfactual Online Learning to Rank: candidates are judged on the clicks that another ranking got."""
+"""Counterfactual Online Learning to Rank: evaluates candidates on the clicks of another ranking."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ from rankloop.types import Float64
 @register
 @dataclass(frozen=True)
 class COLTR(Method):
-    """Each interaction is a step towards those of its candidates that its clicks speak for.
+    """Each interaction is a step towards the candidates that have a lower risk on its clicks.
 
         u_j uniform on the unit sphere, j = 1 … candidates
         winners = {j : risk(parameters + reach · u_j) < risk(parameters)}
         parameters ← parameters + rate · mean of u_j over the winners
 
-    with the `snips_risk` of the interaction. Without a winner nothing moves.
+    The risk is the `snips_risk` of the interaction. Without a winner, the parameters do not change.
 
     Attributes:
-        candidates: how many.
-        rate: how far a step goes.
-        reach: how far from the model the candidates are.
-        variance: how many standard errors count as risk.
+        candidates: number of candidates.
+        rate: length of a step.
+        reach: distance of the candidates from the model.
+        variance: number of standard errors to add to the risk.
 
     Example:
         >>> str(COLTR(candidates=499))
@@ -51,10 +51,10 @@ class COLTR(Method):
 
     def __post_init__(self) -> None:
         whole = isinstance(self.candidates, int) and not isinstance(self.candidates, bool)
-        self._refuse("candidates", "a whole number from 1", unless=whole and self.candidates >= 1)
-        self._refuse("rate", "positive and finite", unless=0.0 < self.rate < math.inf)
-        self._refuse("reach", "positive and finite", unless=0.0 < self.reach < math.inf)
-        self._refuse("variance", "at least 0 and finite", unless=0.0 <= self.variance < math.inf)
+        self._require(whole and self.candidates >= 1, "candidates", "an integer of at least 1")
+        self._require(0.0 < self.rate < math.inf, "rate", "positive and finite")
+        self._require(0.0 < self.reach < math.inf, "reach", "positive and finite")
+        self._require(0.0 <= self.variance < math.inf, "variance", "at least 0 and finite")
 
     @property
     def run(self) -> Callable[..., int]:
@@ -75,27 +75,27 @@ def snips_risk(
     *,
     variance: float = 1.0,
 ) -> float:
-    """What a policy would have lost at one interaction with another, by self-normalised importance weighting.
+    """Estimate the risk of a policy from an interaction with another, by self-normalised importance weights.
 
         w_k = π(y_k | y_1 … y_{k−1}) / π_log(y_k | y_1 … y_{k−1})
         R̂ = Σ_k w_k δ_k / Σ_k w_k,     risk = R̂ + variance · √(Σ_k w_k² (δ_k − R̂)²) / Σ_k w_k
 
-    δ_k is 1 for an item that was passed over (not clicked, with a click below it) and 0 for any other. Each
-    policy is normalised over the items that it would have drawn from at that rank.
+    δ_k is 1 for an item that was skipped (not clicked, with a click below it) and 0 for any other. Each
+    policy is normalised over the items that were available at that rank.
 
     Args:
-        scores: of the policy π that is judged, items of one query.
-        logging_scores: of the policy π_log that drew the ranking.
-        ranking: positions of the items shown, best first; -1 where nothing was shown.
+        scores: items of one query; scores of the policy π to evaluate.
+        logging_scores: items of one query; scores of the policy π_log that drew the ranking.
+        ranking: positions of the shown items, best first; -1 for empty ranks.
         clicks: whether the item at each rank was clicked.
-        variance: how many standard errors of R̂ count as risk.
+        variance: number of standard errors of R̂ to add to the risk.
 
     Returns:
-        The risk; 0 if no item was passed over.
+        The risk; 0 if no item was skipped.
 
     Example:
-        Two items, the second is clicked. A policy that is sure to show it first finds the loss unlikely: its
-        weights are (1/4) / (1/2) and 1 / 1, and the loss is at the first rank.
+        Two items, of which the second is clicked. A policy that prefers the second gives the loss at the
+        first rank a small weight: its weights are (1/4) / (1/2) and 1 / 1.
 
         >>> snips_risk(np.log([1.0, 3.0]), [0.0, 0.0], [0, 1], [False, True], variance=0).__round__(6)
         0.333333

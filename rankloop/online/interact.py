@@ -1,4 +1,4 @@
-"""Learning from interactions one at a time: simulated as it goes, or logged before."""
+"""Learn from interactions one at a time, simulated on the fly or read from a log."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rankloop.clicks import Counts, Impressions
+from rankloop.clicks.simulation import check_interactions
 from rankloop.errors import DataError, RankloopError
 from rankloop.kernels.expectations import LARGEST_SCORE
 from rankloop.online._checks import check_log, check_logging
@@ -15,7 +16,7 @@ from rankloop.online.base import Method, MethodState
 from rankloop.online.traffic import Queries, Traffic
 from rankloop.types import Float64
 
-# Interactions are written down in blocks of this many, so that memory does not grow with their number.
+# Interactions are simulated in blocks of this size, so that memory does not grow with their number.
 BLOCK = 2**16
 
 
@@ -27,23 +28,23 @@ def interact(
     *,
     logging: ArrayLike | None = None,
 ) -> tuple[MethodState, Counts]:
-    """Let users come one after the other, and learn from each before the next.
+    """Simulate interactions one at a time, and learn from each before the next.
 
         q ~ uniform,   y ~ π(· | q),   c ~ users(y, R),   parameters ← method(q, y, c, parameters)
 
-    In how many calls the interactions are done does not matter: the state goes on where it stopped, to the
-    bit. Runs that are independent of each other may share the traffic and run in several threads.
+    The result is the same to the bit if the interactions are divided over several calls. Independent runs may
+    share the traffic and run in several threads.
 
     Args:
-        method: how an interaction moves the parameters.
-        state: where to go on from; it stays as it is.
-        traffic: what queries come, and who clicks.
-        interactions: how many.
-        logging: scores of all documents under the policy π that logs, which stays the same throughout: the
-            counterfactual way. None: the learned policy logs itself, always as it is: the online way.
+        method: the learning method.
+        state: the state to start from; it is not modified.
+        traffic: the queries, and the users who click.
+        interactions: number of interactions.
+        logging: scores of all documents under a fixed logging policy π, for counterfactual learning. None
+            means that the current learned policy logs, for online learning.
 
     Returns:
-        The state afterwards, and what was shown and clicked in these interactions.
+        The state after the interactions, and the counts of their displays and clicks.
 
     Example:
         >>> from rankloop import Linear, online, synthetic
@@ -58,14 +59,15 @@ def interact(
         >>> rest.learned.fingerprint == whole.learned.fingerprint
         True
     """
-    _check_number(interactions)
-    now, counts = state, None
+    check_interactions(interactions)
+    current, counts = state, None
     for first in range(0, max(interactions, 1), BLOCK):
-        now, log = interact_log(method, now, traffic, min(BLOCK, interactions - first), logging=logging)
-        more = log.counts(traffic.queries.offsets)
-        counts = more if counts is None else _sum(counts, more)
-    assert counts is not None  # there is at least one block, if an empty one
-    return now, counts
+        size = min(BLOCK, interactions - first)
+        current, log = interact_log(method, current, traffic, size, logging=logging)
+        block = log.counts(traffic.queries.offsets)
+        counts = block if counts is None else _sum(counts, block)
+    assert counts is not None  # there is always at least one block, possibly empty
+    return current, counts
 
 
 def interact_log(
@@ -76,7 +78,7 @@ def interact_log(
     *,
     logging: ArrayLike | None = None,
 ) -> tuple[MethodState, Impressions]:
-    """The same interactions as those of `interact`, written down instead of counted.
+    """Simulate the same interactions as `interact`, and return them as a log instead of counts.
 
     Example:
         >>> from rankloop import Linear, online, synthetic
@@ -88,7 +90,7 @@ def interact_log(
         >>> log.clicks.shape, again.learned.fingerprint == after.learned.fingerprint
         ((1000, 5), True)
     """
-    _check_number(interactions)
+    check_interactions(interactions)
     shape = (interactions, traffic.users.behaviour.ranks)
     log = Impressions(
         np.zeros(interactions, np.int64), np.full(shape, -1, np.int32), np.zeros(shape, np.bool_)
@@ -105,18 +107,18 @@ def replay(
     *,
     logging: ArrayLike | None = None,
 ) -> MethodState:
-    """Learn from interactions that have happened, in their order, each once.
+    """Learn from logged interactions, once each, in their order.
 
-    With the log of a policy that stayed the same, this is the counterfactual way; with one interaction after
-    each update, and no ``logging``, it is how a system that shows rankings to real users learns online.
+    With the log of a fixed policy, this is counterfactual learning. With one interaction per call and without
+    ``logging``, it is how a live system with real users learns online.
 
     Args:
-        method: how an interaction moves the parameters.
-        state: where to go on from; it stays as it is.
-        queries: that the log is about.
+        method: the learning method.
+        state: the state to start from; it is not modified.
+        queries: the queries of the log.
         log: the interactions.
-        logging: scores of all documents under the policy that logged. None: the learned policy itself, as it
-            was at each of the interactions.
+        logging: scores of all documents under the policy that logged. None means that the learned policy
+            itself logged, as it was at each interaction.
 
     Example:
         >>> from rankloop import Linear, clicks, online, synthetic
@@ -145,7 +147,7 @@ def _run(
     model = state.learned
     if model.n_features != queries.n_features:
         raise DataError(
-            f"the model takes {model.n_features} features, the documents have {queries.n_features}"
+            f"the model expects {model.n_features} features, but the documents have {queries.n_features}"
         )
     world: tuple[Any, ...] = (queries.features, queries.starts, queries.offsets)
     if traffic is None:
@@ -167,15 +169,10 @@ def _run(
     )
     if done < len(log):
         raise RankloopError(
-            f"{method} diverged after {state.interactions + done} interactions: scores grew beyond "
+            f"{method} diverged after {state.interactions + done} interactions: scores exceeded "
             f"{LARGEST_SCORE:g}; lower its rate, or scale the features"
         )
     return MethodState(model.with_parameters(parameters), state.interactions + done, memory, stream)
-
-
-def _check_number(interactions: int) -> None:
-    if not isinstance(interactions, int | np.integer) or interactions < 0:
-        raise DataError(f"interactions must be a whole number, not negative, got {interactions!r}")
 
 
 def _sum(a: Counts, b: Counts) -> Counts:

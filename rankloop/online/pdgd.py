@@ -1,4 +1,4 @@
-"""Pairwise Differentiable Gradient Descent: every click is a preference, weighted against position bias."""
+"""Pairwise Differentiable Gradient Descent: preferences from clicks, weighted against position bias."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from rankloop.types import Float64
 @register
 @dataclass(frozen=True)
 class PDGD(Method):
-    """Each interaction is one step up `pdgd_gradient`: ``parameters ← parameters + rate · ∂scores · ∇``.
+    """Each interaction is one step along `pdgd_gradient`: ``parameters ← parameters + rate · ∂scores · ∇``.
 
     Attributes:
-        rate: of gradient ascent; the paper's by default.
+        rate: learning rate of gradient ascent; the default is that of the paper.
 
     Example:
         >>> str(PDGD()), str(PDGD(rate=0.1))
@@ -42,7 +42,7 @@ class PDGD(Method):
     rate: float = 0.01
 
     def __post_init__(self) -> None:
-        self._refuse("rate", "positive and finite", unless=0.0 < self.rate < math.inf)
+        self._require(0.0 < self.rate < math.inf, "rate", "positive and finite")
 
     @property
     def run(self) -> Callable[..., int]:
@@ -58,7 +58,7 @@ class PDGD(Method):
 @register
 @dataclass(frozen=True)
 class BiasedPDGD(PDGD):
-    """PDGD without the weights that correct for position bias: steps up `biased_pdgd_gradient`."""
+    """PDGD without the weights that correct for position bias: steps along `biased_pdgd_gradient`."""
 
     name: ClassVar[str] = "biased-pdgd"
     debiased: ClassVar[bool] = False
@@ -67,26 +67,27 @@ class BiasedPDGD(PDGD):
 def pdgd_gradient(
     scores: ArrayLike, ranking: ArrayLike, clicks: ArrayLike, *, logging_scores: ArrayLike | None = None
 ) -> Float64:
-    """The direction in which one interaction moves the scores.
+    """Compute the gradient by the scores for one interaction.
 
         ∇ = Σ_{k clicked, l not} ρ_kl · ∂σ(s_k − s_l),   ρ_kl = π(y*) / (π(y) + π(y*))
 
-    The sum goes over the ranks from the first to one past the last click: what users are taken to have seen.
-    y* is the ranking with the two items swapped. If both are equally relevant, being swapped is all that
-    makes one look better than the other; ρ makes both orders count the same, so that on average neither wins.
+    The sum runs over the ranks from the first to one past the last click, which users are assumed to have
+    examined. y* is the ranking with the two items swapped. If both items are equally relevant, only their
+    order makes one look better than the other. ρ gives both orders the same weight, so that on average
+    neither item is preferred.
 
     Args:
-        scores: s, of the policy that learns, items of one query.
-        ranking: positions of the items shown, best first; -1 where nothing was shown.
+        scores: s, items of one query; scores of the learned policy.
+        ranking: positions of the shown items, best first; -1 for empty ranks.
         clicks: whether the item at each rank was clicked.
-        logging_scores: of the policy π that drew the ranking, where it is another one: PDGD applied
-            counterfactually.
+        logging_scores: items of one query; scores of the policy π that drew the ranking, if it is not the
+            learned policy (counterfactual PDGD).
 
     Returns:
-        items; 0 for those that were not considered, and everywhere if nothing or everything was clicked.
+        items; 0 for items that were not considered, and for all items if none or all were clicked.
 
     Example:
-        Two items alike, the second is clicked: with ρ = 1/2 and slope σ' = 1/4.
+        Two items with equal scores, of which the second is clicked: ρ = 1/2, and the slope is σ' = 1/4.
 
         >>> pdgd_gradient([0.0, 0.0, 0.0], ranking=[0, 1], clicks=[False, True])
         array([-0.125,  0.125,  0.   ])
@@ -99,7 +100,7 @@ def pdgd_gradient(
 
 
 def biased_pdgd_gradient(scores: ArrayLike, ranking: ArrayLike, clicks: ArrayLike) -> Float64:
-    """`pdgd_gradient` without its weights, ρ = 1: what they are good for is seen where they are missing.
+    """Compute `pdgd_gradient` without its weights, ρ = 1, to measure their effect.
 
     Example:
         >>> biased_pdgd_gradient([0.0, 0.0, 0.0], ranking=[0, 1], clicks=[False, True])
@@ -109,12 +110,12 @@ def biased_pdgd_gradient(scores: ArrayLike, ranking: ArrayLike, clicks: ArrayLik
 
 
 def swap_probabilities(scores: ArrayLike, ranking: ArrayLike) -> Float64:
-    """``ρ_kl``: how likely the ranking with ranks k and l swapped is, of the two; ranks × ranks, ½ for k = l.
+    """Compute ``ρ_kl = π(y*) / (π(y) + π(y*))`` for y* with ranks k and l swapped: ranks × ranks, ½ if k = l.
 
-    Stable for any scores: weights are added in logarithms and never subtracted.
+    The result is stable for any scores: weights are added as logarithms and never subtracted.
 
     Example:
-        Two items of weights 3 and 1, the heavy one first: 3/4 · 1 against 1/4 · 1.
+        Two items with weights 3 and 1, the heavier one first: 3/4 · 1 against 1/4 · 1.
 
         >>> swap_probabilities(np.log([3.0, 1.0]), [0, 1]).round(6)
         array([[0.5 , 0.25],

@@ -1,4 +1,4 @@
-"""The queries that come, and the users who come with them."""
+"""Simulated traffic: queries, and the users who issue them."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from rankloop.types import Dataset, Float32, Float64, Int64, Model, Split, check
 
 @dataclass(frozen=True, eq=False)
 class Queries:
-    """Documents of all queries, in one matrix or in several that follow each other: nothing is copied.
+    """Documents of all queries, in one matrix or several consecutive ones; nothing is copied.
 
     Attributes:
-        features: float32, documents × features, one matrix a part; a query lies within one part.
+        features: float32, documents × features, one matrix per part; a query lies within one part.
         offsets: queries + 1, over all parts.
     """
 
@@ -26,7 +26,7 @@ class Queries:
     offsets: Int64
 
     def __post_init__(self) -> None:
-        # Kernels trust what they are given: it is made sure of once, here.
+        # Kernels do not validate their arguments, so this is the place to do it.
         parts = tuple(_read_only(part) for part in self.features)
         if not parts or any(part.ndim != 2 for part in parts) or len({part.shape[1:] for part in parts}) > 1:
             raise DataError(
@@ -38,11 +38,11 @@ class Queries:
         object.__setattr__(self, "features", parts)
         object.__setattr__(self, "offsets", offsets)
         if not np.isin(self.starts, offsets).all():
-            raise DataError("a query must not lie in two matrices of features")
+            raise DataError("the documents of a query must be in a single feature matrix")
 
     @classmethod
     def of(cls, *splits: Split) -> Queries:
-        """The queries of these splits, one split after the other.
+        """Combine the queries of these splits, in this order.
 
         Example:
             >>> from rankloop.data import synthetic
@@ -56,12 +56,12 @@ class Queries:
 
     @property
     def n_queries(self) -> int:
-        """How many queries there are."""
+        """Number of queries."""
         return len(self.offsets) - 1
 
     @property
     def n_features(self) -> int:
-        """How many features each document has."""
+        """Number of features per document."""
         return int(self.features[0].shape[1])
 
     @property
@@ -70,18 +70,18 @@ class Queries:
         return offsets_of(np.array([len(part) for part in self.features]))
 
     def scores(self, model: Model) -> Float64:
-        """What a model gives every document."""
+        """Score all documents with a model."""
         return np.concatenate([model.scores(part) for part in self.features])
 
 
 @dataclass(frozen=True, eq=False)
 class Traffic:
-    """Queries, each as likely to come as any other, and simulated users who click on what they are shown.
+    """Equally frequent queries, and simulated users who click.
 
     Attributes:
-        queries: which may come.
+        queries: the queries.
         relevance: documents, in [0, 1].
-        users: who clicks; as many ranks are shown as they see.
+        users: the users, who also determine the number of ranks to show.
     """
 
     queries: Queries
@@ -93,7 +93,7 @@ class Traffic:
 
     @classmethod
     def of(cls, dataset: Dataset, users: str = "paper@5", *, relevance: str = "linear") -> Traffic:
-        """The training and the validation queries of a data set, with users by their name.
+        """Combine the training and validation queries of a data set with users, given by name.
 
         Example:
             >>> from rankloop.data import synthetic
@@ -102,12 +102,12 @@ class Traffic:
             CascadeUsers(cutoff=3, stop=0.7, noise=0.05, abandon=0.0)
         """
         parts = (dataset.train, dataset.validation)
-        chances = np.concatenate([clicks.relevance(relevance).of(part.labels) for part in parts])
-        return cls(Queries.of(*parts), chances, clicks.users(users))
+        relevances = np.concatenate([clicks.relevance(relevance).of(part.labels) for part in parts])
+        return cls(Queries.of(*parts), relevances, clicks.users(users))
 
 
 def _read_only(features: Float32) -> Float32:
-    """The same memory: kernels are compiled for one kind of matrix, and none may write to it."""
+    """Return a read-only contiguous view, the only kind of matrix that kernels are compiled for."""
     view = np.ascontiguousarray(features, dtype=np.float32).view()
     view.flags.writeable = False
     return view

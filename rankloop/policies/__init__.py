@@ -1,4 +1,4 @@
-"""Scores → marginals, probabilities and samples of a ranking policy."""
+"""Marginals, probabilities and samples of a ranking policy, from its scores."""
 
 from rankloop.policies.plackett_luce import expected_rank_weights as expected_rank_weights
 from rankloop.policies.plackett_luce import log_probability as log_probability

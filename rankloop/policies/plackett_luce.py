@@ -1,13 +1,12 @@
-"""Plackett–Luce policies: scores in; marginals, expectations, probabilities and samples out.
+"""Plackett–Luce policies: marginals, expectations, probabilities and samples, from scores.
 
-A Plackett–Luce policy fills a ranking from the top, each time drawing among the items that are left with
-probability proportional to ``exp(score)``:
+A Plackett–Luce policy fills a ranking from the top. Each draw is among the remaining items, with probability
+proportional to ``exp(score)``:
 
     π(y) = Π_k exp(s_{y_k}) / Σ_{d not in y_1 … y_{k−1}} exp(s_d)
 
-Every function takes the scores of all queries as one flat array and the offsets that cut it into queries,
-and works on all cores; results do not depend on the number of threads. An item whose score is -inf is never
-shown.
+Every function takes the scores of all queries as one flat array, with the offsets of the queries. Functions
+use all cores, and results do not depend on the number of threads. An item whose score is -inf is never shown.
 """
 
 from __future__ import annotations
@@ -18,53 +17,54 @@ from rankloop.errors import DataError
 from rankloop.kernels.expectations import LARGEST_SCORE, expected_weights_of_queries
 from rankloop.kernels.ranking_samples import draw_rankings, log_probabilities
 from rankloop.ragged import descending, for_segments, segment_index
-from rankloop.types import Float64, Int64, check_offsets
+from rankloop.types import Float64, Int64, check_offsets, reject_documents
 
 
 def check_scores(scores: object, offsets: Int64) -> Float64:
-    """Scores as a flat float64 array; NaN, +inf and absurdly large ones are refused with their query."""
+    """Convert scores to a flat float64 array; raise an error for NaN, +inf and extremely large scores."""
     array = np.ascontiguousarray(scores, dtype=np.float64)
     if array.ndim != 1:
         raise DataError(f"scores must be one flat array over all queries, got shape {array.shape}")
     check_offsets(offsets, len(array))
-    # Written so that NaN is bad.
-    bad = np.flatnonzero(~((np.abs(array) <= LARGEST_SCORE) | (array == -np.inf)))
-    if len(bad):
-        q = int(np.searchsorted(offsets, bad[0], side="right")) - 1
-        raise DataError(
-            f"query number {q}, document {bad[0] - offsets[q]}: the score is {array[bad[0]]}; scores must be "
-            f"finite and within ±{LARGEST_SCORE:g}, or -inf for an item that must never be shown "
-            f"({len(bad)} bad scores in all)"
+    # The condition is written so that it rejects NaN.
+    bad = ~((np.abs(array) <= LARGEST_SCORE) | (array == -np.inf))
+    if bad.any():
+        first = array[np.argmax(bad)]
+        reason = (
+            f"the score is {first}; scores must be finite and within ±{LARGEST_SCORE:g}, or -inf for an item "
+            f"that must never be shown"
         )
+        reject_documents(bad, offsets, reason)
     return array
 
 
 def check_rank_weights(rank_weights: object) -> Float64:
-    """Rank weights as a finite float64 array whose last axis runs over the ranks."""
+    """Convert rank weights to a finite float64 array whose last axis is ranks."""
     array = np.ascontiguousarray(rank_weights, dtype=np.float64)
     if array.ndim not in (1, 2) or array.shape[-1] == 0 or not np.isfinite(array).all():
         raise DataError(
-            "rank weights must be finite, one a rank from rank 1 to the cut-off (or a matrix, one row a "
-            f"vector of them), got shape {array.shape}"
+            "rank weights must be finite, one per rank from rank 1 to the cut-off (or a matrix with one "
+            f"vector per row), got shape {array.shape}"
         )
     return array
 
 
 def expected_rank_weights(scores: object, offsets: Int64, rank_weights: object) -> Float64:
-    """What each item's rank is worth on average, exactly.
+    """Compute the exact expected rank weight of each item.
 
         E[θ_rank(d)] = Σ_k θ_k · P(rank(d) = k)
 
     Args:
         scores: items.
         offsets: queries + 1.
-        rank_weights: θ, ranks; or several vectors at once, vectors × ranks. Nothing is earned past the last.
+        rank_weights: θ, ranks; or several vectors at once, vectors × ranks. Ranks after the last have weight
+            0.
 
     Returns:
         items; or items × vectors. The relative error is below 1e-6 for values down to 1e-12.
 
     Example:
-        Three items, the first twice as likely as each other one; only the top rank counts.
+        Three items, the first twice as likely as each of the others; only the top rank counts.
 
         >>> scores, offsets = np.log([2.0, 1.0, 1.0]), np.array([0, 3])
         >>> expected_rank_weights(scores, offsets, [1.0]).round(6)
@@ -80,7 +80,7 @@ def expected_rank_weights(scores: object, offsets: Int64, rank_weights: object) 
 
 
 def rank_marginals(scores: object, offsets: Int64, ranks: int) -> Float64:
-    """The chance of each item at each rank, items × ranks, exactly.
+    """Compute the exact probability of each item at each rank: items × ranks.
 
     Example:
         >>> rank_marginals(np.log([2.0, 1.0]), np.array([0, 2]), ranks=2).round(6)
@@ -88,18 +88,18 @@ def rank_marginals(scores: object, offsets: Int64, ranks: int) -> Float64:
                [0.333333, 0.666667]])
     """
     if ranks < 1:
-        raise DataError(f"ranks are counted from 1, got {ranks}")
+        raise DataError(f"ranks must be at least 1, got {ranks}")
     return expected_rank_weights(scores, offsets, np.eye(ranks))
 
 
 def log_probability(scores: object, offsets: Int64, rankings: object) -> Float64:
-    """The log-probability of given (top-k) rankings, one a query.
+    """Compute the log-probability of given (top-k) rankings, one per query.
 
     Args:
         scores: items.
         offsets: queries + 1.
-        rankings: (…, queries, ranks) positions of items within their query, best first; -1 fills the rest of
-            a ranking that ends early.
+        rankings: (…, queries, ranks); positions of items within their query, best first. Short rankings are
+            padded with -1.
 
     Returns:
         (…, queries); -inf for a ranking that shows an item whose score is -inf.
@@ -123,7 +123,8 @@ def sample_rankings(
 ) -> Int64:
     """Draw top-k rankings from the policy: samples × queries × ranks.
 
-    Entries are positions of items within their query; -1 fills up a query that has fewer items to show.
+    Entries are positions of items within their query. Rankings of queries with fewer items are padded with
+    -1.
 
     Example:
         >>> sample_rankings(np.array([9.0, -np.inf, 0.0]), np.array([0, 3]), 3, np.random.default_rng(1))
@@ -131,7 +132,7 @@ def sample_rankings(
     """
     flat = check_scores(scores, offsets)
     if ranks < 1 or samples < 1:
-        raise DataError(f"ranks and samples are counted from 1, got {ranks} and {samples}")
+        raise DataError(f"ranks and samples must be at least 1, got {ranks} and {samples}")
     out = np.empty((samples, len(offsets) - 1, ranks), np.int64)
     seed = rng.integers(2**63, dtype=np.int64)
     for_segments(draw_rankings, offsets, flat, seed, out)
@@ -139,7 +140,7 @@ def sample_rankings(
 
 
 def check_rankings(rankings: object, offsets: Int64) -> Int64:
-    """Rankings as int64 (…, queries, ranks): items of their query, each at most once, -1 only at the end."""
+    """Convert rankings to int64 (…, queries, ranks): each item at most once, -1 only at the end."""
     array = np.ascontiguousarray(rankings, dtype=np.int64)
     n_queries = len(offsets) - 1
     if array.ndim < 2 or array.shape[-2] != n_queries or array.shape[-1] == 0:
@@ -149,9 +150,9 @@ def check_rankings(rankings: object, offsets: Int64) -> Int64:
     in_order = np.sort(array, axis=-1)
     repeated = (in_order[..., 1:] == in_order[..., :-1]) & (in_order[..., 1:] >= 0)
     for bad, what in (
-        (outside, "names an item that the query does not have"),
-        (gaps, "has -1 before an item; -1 may only fill the end"),
-        (repeated, "names an item twice"),
+        (outside, "contains an item that the query does not have"),
+        (gaps, "has -1 before an item; -1 is only allowed at the end"),
+        (repeated, "contains an item twice"),
     ):
         if bad.any():
             raise DataError(f"query number {int(np.argwhere(bad)[0][-2])}: the ranking {what}")
@@ -159,7 +160,7 @@ def check_rankings(rankings: object, offsets: Int64) -> Int64:
 
 
 def top_ranking(scores: object, offsets: Int64, ranks: int) -> Int64:
-    """The policy's most likely ranking, queries × ranks: by descending score, ties in document order.
+    """Find the most likely ranking, queries × ranks: by descending score, ties in document order.
 
     Example:
         >>> top_ranking(np.array([1.0, 3.0, 2.0, 5.0]), np.array([0, 3, 4]), 2)

@@ -1,4 +1,4 @@
-"""The affine freedom: what it changes, what it cannot change, and where it is fixed."""
+"""The scale of relevance: what it changes, what it leaves unchanged, and how the anchor fixes it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from rankloop.bias import anchored
-from rankloop.bias.anchor import Anchor, Lines, as_bias, lines_at, widest
+from rankloop.bias.anchor import Anchor, Lines, as_bias, lines_at, widest_anchor
 from rankloop.clicks import bias_of, users
 from rankloop.errors import DataError, RankloopError
 from rankloop.estimators import estimator
@@ -17,7 +17,7 @@ PAPER = bias_of(users("paper@5"))
 
 
 def test_by_hand() -> None:
-    # Never clicked at rank 2: R = -0.2 / 0.4; always at rank 1: R = (1 - 0.5) / 0.25.
+    # Never clicked at rank 2: R = -0.2 / 0.4. Always clicked at rank 1: R = (1 - 0.5) / 0.25.
     zero, one = -0.5, 2.0
     found = anchored(Bias([0.25, 0.4], beta=[0.5, 0.2], examination=[1.0, 0.5]))
     np.testing.assert_allclose(found.alpha, [0.25 * (one - zero), 0.4 * (one - zero)])
@@ -34,8 +34,8 @@ def test_any_scale_of_relevance_has_the_same_anchored_bias() -> None:
 
 
 @pytest.mark.parametrize("name", ["intervention-aware(clip=off)", "intervention-oblivious(clip=off)"])
-def test_no_ranking_can_see_it(name: str) -> None:
-    """Weights move by a factor and by a constant that all items of a query share, and so do rewards."""
+def test_the_anchor_does_not_change_any_ranking(name: str) -> None:
+    """Weights, and so rewards, change by a factor and by a constant shared by all items of a query."""
     rng = np.random.default_rng(0)
     offsets, scores = np.array([0, 4, 9]), rng.normal(size=9)
     displays = np.zeros((9, 5), np.int64)
@@ -51,15 +51,15 @@ def test_no_ranking_can_see_it(name: str) -> None:
         )  # fmt: skip
         return estimator(name).weights(statistics, bias)
 
-    # With n queries of which this one came in a share p of all impressions, a weight is n · p · R.
+    # With n queries, and a share p of all impressions for this query, a weight is n · p · R.
     share = 2 * np.repeat([30, 10], [4, 5]) / 40
     np.testing.assert_allclose(weights(anchored(PAPER)), (weights(PAPER) - share * zero) / scale)
 
 
-def test_chances_that_would_leave_0_to_1_are_refused() -> None:
+def test_click_probabilities_outside_0_to_1_are_rejected() -> None:
     bias = Bias([0.2, 0.6], beta=[0.4, 0.1], examination=[1.0, 1.0])
-    # At rank 1 always clicked is R = 3: far more than a chance at rank 2.
-    with pytest.raises(DataError, match=r"anchored at ranks 1 and 2, chances of clicks at rank 2 .* to 1.9"):
+    # An item that is always clicked at rank 1 has R = 3, which is not a valid probability at rank 2.
+    with pytest.raises(DataError, match=r"ranks 1 and 2, click probabilities at rank 2 .* to 1.9"):
         anchored(bias)
     found = anchored(bias, high=2)
     assert found.alpha[1] + found.beta[1] == pytest.approx(1.0)
@@ -73,12 +73,12 @@ def test_wrong_anchors() -> None:
         anchored(Bias([0.5, 0.0], beta=[0.1, 0.1], examination=[1.0, 1.0]))
 
 
-def test_the_widest_range_leaves_all_chances_in_0_to_1() -> None:
+def test_the_widest_anchor_keeps_all_probabilities_in_0_to_1() -> None:
     rng = np.random.default_rng(1)
     for _ in range(50):
         ends = np.sort(rng.uniform(0.02, 0.98, size=(2, 6)), axis=0)
         lines = Lines(ends[1] - ends[0], ends[0])
-        anchor = widest(lines)
+        anchor = widest_anchor(lines)
         alpha, beta = lines_at(lines, anchor)
         assert beta.min() == pytest.approx(0.0, abs=1e-9)
         assert (alpha + beta).max() == pytest.approx(1.0)
@@ -86,7 +86,7 @@ def test_the_widest_range_leaves_all_chances_in_0_to_1() -> None:
         assert (alpha + beta).argmax() == anchor.high - 1
 
 
-def test_several_at_once_and_what_lies_outside() -> None:
+def test_batches_of_lines_and_clipping() -> None:
     many = Lines(np.stack([PAPER.alpha, PAPER.alpha / 2]), np.stack([PAPER.beta, PAPER.beta]))
     found = lines_at(many, Anchor(1, 5))
     np.testing.assert_allclose(found.alpha[0], anchored(PAPER).alpha)

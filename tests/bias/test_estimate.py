@@ -1,4 +1,4 @@
-"""Estimates: recovery of what was simulated, what is refused, and what is said."""
+"""Bias estimates: recovery of the simulated bias, rejected logs, and notes."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ import pytest
 
 from rankloop.bias import BiasEstimate, anchored, estimate_bias
 from rankloop.bias.anchor import Lines, as_bias, lines_at
-from rankloop.bias.estimate import MODELS, _placed
+from rankloop.bias.estimate import MODELS, _choose_scale
 from rankloop.clicks import bias_of, users
 from rankloop.errors import DataError, RankloopError
 from rankloop.logs import LogCounts
+from rankloop.progress import Update
 from tests.bias.counts_of import counts_of, simulated
 
 
@@ -25,14 +26,14 @@ def paper(seed: int = 0) -> LogCounts:
     return simulated("paper@3", queries=250, impressions=40_000, seed=seed)
 
 
-def test_intervals_hold_the_truth_at_the_stated_rate() -> None:
+def test_intervals_have_their_stated_coverage() -> None:
     """Eight logs with 90 % intervals.
 
-    Numbers of one log hang together: if all of them missed together, fewer than five of eight logs would be
-    held with a chance of 0.5 %; and means of errors are beyond 4.5 standard errors in one of 10⁴ cases.
+    The estimates from one log are correlated. If all of them missed together, fewer than five of eight logs
+    would be covered with probability 0.5 %. Mean errors exceed 4.5 standard errors in one of 10⁴ cases.
     """
     truth = anchored(bias_of(users("paper@3")))
-    errors, held = [], []
+    errors, covered = [], []
     for seed in range(8):
         found = estimate(paper(seed), seed, resamples=40, held_out=False)
         assert found.alpha is not None
@@ -42,8 +43,8 @@ def test_intervals_hold_the_truth_at_the_stated_rate() -> None:
             (found.bias.beta[:2], truth.beta[:2], found.beta),
         ):
             errors.append(value - real)
-            held += ((ends.low[: len(real)] <= real) & (real <= ends.high[: len(real)])).tolist()
-    assert np.mean(held) >= 5 / 8
+            covered += ((ends.low[: len(real)] <= real) & (real <= ends.high[: len(real)])).tolist()
+    assert np.mean(covered) >= 5 / 8
     for part in (np.array(errors[0::2]), np.array(errors[1::2])):
         assert (np.abs(part.mean(axis=0)) < 4.5 * part.std(axis=0, ddof=1) / np.sqrt(8)).all()
         assert np.abs(part).max() < 0.08
@@ -54,7 +55,7 @@ def test_position_based_models_recover_examination(model: str) -> None:
     counts = simulated("position@4", queries=250, impressions=40_000, seed=2)
     found = estimate(counts, model=model, resamples=40, held_out=False)
     truth = 1.0 / np.arange(1, 5)
-    # Four standard errors, as the intervals give them: one of 10⁴ cases.
+    # Four standard errors, derived from the intervals: fails in one of 10⁴ cases.
     assert found.alpha is not None
     error = (found.alpha.high - found.alpha.low) / (2 * 1.645)
     assert (np.abs(found.bias.alpha - truth) <= 4 * error + 1e-12).all()
@@ -63,7 +64,7 @@ def test_position_based_models_recover_examination(model: str) -> None:
     np.testing.assert_allclose(found.harvested, truth, rtol=0.1)
 
 
-def test_examination_is_that_of_the_position_based_model() -> None:
+def test_examination_comes_from_the_position_based_model() -> None:
     counts = paper()
     affine = estimate(counts, resamples=0, held_out=False)
     position = estimate(counts, model="position", resamples=0, held_out=False)
@@ -73,8 +74,8 @@ def test_examination_is_that_of_the_position_based_model() -> None:
 
 
 @pytest.mark.parametrize("name", ["paper@3", "position@3"])
-def test_held_out_queries_know_who_trusts(name: str) -> None:
-    """With these seeds; by chance alone the wrong model is called better in 2.5 % of all cases."""
+def test_held_out_queries_detect_trust_bias(name: str) -> None:
+    """With fixed seeds; over random seeds, the wrong model would win in 2.5 % of the cases."""
     counts = simulated(name, queries=200, impressions=40_000, seed=2)
     found = estimate(counts, resamples=0)
     assert found.comparison is not None
@@ -83,21 +84,21 @@ def test_held_out_queries_know_who_trusts(name: str) -> None:
     assert -np.log(2) < found.comparison.position < 0
 
 
-def test_a_position_based_estimate_is_warned_of_trust() -> None:
+def test_a_position_based_estimate_warns_about_trust_bias() -> None:
     found = estimate(paper(), model="position", resamples=0)
-    assert any("trust bias is missing" in note for note in found.notes)
+    assert any("leaves out trust bias" in note for note in found.notes)
 
 
-def test_same_seed_same_estimate() -> None:
+def test_the_same_seed_gives_the_same_estimate() -> None:
     one, other = (estimate(paper(), 3, resamples=20).to_dict() for _ in range(2))
     assert one == other
     assert json.loads(json.dumps(one)) == one
 
 
-def test_ranks_without_movement_get_no_number() -> None:
+def test_ranks_without_movement_get_no_estimate() -> None:
     counts = paper()
     cells = counts.cells
-    # At rank 3 the documents of each query are one and the same.
+    # Rank 3 always shows the same document of each query.
     item = np.where(cells.rank == 2, cells.item // 8 * 8, cells.item).astype(np.int32)
     where = (cells.rank != 2) & (cells.item % 8 != 0) | (cells.rank == 2)
     fixed = replace(cells, item=item)
@@ -105,17 +106,17 @@ def test_ranks_without_movement_get_no_number() -> None:
     found = estimate(replace(counts, cells=replace(cells, **part)), resamples=20)
     assert found.bias.ranks == 2
     assert len(found.movement.displays) == 3
-    assert found.notes[0].startswith("No numbers below rank 2: too little movement at rank 3")
+    assert found.notes[0].startswith("No estimate below rank 2: too little movement at rank 3")
     assert found.anchor.low == 2
 
 
-def test_one_policy_that_never_explores_is_refused() -> None:
+def test_a_single_deterministic_policy_is_rejected() -> None:
     displays = np.tile(np.diag([5000, 5000, 5000]), (20, 1))
     with pytest.raises(DataError, match="always shown at the same rank of its query"):
         estimate(counts_of(displays, displays // 3, sizes=[3] * 20))
 
 
-def test_documents_that_are_all_alike() -> None:
+def test_documents_without_different_relevance_are_rejected() -> None:
     """Chance alone exceeds four standard deviations in about one of 10⁴ such logs."""
     displays = np.full((60, 2), 400)
     clicks = np.random.default_rng(0).binomial(displays, [0.5, 0.3])
@@ -123,29 +124,30 @@ def test_documents_that_are_all_alike() -> None:
         estimate(counts_of(displays, clicks, sizes=[3] * 20))
 
 
-def test_documents_that_change_places_with_the_rank() -> None:
-    """What is clicked at rank 1 is not at rank 2: no relevance explains that."""
+def test_documents_whose_order_depends_on_the_rank_are_rejected() -> None:
+    """Documents that are clicked at rank 1 are not clicked at rank 2: no relevance explains that."""
     displays = np.full((60, 3), 4000)
     clicks = np.tile([[3000, 1000, 2500], [1000, 3000, 500]], (30, 1))[:, [0, 2, 1]]
     with pytest.raises(DataError, match="the affine model does not hold"):
         estimate(counts_of(displays, clicks, sizes=[3] * 20), resamples=0, held_out=False)
 
 
-def test_an_anchor_that_cannot_be_is_replaced() -> None:
-    """Slopes are steeper at rank 2 than the range of rank 1 allows."""
+def test_an_impossible_anchor_is_replaced() -> None:
+    """The slope at rank 2 is steeper than the range of rank 1 allows."""
     lines = Lines(np.array([0.1, 0.5]), np.array([0.3, 0.1]))
-    replaced = _placed(lines, None, 0.9)
+    replaced = _choose_scale(lines, None, 0.9)
     bias = as_bias(lines_at(lines, replaced.anchor), np.ones(2))
     assert replaced.anchor == (2, 2)
     assert replaced.notes[-1].startswith("Anchored at ranks 2 and 2, not 1 and 2")
     assert bias.beta[1] == pytest.approx(0.0, abs=1e-12)
     assert bias.alpha[1] == pytest.approx(1.0)
-    # With resamples it is replaced if all of them say so; within noise it stays, its ends moved to the edge.
+    # With resamples, the anchor is replaced only if the whole interval lies outside [0, 1]. Within noise it
+    # is kept, and the ends are clipped.
     outside = Lines(np.tile([[0.4, 0.45]], (20, 1)), np.full((20, 2), 0.5))
-    assert _placed(Lines(*(part[0] for part in outside)), outside, 0.9).anchor == (2, 2)
+    assert _choose_scale(Lines(*(part[0] for part in outside)), outside, 0.9).anchor == (2, 2)
     again = Lines(np.array([[0.4, 0.35]] * 10 + [[0.4, 0.45]] * 10), np.full((20, 2), 0.5))
     near = Lines(np.array([0.4, 0.41]), np.full(2, 0.5))
-    kept = _placed(near, again, 0.9)
+    kept = _choose_scale(near, again, 0.9)
     bias = as_bias(lines_at(near, kept.anchor), np.ones(2))
     assert kept.anchor == (1, 2)
     assert bias.alpha[1] + bias.beta[1] == 1.0
@@ -154,22 +156,22 @@ def test_an_anchor_that_cannot_be_is_replaced() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({"model": "affin"}, "unknown model 'affin', did you mean 'affine'"),
         ({"resamples": 5}, "at least 20 resamples, got 5"),
-        ({"confidence": 90}, "a share between 0 and 1, such as 0.9, got 90"),
+        ({"confidence": 90}, "between 0 and 1, such as 0.9, got 90"),
     ],
 )
-def test_wrong_options(options: dict[str, object], said: str) -> None:
-    with pytest.raises(RankloopError, match=said):
+def test_wrong_options(options: dict[str, object], message: str) -> None:
+    with pytest.raises(RankloopError, match=message):
         estimate(paper(), **options)
 
 
-def test_progress_comes_to_its_end() -> None:
-    told: list[tuple[str, float]] = []
-    estimate(paper(), resamples=20, progress=lambda what, share: told.append((what, share)))
-    names = list(dict.fromkeys(what for what, _ in told))
-    assert names[-2:] == ["drawing queries anew", "comparing on held-out queries"]
-    assert {share for what, share in told if what == names[-1]} >= {1.0}
+def test_progress_reaches_the_end() -> None:
+    updates: list[Update] = []
+    estimate(paper(), resamples=20, progress=updates.append)
+    tasks = list(dict.fromkeys(update.task for update in updates))
+    assert tasks[-2:] == ["resampling queries", "comparing on held-out queries"]
+    assert {update.share for update in updates if update.task == tasks[-1]} >= {1.0}
     assert MODELS[0] == "affine"

@@ -1,4 +1,4 @@
-"""The likelihood against a plain computation, and its derivatives against differences."""
+"""The likelihood against a direct computation, and its derivatives against finite differences."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 
 from rankloop.bias import RankCounts
-from rankloop.bias.likelihood import ITEMS_A_COMPONENT, POOLED_ITEMS, Likelihood, Parameters
+from rankloop.bias.likelihood import ITEMS_PER_COMPONENT, POOLED_ITEMS, Likelihood, Parameters
 from rankloop.bias.newton import fit
-from rankloop.bias.relevance_prior import COMPONENTS, NODES, Strata, grid, levels
+from rankloop.bias.relevance_prior import COMPONENTS, NODES, Strata, grid, grid_levels
 from tests.bias.counts_of import counts_of, simulated
 
 POOLED = np.linspace(1.0, 2.0, COMPONENTS) / np.linspace(1.0, 2.0, COMPONENTS).sum()
 
 
 def small() -> tuple[Likelihood, Parameters]:
-    """Five items in two strata, one of them shown so often that it needs more nodes."""
+    """Five items in two strata; one was shown so often that it needs more nodes."""
     rng = np.random.default_rng(0)
     displays = np.array([[3, 0, 5], [1, 1, 1], [0, 4, 0], [200, 300, 100], [2, 0, 9]])
     shown = RankCounts.of(counts_of(displays, rng.binomial(displays, 0.4)))
@@ -25,9 +25,9 @@ def small() -> tuple[Likelihood, Parameters]:
 
 
 def moved(at: Parameters, step: np.ndarray) -> Parameters:
-    """Steps in all logarithms at once, one after the other."""
+    """Take a step given as one flat vector."""
     ends = 2 * len(at.low)
-    return at.moved(step[:ends], step[ends:].reshape(at.prior.shape))
+    return at.step(step[:ends], step[ends:].reshape(at.prior.shape))
 
 
 def flat_gradient(likelihood: Likelihood, at: Parameters, weights: np.ndarray) -> np.ndarray:
@@ -35,7 +35,7 @@ def flat_gradient(likelihood: Likelihood, at: Parameters, weights: np.ndarray) -
     return np.concatenate([ends, components.ravel()])
 
 
-def test_the_value_is_that_of_a_plain_sum() -> None:
+def test_the_value_matches_a_direct_sum() -> None:
     likelihood, at = small()
     shown, expected = likelihood.shown, []
     for item in range(shown.n_items):
@@ -50,11 +50,11 @@ def test_the_value_is_that_of_a_plain_sum() -> None:
     sums = likelihood.expect(at, weights)
     counted = weights > 0
     np.testing.assert_allclose(sums.by_item[counted], np.array(expected)[counted], rtol=1e-12)
-    pseudo = ((POOLED_ITEMS * POOLED + ITEMS_A_COMPONENT) * np.log(at.prior)).sum()
+    pseudo = ((POOLED_ITEMS * POOLED + ITEMS_PER_COMPONENT) * np.log(at.prior)).sum()
     assert sums.value == pytest.approx(weights @ np.array(expected) + pseudo, rel=1e-12)
 
 
-def test_the_gradient_is_that_of_differences() -> None:
+def test_the_gradient_matches_finite_differences() -> None:
     likelihood, at = small()
     weights = np.array([1.0, 2.0, 0.0, 1.0, 3.0])
     gradient, size = flat_gradient(likelihood, at, weights), 1e-5
@@ -62,11 +62,11 @@ def test_the_gradient_is_that_of_differences() -> None:
         step = np.zeros(len(gradient))
         step[i] = size
         above, below = (likelihood.expect(moved(at, s * step), weights).value for s in (1, -1))
-        # Pseudo-items included, components add up to more than items; the prior always to 1.
+        # With pseudo-items, components sum to more than the number of items; the prior always sums to 1.
         assert (above - below) / (2 * size) == pytest.approx(expected, abs=1e-4), i
 
 
-def test_the_curvature_of_the_lines_is_that_of_differences_anywhere() -> None:
+def test_the_curvature_of_the_ends_matches_finite_differences_everywhere() -> None:
     likelihood, at = small()
     weights, size = np.array([1.0, 2.0, 1.0, 1.0, 3.0]), 1e-5
     found = likelihood.curvature(at, likelihood.expect(at, weights), weights)
@@ -77,7 +77,7 @@ def test_the_curvature_of_the_lines_is_that_of_differences_anywhere() -> None:
         np.testing.assert_allclose(-(above - below) / (2 * size), expected, atol=1e-4)
 
 
-def test_the_curvature_is_that_of_differences_where_the_gradient_is_0() -> None:
+def test_the_curvature_matches_finite_differences_where_the_gradient_is_0() -> None:
     shown = RankCounts.of(simulated("paper@3", queries=60, impressions=20_000, seed=3))
     likelihood = Likelihood(shown, np.arange(shown.n_items) % 2, 2, POOLED)
     weights = np.ones(shown.n_items)
@@ -88,7 +88,7 @@ def test_the_curvature_is_that_of_differences_where_the_gradient_is_0() -> None:
         np.full(3, 1e-9),
     )
     for _ in range(3000):
-        at = likelihood.maximised(at, likelihood.expect(at, weights))
+        at = likelihood.maximise(at, likelihood.expect(at, weights))
     sums = likelihood.expect(at, weights)
     assert np.abs(flat_gradient(likelihood, at, weights)).max() < 0.1
     found = likelihood.curvature(at, sums, weights)
@@ -105,7 +105,7 @@ def test_the_curvature_is_that_of_differences_where_the_gradient_is_0() -> None:
     total = sums.components.sum(axis=1)
     for s in range(2):
         here = slice(ends + s * COMPONENTS, ends + (s + 1) * COMPONENTS)
-        # Priors add up to 1, which the curvature knows nothing of.
+        # The curvature ignores the constraint that the prior sums to 1.
         within = found.within[s] - total[s] * np.outer(at.prior[s], at.prior[s])
         np.testing.assert_allclose(within, differences[here, here], atol=tolerance)
 
@@ -116,11 +116,11 @@ def test_expectation_maximisation_never_lowers_the_likelihood() -> None:
     for _ in range(50):
         sums = likelihood.expect(at, weights)
         assert sums.value >= last - 1e-9
-        at, last = likelihood.maximised(at, sums), sums.value
+        at, last = likelihood.maximise(at, sums), sums.value
     np.testing.assert_allclose(at.prior.sum(axis=1), 1.0)
 
 
-def test_an_item_that_counts_twice_is_two_items() -> None:
+def test_an_item_with_weight_2_counts_as_two_items() -> None:
     displays, clicks = np.array([[3, 4], [5, 2]]), np.array([[1, 2], [0, 1]])
     shown = RankCounts.of(counts_of(displays, clicks))
     twice = RankCounts.of(counts_of(displays[[0, 0, 1]], clicks[[0, 0, 1]]))
@@ -136,7 +136,7 @@ def test_an_item_that_counts_twice_is_two_items() -> None:
         np.testing.assert_allclose(getattr(left, name), getattr(right, name), atol=1e-12)
 
 
-def test_threads_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_results_do_not_depend_on_the_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     shown = RankCounts.of(simulated("paper@3", queries=1500, impressions=30_000, seed=0))
     assert shown.n_items > 5_000  # enough for several threads
     values = []
@@ -158,13 +158,12 @@ def test_threads_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     assert np.array_equal(one_mean, other_mean)
 
 
-def test_more_displays_need_more_nodes_and_get_the_same_integral() -> None:
-    """An item just within a level has there what the next level gives."""
+def test_every_grid_gives_the_integral_of_the_finest_grid() -> None:
     displays = np.array([[200, 30], [2000, 1500]])
     clicks = displays * 2 // 5
     at = Parameters(np.array([0.1, 0.05]), np.array([0.9, 0.7]), POOLED[None], np.full(2, 1e-9))
     shown = RankCounts.of(counts_of(displays, clicks))
-    assert levels(shown.by_item(shown.displays)).tolist() == [0, 1]
+    assert grid_levels(shown.by_item(shown.displays)).tolist() == [0, 1]
     found = Likelihood(shown, np.zeros(2, np.int64), 1, POOLED).mean_relevance(at)
     fine = grid(NODES[-1])
     for item in range(2):
@@ -177,7 +176,7 @@ def test_more_displays_need_more_nodes_and_get_the_same_integral() -> None:
         assert found[item] == pytest.approx(expected, abs=2e-3)
 
 
-def test_mean_relevance_of_items_that_were_shown_often_is_their_own() -> None:
+def test_mean_relevance_of_frequently_shown_items_is_their_relevance() -> None:
     relevance = np.linspace(0.1, 0.9, 9)
     displays = np.full((9, 2), 40_000)
     chance = np.outer(relevance, [0.5, 0.4]) + np.array([0.3, 0.1])
@@ -187,11 +186,11 @@ def test_mean_relevance_of_items_that_were_shown_often_is_their_own() -> None:
     np.testing.assert_allclose(found, relevance, atol=2e-3)
 
 
-def test_fit_climbs_above_expectation_maximisation() -> None:
+def test_fit_reaches_the_likelihood_of_expectation_maximisation() -> None:
     shown = RankCounts.of(simulated("paper@3", queries=100, impressions=20_000, seed=5))
     fitted = fit(shown)
     assert fitted.converged
     at, weights = fitted.parameters, np.ones(shown.n_items)
     for _ in range(200):
-        at = fitted.likelihood.maximised(at, fitted.likelihood.expect(at, weights))
+        at = fitted.likelihood.maximise(at, fitted.likelihood.expect(at, weights))
     assert fitted.likelihood.expect(at, weights).value - fitted.value < 0.05

@@ -1,4 +1,4 @@
-"""Affine or position-based: what is held out is held out, and what is not clear is not said."""
+"""Affine against position-based model: folds are held out, and unclear differences have no winner."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import pytest
 from rankloop.bias import ModelComparison, RankCounts
 from rankloop.bias.model_comparison import compare
 from rankloop.bias.newton import fit
+from rankloop.progress import Update
 from tests.bias.counts_of import counts_of, simulated
 
 
@@ -18,25 +19,25 @@ from tests.bias.counts_of import counts_of, simulated
 def test_two_standard_errors_decide(gain: float, error: float, better: str | None) -> None:
     found = ModelComparison(-0.5 + gain, -0.5, gain, error)
     assert found.better == better
-    assert ("cannot tell" in found.verdict) == (better is None)
+    assert ("do not distinguish" in found.verdict) == (better is None)
     assert f"{1000 * gain:+.3g} ± {1000 * error:.2g} nats" in found.verdict
 
 
-def test_clicks_that_were_not_fitted_to_are_less_likely() -> None:
-    """By about one nat a parameter that a fit has the use of."""
+def test_held_out_clicks_are_less_likely_than_fitted_clicks() -> None:
+    """By about one nat per effective parameter."""
     shown = RankCounts.of(simulated("paper@3", queries=40, impressions=4_000, seed=1))
     affine, position = fit(shown), fit(shown, position=True)
-    told: list[float] = []
-    found = compare(affine, position, np.random.default_rng(0), told.append)
+    updates: list[Update] = []
+    found = compare(affine, position, np.random.default_rng(0), updates.append)
     assert found is not None
     displays = shown.displays.sum()
     for held_out, fitted in ((found.affine, affine), (found.position, position)):
         seen = fitted.likelihood.expect(fitted.parameters, np.ones(shown.n_items)).by_item.sum()
         assert 1 < seen - held_out * displays < 40
-    assert told == pytest.approx(np.arange(1, 11) / 10)
+    assert [update.share for update in updates] == pytest.approx(np.arange(1, 11) / 10)
 
 
 def test_one_query_cannot_be_held_out() -> None:
     shown = RankCounts.of(counts_of([[400, 300], [200, 500], [100, 100]], [[200, 100], [50, 100], [80, 60]]))
     affine, position = fit(shown), fit(shown, position=True)
-    assert compare(affine, position, np.random.default_rng(0), lambda _: None) is None
+    assert compare(affine, position, np.random.default_rng(0)) is None

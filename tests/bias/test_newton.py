@@ -1,4 +1,4 @@
-"""Fits: exact where nothing is noisy, whoever was shown where."""
+"""Fits: exact without noise, regardless of which items are shown where."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def anchored(at: Parameters) -> Lines:
     return lines_at(Lines(at.alpha, at.low), Anchor(1, len(at.low)))
 
 
-def test_without_noise_lines_are_found_whoever_is_shown_where() -> None:
+def test_lines_are_exact_without_noise_regardless_of_placement() -> None:
     rng = np.random.default_rng(0)
     relevance = rng.uniform(0.0, 1.0, 400)
     displays = 1 + rng.poisson(3000 * np.outer(relevance, [4, 2, 1]))
@@ -43,7 +43,7 @@ def _errors(follows: float, *, shared: bool, monkeypatch: pytest.MonkeyPatch) ->
     counts = simulated("paper@3", queries=1500, impressions=45_000, seed=7, follows=follows)
     with monkeypatch.context() as patch:
         if shared:
-            patch.setattr("rankloop.bias.relevance_prior.ITEMS_A_STRATUM", 10**9)
+            patch.setattr("rankloop.bias.relevance_prior.ITEMS_PER_STRATUM", 10**9)
         fitted = fit(RankCounts.of(counts))
     assert (fitted.strata.number == 1) == shared
     from rankloop.clicks import bias_of, users
@@ -54,16 +54,16 @@ def _errors(follows: float, *, shared: bool, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_a_good_policy_needs_strata(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With few displays an item, one prior for all takes what sets items apart for what sets ranks apart.
+    """With few displays per item, a single prior mistakes differences between items for those between ranks.
 
-    A fixed seed: without strata, the error is about seven standard errors of the estimate.
+    The seed is fixed. Without strata, the error is about seven standard errors of the estimate.
     """
     alone = _errors(6.0, shared=True, monkeypatch=monkeypatch)
     strata = _errors(6.0, shared=False, monkeypatch=monkeypatch)
     assert np.abs(strata).max() < 0.5 * np.abs(alone).max()
 
 
-def test_resamples_end_where_longer_climbs_do() -> None:
+def test_a_nearby_refit_agrees_with_a_full_refit() -> None:
     shown = RankCounts.of(simulated("paper@3", queries=300, impressions=60_000, seed=2))
     fitted = fit(shown)
     rng = np.random.default_rng(0)
@@ -71,21 +71,21 @@ def test_resamples_end_where_longer_climbs_do() -> None:
     quick, long = [], []
     for _ in range(6):
         weights = rng.multinomial(300, np.full(300, 1 / 300))[shown.queries].astype(np.float64)
-        quick.append(np.stack(anchored(fitted.near(weights))) - start)
-        long.append(np.stack(anchored(fitted.again(weights))) - start)
+        quick.append(np.stack(anchored(fitted.refit_nearby(weights))) - start)
+        long.append(np.stack(anchored(fitted.refit(weights))) - start)
     missed = np.square(np.array(quick) - np.array(long)).mean()
-    # A fifth of what resamples differ by.
+    # A fifth of the standard deviation between resamples.
     assert missed < np.square(np.array(long)).mean() / 5**2
 
 
-def test_strata_hold_items_that_were_shown_alike() -> None:
+def test_strata_group_items_shown_at_similar_ranks() -> None:
     shown = RankCounts.of(simulated("paper@5", queries=2000, impressions=50_000, seed=4))
     strata = Strata.of(shown)
     number = strata.stratum(shown)
     assert strata.number == number.max() + 1 <= STRATA[0] * STRATA[1]
     sizes = np.bincount(number)
     assert sizes.min() > 0
-    height = shown.by_item(shown.displays * (shown.ranks - shown.rank)) / shown.came
+    height = shown.by_item(shown.displays * (shown.ranks - shown.rank)) / shown.query_impressions
     means = np.bincount(number, weights=height) / sizes
     within = np.bincount(number, weights=(height - means[number]) ** 2).sum()
     assert within < 0.1 * np.square(height - height.mean()).sum()

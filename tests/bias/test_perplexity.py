@@ -1,4 +1,4 @@
-"""Predicting another log: by hand, and a real one."""
+"""Prediction of another log: examples by hand, and a real log."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_baselines_by_hand() -> None:
     assert found.by_rank["rank"][1] == pytest.approx(2 ** (bits(5, 20, ranks[1]) / 20))
     overall = 800 / 3000
     first, second = (500 + overall) / 1501, (300 + overall) / 1501
-    # The third document was never seen: the click rate of the log.
+    # The third document is unseen and gets the click rate of the log.
     known = bits(6, 10, first) + bits(1, 5, overall)
     assert found.by_rank["document"][0] == pytest.approx(2 ** (known / 15))
     total = (known + bits(5, 20, second)) / 35
@@ -36,8 +36,8 @@ def test_baselines_by_hand() -> None:
     assert found.unseen == pytest.approx(5 / 35)
 
 
-def test_who_trusts_is_predicted_best_by_the_affine_model() -> None:
-    """One seed; differences are far beyond noise."""
+def test_the_affine_model_predicts_users_with_trust_bias_best() -> None:
+    """With one seed; the differences far exceed the noise."""
     train = simulated("paper@3", queries=150, impressions=30_000, seed=0)
     test = simulated("paper@3", queries=150, impressions=30_000, seed=0)
     found = perplexity(train, test)
@@ -46,7 +46,7 @@ def test_who_trusts_is_predicted_best_by_the_affine_model() -> None:
     assert found.unseen == 0.0
 
 
-def test_logs_that_have_nothing_in_common() -> None:
+def test_logs_without_common_documents_are_rejected() -> None:
     train = simulated("paper@3", queries=50, impressions=10_000, seed=0)
     other = replace(train, query_ids=np.char.add("other ", train.query_ids))
     with pytest.raises(DataError, match="no document of a query in common"):

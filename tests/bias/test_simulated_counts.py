@@ -1,4 +1,4 @@
-"""Counts without files are the counts of the files."""
+"""Simulated counts agree with the counts of a log in files."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ def test_against_a_log_in_files(tmp_path: Path) -> None:
         split.offsets, {part.policy: part.interactions.counts(split.offsets) for part in gathered}
     )
     one, other = RankCounts.of(counts), RankCounts.of(made)
-    for name in ("items", "queries", "came", "starts", "rank", "displays", "clicks"):
+    for name in ("items", "queries", "query_impressions", "starts", "rank", "displays", "clicks"):
         np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
 
 
-def test_policies_are_added_up_and_ranks_cut() -> None:
+def test_policies_are_summed_and_ranks_are_limited() -> None:
     displays, clicks = [[3, 0, 2], [0, 4, 0], [0, 0, 7]], [[1, 0, 2], [0, 3, 0], [0, 0, 7]]
     part = counts_of(displays, clicks)
     both = RankCounts.of(part, ranks=2)

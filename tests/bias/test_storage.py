@@ -1,4 +1,4 @@
-"""A bias in a file: what is written is read back, and nothing else is."""
+"""Bias files: they are read back exactly, and other files are rejected."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from tests.bias.counts_of import simulated
 BIAS = Bias([0.35, 0.1 + 0.2], beta=[0.65, 0.26], examination=[1.0, 0.8])
 
 
-def test_a_bias_comes_back_bit_by_bit(tmp_path: Path) -> None:
+def test_a_bias_is_read_back_exactly(tmp_path: Path) -> None:
     path = save_bias(BIAS, tmp_path / "new" / "bias.json")
-    again = load_bias(path)
+    loaded = load_bias(path)
     for name in ("alpha", "beta", "examination"):
-        assert np.array_equal(getattr(again, name), getattr(BIAS, name))
+        assert np.array_equal(getattr(loaded, name), getattr(BIAS, name))
     assert [child.name for child in path.parent.iterdir()] == ["bias.json"]
 
 
-def test_an_estimate_comes_back_as_its_bias_and_keeps_the_rest(tmp_path: Path) -> None:
+def test_an_estimate_is_loaded_as_its_bias_and_the_file_has_the_rest(tmp_path: Path) -> None:
     counts = simulated("paper@2", queries=60, impressions=20_000, seed=0)
     estimate = estimate_bias(counts, rng=np.random.default_rng(0), resamples=20)
     path = save_bias(estimate, tmp_path / "bias.json")
@@ -38,20 +38,20 @@ def test_an_estimate_comes_back_as_its_bias_and_keeps_the_rest(tmp_path: Path) -
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     [
-        ('{"format": "rankloop-bias",\n "alpha": [0.1', "line 2: the bias is damaged"),
-        ("[1, 2]", 'does not say "format": "rankloop-bias"'),
-        ('{"format": "rankloop-model"}', 'does not say "format"'),
-        ('{"format": "rankloop-bias", "version": 2}', "version 2, and this program reads version 1"),
+        ('{"format": "rankloop-bias",\n "alpha": [0.1', "line 2: the file is damaged"),
+        ("[1, 2]", 'does not contain "format": "rankloop-bias"'),
+        ('{"format": "rankloop-model"}', 'does not contain "format"'),
+        ('{"format": "rankloop-bias", "version": 2}', "version 2, but this program reads version 1"),
         ('{"format": "rankloop-bias", "version": 1, "alpha": [0.1]}', "'beta' must be a list of numbers"),
         (
             '{"format": "rankloop-bias", "version": 1, "alpha": ["x"], "beta": [0], "examination": [1]}',
-            r"'alpha' must be a list of numbers, one a rank, got \['x'\]",
+            r"'alpha' must be a list of numbers, one per rank, got \['x'\]",
         ),
         (
             '{"format": "rankloop-bias", "version": 1, "alpha": [0.9], "beta": [0.5], "examination": [1]}',
-            "chances of a click",
+            "click probabilities",
         ),
         (
             '{"format": "rankloop-bias", "version": 1, "alpha": [NaN], "beta": [0.5], "examination": [1]}',
@@ -63,15 +63,15 @@ def test_an_estimate_comes_back_as_its_bias_and_keeps_the_rest(tmp_path: Path) -
         ),
     ],
 )
-def test_other_files_are_refused_with_a_reason(tmp_path: Path, content: str, said: str) -> None:
+def test_other_files_are_rejected_with_a_reason(tmp_path: Path, content: str, message: str) -> None:
     path = tmp_path / "bias.json"
     path.write_text(content)
-    with pytest.raises(DataError, match=said) as caught:
+    with pytest.raises(DataError, match=message) as caught:
         load_bias(path)
     assert str(path) in str(caught.value)
 
 
-def test_files_that_are_no_text_or_not_there(tmp_path: Path) -> None:
+def test_binary_and_missing_files(tmp_path: Path) -> None:
     (tmp_path / "model").write_bytes(b"\xff\xfe\x00\x80")
     with pytest.raises(DataError, match="not text"):
         load_bias(tmp_path / "model")
@@ -79,7 +79,7 @@ def test_files_that_are_no_text_or_not_there(tmp_path: Path) -> None:
         load_bias(tmp_path / "none.json")
 
 
-def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
+def test_a_path_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(RankloopError, match="cannot be written"):
         save_bias(BIAS, tmp_path / "file" / "bias.json")

@@ -181,7 +181,7 @@ def test_options_that_do_not_go_together_are_refused(
         ("--floor", "1.5", "--floor: Input should be less than 1, got 1.5"),
         ("--temperature", "0", "--temperature: Input should be greater than 0, got 0.0"),
         ("--users", "pepper@5", "--users: unknown users 'pepper', did you mean 'paper'"),
-        ("--users", "cascade@5", "have no α and β by rank"),
+        ("--users", "cascade@5", "have no α and β per rank"),
         ("--relevance", "cubic", "--relevance: unknown relevance 'cubic'"),
         ("--relevance", "linear(max_label=2)", "above the highest of the relevance"),
         ("--metric", "ndgc@5", "--metric: unknown metric 'ndgc', did you mean 'ndcg'"),

@@ -159,7 +159,7 @@ WRONG = [
     (["fit", "LOG", "--learning", "robots"], "unknown learning 'robots'"),
     (["fit", "LOG", "--bias", "papr@3"], "--bias 'papr@3' is neither a file, nor 'estimate', nor"),
     (["fit", "LOG", "--bias", "none.json"], "none.json: cannot read the bias"),
-    (["fit", "LOG", "--bias", "file"], "file, line 1: the bias is damaged, or something else"),
+    (["fit", "LOG", "--bias", "file"], "file, line 1: the file is damaged or is not a bias file"),
     (["fit", "LOG", "--bias", "paper@3", "--ranks", "2"], "--ranks is for --bias estimate"),
     (["fit", "LOG", "--bias", "paper@3", "-o", "folder"], "folder cannot be written: it is a folder"),
     (["fit", "LOG", "--bias", "paper@3", "--validation", "2"], "validation is the share of the queries"),

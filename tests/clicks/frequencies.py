@@ -1,16 +1,16 @@
-"""Exact tests of counted events against their chances."""
+"""Exact tests of counted events against their probabilities."""
 
 from __future__ import annotations
 
 import numpy as np
 from scipy import stats
 
-# How likely one call fails although all chances are right.
+# Probability that one call fails although all probabilities are right.
 FALSE_ALARM = 1e-7
 
 
 def assert_binomial(counts: object, trials: object, chances: object) -> None:
-    """Every count is binomial: none is so high or so low that chance explains it badly.
+    """Assert that every count is plausible for its binomial distribution.
 
     The tails are exact, and the bound is shared out over all cells (Bonferroni), so the false alarm rate
     holds for few expected events and for dependent cells too.
@@ -22,5 +22,5 @@ def assert_binomial(counts: object, trials: object, chances: object) -> None:
     where = tuple(bad[0]) if len(bad) else ()
     assert len(bad) == 0, (
         f"{len(bad)} of {observed.size} counts off, such as {observed[where]} of {n[where]} "
-        f"at chance {p[where]} (cell {where})"
+        f"at probability {p[where]} (cell {where})"
     )

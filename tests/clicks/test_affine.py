@@ -42,12 +42,12 @@ def test_trust_gives_alpha_and_beta() -> None:
     assert users.bias.examination.tolist() == PaperUsers(5).bias.examination.tolist()
 
 
-def test_examination_is_that_of_users_who_click_all_that_is_relevant_unless_given() -> None:
+def test_the_default_examination_is_alpha_plus_beta() -> None:
     assert AffineUsers((0.25, 0.5), (0.5, 0.125)).bias.examination.tolist() == [0.75, 0.625]
     assert AffineUsers((0.25, 0.5), (0.5, 0.125), (1.0, 0.875)).bias.examination.tolist() == [1.0, 0.875]
 
 
-def test_users_who_click_alike_are_equal() -> None:
+def test_users_with_the_same_values_are_equal() -> None:
     assert AffineUsers([1, 0], np.zeros(2)) == AffineUsers((1.0, 0.0), (0.0, 0.0))
     assert hash(AffineUsers([1, 0], np.zeros(2))) == hash(AffineUsers((1.0, 0.0), (0.0, 0.0)))
     assert AffineUsers([1, 0], [0, 0]) != AffineUsers([1, 0], [0, 0.5])
@@ -56,20 +56,20 @@ def test_users_who_click_alike_are_equal() -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: AffineUsers((0.5,), (0.1, 0.2)), "as many ranks, got 1 and 2"),
+        (lambda: AffineUsers((0.5,), (0.1, 0.2)), "the same number of ranks, got 1 and 2"),
         (lambda: AffineUsers((0.5, 0.5), (0.1, 0.6)), r"must lie in \[0, 1\]"),
         (lambda: AffineUsers((0.5,), (-0.1,)), r"must lie in \[0, 1\]"),
         (lambda: AffineUsers((float("nan"),), (0.0,)), "alpha must be finite"),
-        (lambda: AffineUsers((), ()), "alpha must be finite numbers, one a rank"),
+        (lambda: AffineUsers((), ()), "alpha must be finite numbers, one per rank"),
         (
             lambda: AffineUsers(0.5, 0.1),
-            "'alpha' of the users 'affine': expected numbers, one a rank, got 0.5",
+            "'alpha' of the users 'affine': expected numbers, one per rank, got 0.5",
         ),  # type: ignore[arg-type]
-        (lambda: AffineUsers.from_trust([1.0], [1.0, 1.0], [0.0]), "one number for each of the same ranks"),
-        (lambda: PaperUsers(0), "a cut-off counts ranks from 1, got 0 for users 'paper'"),
+        (lambda: AffineUsers.from_trust([1.0], [1.0, 1.0], [0.0]), "the same number of ranks"),
+        (lambda: PaperUsers(0), "the cut-off of users 'paper' must be an integer of at least 1, got 0"),
         (lambda: PaperUsers(2.5), "got 2.5"),  # type: ignore[arg-type]
     ],
 )
-def test_what_cannot_be_users_is_refused(make: object, message: str) -> None:
+def test_invalid_users_are_rejected(make: object, message: str) -> None:
     with pytest.raises(RankloopError, match=message):
         make()  # type: ignore[operator]

@@ -1,4 +1,4 @@
-"""Behaviour: the chances it refuses."""
+"""Behaviour: validation of its probabilities."""
 
 from __future__ import annotations
 
@@ -19,17 +19,20 @@ def test_the_table_has_the_rows_in_the_order_of_the_fields() -> None:
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
-        ((HALF, [0.6, 0.5], NEVER, NEVER, NEVER), r"chance of a click .*must lie in \[0, 1\], got \[1.1"),
-        ((HALF, [np.nan, 0.5], NEVER, NEVER, NEVER), r"chance of a click .*got \[nan"),
-        (([-0.5, 0.0], [0.4, 0.0], NEVER, NEVER, NEVER), "chance of a click"),
-        ((HALF, HALF, [1.1, 0.0], NEVER, NEVER), "chance of stopping after a click"),
-        ((HALF, HALF, HALF, [0.6, 0.0], NEVER), "chance of stopping after a click"),
-        ((HALF, HALF, NEVER, NEVER, [0.0, 2.0]), "chance of stopping without a click"),
-        ((HALF, HALF, NEVER, NEVER, [0.0]), r"stop_skipped must be numbers, one a rank.*\(1,\) and \(2,\)"),
-        (([], [], [], [], []), "alpha must be numbers, one a rank"),
-        ((0.5, 0.5, 0.5, 0.5, 0.5), "alpha must be numbers, one a rank"),
+        (
+            (HALF, [0.6, 0.5], NEVER, NEVER, NEVER),
+            r"probability of a click .*must lie in \[0, 1\], got \[1.1",
+        ),
+        ((HALF, [np.nan, 0.5], NEVER, NEVER, NEVER), r"probability of a click .*got \[nan"),
+        (([-0.5, 0.0], [0.4, 0.0], NEVER, NEVER, NEVER), "probability of a click"),
+        ((HALF, HALF, [1.1, 0.0], NEVER, NEVER), "probability of stopping after a click"),
+        ((HALF, HALF, HALF, [0.6, 0.0], NEVER), "probability of stopping after a click"),
+        ((HALF, HALF, NEVER, NEVER, [0.0, 2.0]), "probability of stopping without a click"),
+        ((HALF, HALF, NEVER, NEVER, [0.0]), r"stop_skipped must be numbers, one per rank.*\(1,\) and \(2,\)"),
+        (([], [], [], [], []), "alpha must be numbers, one per rank"),
+        ((0.5, 0.5, 0.5, 0.5, 0.5), "alpha must be numbers, one per rank"),
     ],
 )
-def test_what_cannot_be_chances_is_refused(rows: tuple[list[float], ...], message: str) -> None:
+def test_invalid_probabilities_are_rejected(rows: tuple[list[float], ...], message: str) -> None:
     with pytest.raises(RankloopError, match=message):
         Behaviour(*rows)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""What cascade users do at each rank; the clicks that follow are tested in test_simulation.py."""
+"""The behaviour of cascade users per rank; test_simulation.py tests their clicks."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import numpy as np
 from rankloop.clicks import CascadeUsers
 
 
-def test_every_rank_is_the_same_to_those_who_get_there() -> None:
+def test_all_ranks_have_the_same_behaviour() -> None:
     behaviour = CascadeUsers(3, stop=0.6, noise=0.1, abandon=0.2).behaviour
     np.testing.assert_allclose(behaviour.beta, [0.1] * 3)
     np.testing.assert_allclose(behaviour.alpha + behaviour.beta, [0.9] * 3)

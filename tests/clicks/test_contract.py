@@ -1,4 +1,4 @@
-"""What holds for all users."""
+"""The contract of all users."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_every_kind_is_covered() -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 class TestUsers:
-    def test_names_read_and_write(self, name: str) -> None:
+    def test_names_round_trip(self, name: str) -> None:
         assert str(users(name)) == name
 
     @pytest.mark.parametrize("clause", USERS_CLAUSES, ids=repr)
@@ -41,7 +41,7 @@ class TestUsers:
         with pytest.raises(ValueError, match="read-only"):
             users(name).behaviour.alpha[0] = 0.5
 
-    def test_as_many_ranks_as_the_name_says(self, name: str) -> None:
+    def test_the_number_of_ranks_is_that_of_the_name(self, name: str) -> None:
         assert users(name).behaviour.ranks == (parse(name).cutoff or 2)
         assert users(name).behaviour.table.shape == (5, users(name).behaviour.ranks)
 
@@ -49,11 +49,11 @@ class TestUsers:
         some = users(name)
         assert isinstance(some, AffineModel) != some.behaviour.stops
         if not isinstance(some, AffineModel):
-            with pytest.raises(RankloopError, match="no α and β by rank"):
+            with pytest.raises(RankloopError, match="no α and β per rank"):
                 bias_of(some)
 
     def test_relevant_items_get_more_clicks(self, name: str) -> None:
-        """A document that is surely relevant, and one that is not. Chance alone never turns that round:
+        """One document is certainly relevant, the other is not. The order cannot change by chance:
         every user here clicks on the first at rank 1 at least 1.5 times as often, 20 standard errors.
         """
         some: Users = users(name)

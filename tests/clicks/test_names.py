@@ -1,4 +1,4 @@
-"""Names become users, and names that do not fit are refused."""
+"""Parsing of the names of users."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from rankloop.errors import RankloopError
         ("affine(alpha=1e-3, beta=0)", AffineUsers((0.001,), (0.0,))),
     ],
 )
-def test_names_become_users(text: str, expected: object) -> None:
+def test_names_are_parsed(text: str, expected: object) -> None:
     assert users(text) == expected
     assert users(str(expected)) == expected
 
@@ -36,7 +36,7 @@ def test_names_become_users(text: str, expected: object) -> None:
         ("affine(alpha=0.5)", "needs a value for beta"),
         ("affine@2(alpha=0.5:1, beta=0:0)", "'affine' takes no cut-off"),
         ("affine(alpha=0.5:high, beta=0:0)", "option 'alpha' of .*expected a number, got 'high'"),
-        ("affine(alpha=0.5, beta=0:0)", "as many ranks"),
+        ("affine(alpha=0.5, beta=0:0)", "the same number of ranks"),
         ("paper@5(stop=1)", "unknown option of 'paper' 'stop'"),
         ("paper@5(rounded=yes)", "expected 'on' or 'off'"),
         ("position@5(eta=-1)", "'eta' of the users 'position': expected a number from 0 to 20, got -1.0"),
@@ -46,6 +46,6 @@ def test_names_become_users(text: str, expected: object) -> None:
         ("cascade@0", "cut-off"),
     ],
 )
-def test_names_that_do_not_fit_are_refused(text: str, message: str) -> None:
+def test_invalid_names_are_rejected(text: str, message: str) -> None:
     with pytest.raises(RankloopError, match=message):
         users(text)

@@ -1,4 +1,4 @@
-"""Users without trust."""
+"""Users without trust bias."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rankloop.clicks import PositionUsers
 @pytest.mark.parametrize(
     ("eta", "expected"), [(0.0, [1, 1, 1]), (1.0, [1, 1 / 2, 1 / 3]), (2.0, [1, 1 / 4, 1 / 9])]
 )
-def test_a_click_is_a_look_at_something_relevant(eta: float, expected: list[float]) -> None:
+def test_users_click_the_relevant_items_they_examine(eta: float, expected: list[float]) -> None:
     bias = PositionUsers(3, eta=eta).bias
     np.testing.assert_allclose(bias.alpha, expected, rtol=1e-13)
     assert bias.examination.tolist() == bias.alpha.tolist()

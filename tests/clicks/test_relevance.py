@@ -1,4 +1,4 @@
-"""Labels become chances of relevance."""
+"""Mappings from labels to relevance."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_every_mapping_keeps_the_contract(name: str, clause: Clause[Relevance]) 
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_names_read_write_and_map(name: str) -> None:
+def test_names_round_trip_and_map_labels(name: str) -> None:
     mapping = relevance(name)
     assert str(mapping) == name
     assert mapping == relevance(name)
@@ -43,12 +43,12 @@ def test_names_read_write_and_map(name: str) -> None:
     np.testing.assert_allclose(mapped, NAMES[name], rtol=1e-13)
 
 
-def test_no_labels_have_no_relevance() -> None:
+def test_empty_labels_give_empty_relevance() -> None:
     assert all(relevance(name).of([]).shape == (0,) for name in NAMES)
 
 
 @pytest.mark.parametrize("max_label", [0.1, 1, 3, 4, 7.7, 30])
-def test_the_highest_label_is_surely_relevant(max_label: float) -> None:
+def test_the_highest_label_has_relevance_one(max_label: float) -> None:
     assert relevance(f"linear(max_label={max_label})").of([max_label]) == 1.0
     assert relevance(f"exponential(max_label={max_label})").of([max_label]) == 1.0
 
@@ -65,13 +65,17 @@ def test_the_highest_label_is_surely_relevant(max_label: float) -> None:
             "'max_label' of the relevance 'linear': expected a number above 0, got 0",
         ),
         ("binary(relevant_from=0)", [], "'relevant_from' of the relevance 'binary'"),
-        ("linear", [0, 5], r"a label of 5 is above the highest .*name the data's own, linear\(max_label=5\)"),
+        (
+            "linear",
+            [0, 5],
+            r"a label of 5 is above the highest .*set that of the data, linear\(max_label=5\)",
+        ),
         ("exponential", [4.5], r"a label of 4.5 is above"),
         ("linear", [0, -1], r"not negative, got -1.0 \(number 1\)"),
         ("binary", [np.nan], "labels must be finite"),
         ("binary", [np.inf], "labels must be finite"),
     ],
 )
-def test_what_does_not_fit_is_refused(text: str, labels: list[float], message: str) -> None:
+def test_invalid_labels_are_rejected(text: str, labels: list[float], message: str) -> None:
     with pytest.raises(RankloopError, match=message):
         relevance(text).of(labels)

@@ -1,6 +1,6 @@
-"""Simulated interactions against exact chances.
+"""Simulated interactions against exact probabilities.
 
-All random tests have fixed seeds. Each check of frequencies raises a false alarm with a chance of at most
+All random tests have fixed seeds. Each check of frequencies fails by chance with a probability of at most
 1e-7 (`frequencies.FALSE_ALARM`) if the seed is changed.
 """
 
@@ -33,7 +33,7 @@ from tests.enumeration import all_rankings
 
 NEVER = -np.inf
 
-# What a sampler can get wrong: levels of weight, ties, items that are never shown, nothing to choose.
+# Hard cases for a sampler: levels of weight, ties, items that are never shown, no choice.
 SHAPES = {
     "alike": [0.0, 0.0, 0.0, 0.0, 0.0],
     "moderate": [0.3, 1.2, -0.4, 0.9, 0.0],
@@ -52,7 +52,7 @@ SHAPES = {
 
 @dataclass(frozen=True)
 class Custom:
-    """Users of one's own need a behaviour and nothing else."""
+    """Custom users only need a behaviour."""
 
     behaviour: Behaviour
 
@@ -76,7 +76,7 @@ def several_queries(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, n
 
 @pytest.mark.parametrize("ranks", [1, 2, 3, 5, 7])
 @pytest.mark.parametrize("shape", SHAPES)
-def test_rankings_come_as_often_as_enumeration_says(shape: str, ranks: int) -> None:
+def test_rankings_have_the_enumerated_frequencies(shape: str, ranks: int) -> None:
     scores, n = np.array(SHAPES[shape]), 20_000
     log = gather_log(
         scores, np.array([0, 5]), np.zeros(5), PositionUsers(ranks), n, np.random.default_rng(ranks)
@@ -94,7 +94,7 @@ def test_rankings_come_as_often_as_enumeration_says(shape: str, ranks: int) -> N
     assert_binomial(list(observed.values()), n, list(expected.values()))
 
 
-def test_displays_come_as_often_as_the_exact_marginals_say(rng: np.random.Generator) -> None:
+def test_displays_follow_the_exact_marginals(rng: np.random.Generator) -> None:
     scores, offsets, relevance = several_queries(rng)
     counts = gather(scores, offsets, relevance, PaperUsers(5), 400_000, rng)
     trials = np.repeat(counts.query_counts, np.diff(offsets))[:, None]
@@ -125,7 +125,7 @@ def test_clicks_follow_the_affine_model(users: PaperUsers, rng: np.random.Genera
     counts, bias = gather(scores, offsets, relevance, users, 400_000, rng), users.bias
     chances = bias.alpha * relevance[:, None] + bias.beta
     assert_binomial(counts.clicks_by_rank, counts.displays_by_rank, chances)
-    # An item is clicked at most once an impression: its clicks over all ranks are binomial too.
+    # An item is clicked at most once per impression, so its clicks over all ranks are binomial too.
     exposure = expected_rank_weights(scores, offsets, np.stack([bias.alpha, bias.beta]))
     per_item = exposure[:, 0] * relevance + exposure[:, 1]
     assert_binomial(counts.clicks, np.repeat(counts.query_counts, np.diff(offsets)), per_item)
@@ -133,7 +133,7 @@ def test_clicks_follow_the_affine_model(users: PaperUsers, rng: np.random.Genera
 
 
 def patterns_seen(users: Users, relevance: list[float], n: int) -> dict[tuple[bool, ...], int]:
-    """How often each pattern of clicks comes on a ranking that never changes: items in their order."""
+    """Count the patterns of clicks on a fixed ranking, with items in document order."""
     scores = -1000.0 * np.arange(len(relevance))
     log = gather_log(scores, np.array([0, len(scores)]), relevance, users, n, np.random.default_rng(3))
     assert (log.rankings == np.arange(len(relevance))).all()
@@ -142,7 +142,7 @@ def patterns_seen(users: Users, relevance: list[float], n: int) -> dict[tuple[bo
 
 
 def test_cascade_users_leave_after_a_click() -> None:
-    n, (a, b) = 50_000, (0.1 + 0.8 * 0.5, 0.1)  # the chances of a click while reading
+    n, (a, b) = 50_000, (0.1 + 0.8 * 0.5, 0.1)  # click probabilities while reading
     seen = patterns_seen(CascadeUsers(2, stop=0.7, noise=0.1, abandon=0.2), [0.5, 0.0], n)
     expected = {
         (True, True): a * 0.3 * b,
@@ -153,7 +153,7 @@ def test_cascade_users_leave_after_a_click() -> None:
     assert_binomial([seen.get(key, 0) for key in expected], n, list(expected.values()))
 
 
-def test_the_cascade_proper_has_one_click_at_most() -> None:
+def test_the_original_cascade_has_at_most_one_click() -> None:
     seen = patterns_seen(CascadeUsers(4, stop=1.0, noise=0.2), [0.5, 1.0, 0.0, 1.0], 5_000)
     assert max(sum(pattern) for pattern in seen) == 1
     assert len(seen) == 5
@@ -181,7 +181,7 @@ def test_stopping_may_depend_on_relevance_and_rank() -> None:
 
 
 @pytest.mark.parametrize("users", [PaperUsers(5), CascadeUsers(5)], ids=str)
-def test_certain_clicks_are_certain(users: Users) -> None:
+def test_clicks_with_probability_one_always_happen(users: Users) -> None:
     always = AffineUsers((1.0, 1.0), (0.0, 0.0))
     counts = gather(np.zeros(2), np.array([0, 2]), [1.0, 0.0], always, 1_000, np.random.default_rng(0))
     assert np.array_equal(counts.clicks_by_rank[0], counts.displays_by_rank[0])
@@ -191,7 +191,7 @@ def test_certain_clicks_are_certain(users: Users) -> None:
 
 
 @pytest.mark.parametrize("users", [PaperUsers(5), CascadeUsers(7, abandon=0.1)], ids=str)
-def test_a_log_and_counts_are_the_same_interactions(users: Users, rng: np.random.Generator) -> None:
+def test_log_and_counts_have_the_same_interactions(users: Users, rng: np.random.Generator) -> None:
     scores, offsets, relevance = several_queries(rng)
     setting = (scores, offsets, relevance, users, 20_000)
     log = gather_log(*setting, np.random.default_rng(8))
@@ -199,15 +199,15 @@ def test_a_log_and_counts_are_the_same_interactions(users: Users, rng: np.random
     assert (log.rankings[log.clicks] >= 0).all()
 
 
-def test_a_log_is_in_no_order() -> None:
+def test_the_order_of_a_log_is_random() -> None:
     n = 2_000
     log = gather_log(np.zeros(2), np.array([0, 1, 2]), np.zeros(2), PaperUsers(), n, np.random.default_rng(0))
-    # Neighbours are of the same query half of the time; the chance that they are not is tested exactly.
+    # Neighbours belong to the same query half of the time; the number of changes is binomial.
     assert_binomial(np.sum(log.queries[::2] == log.queries[1::2]), n // 2, 0.5)
 
 
 @pytest.mark.parametrize("simulate", [gather, gather_log])
-def test_threads_make_no_difference(
+def test_results_do_not_depend_on_the_number_of_threads(
     simulate: Callable[..., object], monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator
 ) -> None:
     scores, offsets, relevance = several_queries(rng)
@@ -221,17 +221,17 @@ def test_threads_make_no_difference(
             assert np.array_equal(values, other[name]), name
 
 
-def test_seeds_make_all_the_difference(rng: np.random.Generator) -> None:
+def test_results_depend_on_the_seed(rng: np.random.Generator) -> None:
     setting = (*several_queries(rng), PaperUsers(5), 5_000)
     once = gather(*setting, np.random.default_rng(1))
     assert equal(once, gather(*setting, np.random.default_rng(1)))
     assert not equal(once, gather(*setting, np.random.default_rng(2)))
-    # A generator moves on: the next gathering is another one.
+    # The generator advances, so the next simulation differs.
     generator = np.random.default_rng(1)
     assert not equal(gather(*setting, generator), gather(*setting, generator))
 
 
-def test_queries_that_are_alike_get_different_clicks() -> None:
+def test_equal_queries_get_different_clicks() -> None:
     offsets = np.arange(0, 201, 10)
     counts = gather(
         np.zeros(200), offsets, np.full(200, 0.5), PaperUsers(5), 20_000, np.random.default_rng(0)
@@ -240,7 +240,7 @@ def test_queries_that_are_alike_get_different_clicks() -> None:
     assert len(np.unique(tables, axis=0)) == 20
 
 
-def test_queries_come_by_frequency() -> None:
+def test_queries_follow_their_frequencies() -> None:
     frequencies, offsets = np.array([0.0, 3.0, 1.0, 0.0, 6.0, 0.0]), np.arange(7)
     setting = (np.zeros(6), offsets, np.ones(6), PositionUsers(1), 100_000, np.random.default_rng(5))
     counts = gather(*setting, frequencies=frequencies)
@@ -249,14 +249,14 @@ def test_queries_come_by_frequency() -> None:
     assert np.array_equal(counts.displays_by_rank[:, 0], counts.query_counts)
 
 
-def test_frequencies_are_up_to_a_factor() -> None:
+def test_frequencies_are_relative() -> None:
     setting = (np.zeros(3), np.arange(4), np.ones(3), PositionUsers(1), 1_000)
     small = gather(*setting, np.random.default_rng(5), frequencies=[1, 2, 3])
     huge = gather(*setting, np.random.default_rng(5), frequencies=[5e307, 1e308, 1.5e308])
     assert equal(small, huge)
 
 
-def test_without_frequencies_all_queries_are_alike() -> None:
+def test_queries_are_equally_frequent_by_default() -> None:
     counts = gather(
         np.zeros(50), np.arange(51), np.ones(50), PositionUsers(1), 50_000, np.random.default_rng(5)
     )
@@ -276,7 +276,7 @@ def test_no_interactions() -> None:
     assert equal(log.counts(setting[1]), counts)
 
 
-def test_a_query_with_nothing_to_show_still_comes() -> None:
+def test_a_query_without_items_to_show_has_impressions() -> None:
     setting = (np.array([NEVER, NEVER, 0.0]), np.array([0, 2, 3]), np.ones(3), PaperUsers(5), 1_000)
     counts = gather(*setting, np.random.default_rng(0))
     assert counts.query_counts.min() > 0
@@ -284,7 +284,7 @@ def test_a_query_with_nothing_to_show_still_comes() -> None:
     assert counts.displays_by_rank[2, 0] == counts.query_counts[1]
 
 
-def test_nothing_given_is_changed(rng: np.random.Generator) -> None:
+def test_inputs_are_not_modified(rng: np.random.Generator) -> None:
     given_arrays = several_queries(rng)
     before = [array.copy() for array in given_arrays]
     gather(*given_arrays, PaperUsers(5), 1_000, rng)
@@ -299,17 +299,17 @@ def test_nothing_given_is_changed(rng: np.random.Generator) -> None:
         ({"scores": [0.0, 0.0]}, "end at the number of documents"),
         ({"relevance": [0.0, 0.0, 1.5]}, r"query number 1, document 1: the relevance is 1.5; .*in \[0, 1\]"),
         ({"relevance": [np.nan, 0.0, 0.0]}, "query number 0, document 0: the relevance is nan"),
-        ({"relevance": [0.0]}, "3 items need as many relevances, got shape"),
-        ({"interactions": -1}, "whole number, not negative, got -1"),
-        ({"interactions": 1e6}, "whole number, not negative, got 1000000.0"),
-        ({"frequencies": [1.0]}, "2 queries need as many frequencies"),
+        ({"relevance": [0.0]}, "3 items need 3 relevances, got shape"),
+        ({"interactions": -1}, "integer of at least 0, got -1"),
+        ({"interactions": 1e6}, "integer of at least 0, got 1000000.0"),
+        ({"frequencies": [1.0]}, "2 queries need 2 frequencies"),
         ({"frequencies": [1.0, -1.0]}, "query number 1: the frequency -1.0"),
         ({"frequencies": [1.0, np.nan]}, "query number 1: the frequency nan"),
         ({"frequencies": [0.0, 0.0]}, "all frequencies are 0"),
     ],
 )
 @pytest.mark.parametrize("simulate", [gather, gather_log])
-def test_bad_input_is_refused(
+def test_invalid_input_is_rejected(
     simulate: Callable[..., object], changed: dict[str, object], message: str, rng: np.random.Generator
 ) -> None:
     good = {

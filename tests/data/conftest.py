@@ -1,4 +1,4 @@
-"""Every test has a cache folder of its own."""
+"""Every test has its own cache folder."""
 
 from __future__ import annotations
 

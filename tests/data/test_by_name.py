@@ -1,4 +1,4 @@
-"""A data set by one word."""
+"""Data sets by name."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rankloop.names import BadNameError
 LINES = "".join(f"{n % 3} qid:{n // 4} 1:{n} 2:{n % 5}\n" for n in range(40))
 
 
-def test_a_name_gives_what_the_function_gives() -> None:
+def test_a_name_is_equivalent_to_the_function_call() -> None:
     named = dataset("synthetic(shape=mslr, queries=20, features=6, seed=3)")
     made = synthetic("mslr", queries=20, features=6, seed=3)
     assert named.name == made.name
@@ -23,7 +23,7 @@ def test_a_name_gives_what_the_function_gives() -> None:
         np.testing.assert_array_equal(getattr(named, part).labels, getattr(made, part).labels)
 
 
-def test_a_path_gives_what_the_file_holds(tmp_path: Path) -> None:
+def test_a_path_loads_the_file(tmp_path: Path) -> None:
     file = tmp_path / "data.txt"
     file.write_text(LINES)
     named, loaded = dataset(str(file)), load(file)
@@ -31,7 +31,7 @@ def test_a_path_gives_what_the_file_holds(tmp_path: Path) -> None:
     assert named.train.query_ids.tolist() == loaded.train.query_ids.tolist()
 
 
-def test_a_file_may_be_called_synthetic(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_may_be_named_synthetic(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("synthetic").write_text(LINES)
     assert dataset("synthetic").n_features == 2
@@ -52,7 +52,7 @@ def test_folds_are_passed_on(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("nowhere", "nowhere does not exist.*; for generated data say synthetic or 'synthetic"),
+        ("nowhere", "nowhere does not exist.*; for generated data use synthetic or 'synthetic"),
         ("synthetic(queris=9)", "unknown option of 'synthetic' 'queris', did you mean 'queries'"),
         ("synthetic(shape=yaho)", "unknown value 'yaho', did you mean 'yahoo'"),
         ("synthetic(queries=many)", "expected a whole number, got 'many'"),
@@ -61,11 +61,11 @@ def test_folds_are_passed_on(tmp_path: Path) -> None:
         ("synthetic@5", "'synthetic' takes no cut-off"),
     ],
 )
-def test_what_names_nothing_is_refused(text: str, message: str) -> None:
+def test_unknown_names_are_rejected(text: str, message: str) -> None:
     with pytest.raises((DataError, BadNameError), match=message):
         dataset(text)
 
 
-def test_a_fold_of_generated_data_is_refused() -> None:
+def test_a_fold_of_generated_data_is_rejected() -> None:
     with pytest.raises(DataError, match="generated data has no folds"):
         dataset("synthetic(queries=30, features=5)", fold=2)

@@ -43,7 +43,7 @@ def test_the_same_content_is_parsed_once(write: Write, parses: list[Path]) -> No
     assert second.query_ids.tolist() == ["é", "2"]
 
 
-def test_other_content_is_parsed_again(write: Write, parses: list[Path]) -> None:
+def test_changed_content_is_parsed_again(write: Write, parses: list[Path]) -> None:
     load_split(write("a.txt", TEXT))
     assert load_split(write("a.txt", TEXT.replace("2 qid", "3 qid"))).labels[0] == 3
     assert len(parses) == 2
@@ -58,7 +58,7 @@ def test_query_sizes_are_part_of_the_content(write: Write, parses: list[Path]) -
     assert len(parses) == 2
 
 
-def test_a_new_parser_does_not_trust_the_old(
+def test_a_new_parser_version_ignores_old_entries(
     write: Write, parses: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = write("a.txt", TEXT)
@@ -68,7 +68,7 @@ def test_a_new_parser_does_not_trust_the_old(
     assert len(parses) == 2
 
 
-def test_off_means_off(write: Write, parses: list[Path], cache_folder: Path) -> None:
+def test_the_cache_can_be_disabled(write: Write, parses: list[Path], cache_folder: Path) -> None:
     path = write("a.txt", TEXT)
     load_split(path, cache=False)
     load_split(path, cache=False)
@@ -102,15 +102,13 @@ def test_a_damaged_entry_is_replaced(
     assert list(cache_folder.iterdir()) == [entry]
 
 
-def test_a_folder_that_cannot_be_written_to_stops_nothing(
-    write: Write, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unwritable_folder_disables_the_cache(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     # A file where the folder should be: even root cannot write below it.
     monkeypatch.setenv("RANKLOOP_CACHE", str(write("in-the-way", "") / "cache"))
     assert load_split(write("a.txt", TEXT)).n_docs == 3
 
 
-def test_no_part_is_left_behind_when_writing_fails(
+def test_a_failed_write_leaves_no_partial_file(
     write: Write, cache_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(*_: object, **__: object) -> None:
@@ -121,13 +119,13 @@ def test_no_part_is_left_behind_when_writing_fails(
     assert not list(cache_folder.iterdir())
 
 
-def test_a_bad_file_leaves_no_entry(write: Write, cache_folder: Path) -> None:
+def test_an_invalid_file_leaves_no_entry(write: Write, cache_folder: Path) -> None:
     with pytest.raises(DataError):
         load_split(write("a.txt", TEXT + "x\n"))
     assert not list(cache_folder.iterdir())
 
 
-def test_where_the_folder_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_location_of_the_folder(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RANKLOOP_CACHE", "/a")
     monkeypatch.setenv("XDG_CACHE_HOME", "/b")
     monkeypatch.setenv("HOME", "/c")

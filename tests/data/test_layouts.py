@@ -89,11 +89,11 @@ def test_one_file_in_a_folder(write: Write, tmp_path: Path) -> None:
     assert (data.train.n_queries, data.validation.n_queries, data.test.n_queries) == (3, 1, 1)
 
 
-def test_folders_that_are_no_data_set(write: Write, tmp_path: Path) -> None:
+def test_folders_without_a_data_set(write: Write, tmp_path: Path) -> None:
     with pytest.raises(DataError, match="does not exist"):
         load(tmp_path / "nowhere")
-    with pytest.raises(DataError, match="not laid out as a data set"):
+    with pytest.raises(DataError, match="does not have the layout of a data set"):
         load(tmp_path)
     write("train.txt", document(1))
-    with pytest.raises(DataError, match=r"train\.txt has no test file beside it"):
+    with pytest.raises(DataError, match=r"train\.txt has no test file next to it"):
         load(tmp_path)

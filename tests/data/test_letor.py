@@ -28,13 +28,13 @@ def test_files_are_padded_to_one_width(folder: Path) -> None:
 
 
 def test_features_are_scaled_within_queries_by_default(folder: Path) -> None:
-    for _ in range(2):  # parsed, then from the cache: scaling must not reach what is stored
+    for _ in range(2):  # parsed, then from the cache: scaling must not change the stored values
         data = load(folder)
         assert data.train.features.tolist() == [[0, 0, 0, 0], [1, 0, 0, 0], [0.5, 0, 0, 0]]
         assert data.validation.features.tolist() == [[1, 0, 0, 0], [0, 0, 0, 1]]
 
 
-def test_constant_features_go_on_request(folder: Path) -> None:
+def test_constant_features_are_dropped_on_request(folder: Path) -> None:
     data = load(folder, drop_constant=True)
     assert data.train.features.tolist() == [[0], [1], [0.5]]
     assert data.test.features.tolist() == [[0], [0]]
@@ -50,7 +50,7 @@ def test_a_file_is_split_by_query_and_nothing_is_lost(write: Write) -> None:
         assert part.features[::2, 0].tolist() == [float(q) for q in part.query_ids]
     again = load(path, split=(0.5, 0.25, 0.25), seed=3)
     assert again.test.query_ids.tolist() == data.test.query_ids.tolist()
-    # One of 20!/(10! 5! 5!) deals comes back by chance: 1e-9.
+    # The probability of the same split by chance is one in 20!/(10! 5! 5!), about 1e-9.
     other = load(path, split=(0.5, 0.25, 0.25), seed=4)
     assert other.test.query_ids.tolist() != data.test.query_ids.tolist()
 

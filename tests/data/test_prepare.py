@@ -17,7 +17,7 @@ def split(rng: np.random.Generator) -> Split:
     )
 
 
-def test_scaling_is_the_equation_query_by_query(split: Split) -> None:
+def test_scaling_follows_the_equation(split: Split) -> None:
     before = split.features.copy()
     scaled = normalise_queries(split)
     for q in range(split.n_queries):
@@ -37,7 +37,7 @@ def test_scaling_does_not_overflow() -> None:
     assert normalise_queries(split).features.tolist() == [[0.0], [0.5], [1.0]]
 
 
-def test_constant_means_constant_in_training() -> None:
+def test_features_constant_in_training_are_dropped() -> None:
     train = Split.build([[1, 2, 0], [1, 3, 0]], [0, 1], sizes=[1, 1])
     other = Split.build([[5, 2, 9]], [0], sizes=[1])
     assert varying_features(train).tolist() == [1]
@@ -47,13 +47,13 @@ def test_constant_means_constant_in_training() -> None:
     assert thin.name == "d"
 
 
-def test_nothing_left_to_learn_from() -> None:
+def test_a_data_set_without_varying_features_is_rejected() -> None:
     flat = Split.build([[1, 2], [1, 2]], [0, 1], sizes=[1, 1])
     with pytest.raises(DataError, match="every feature of 'flat' is constant"):
         drop_constant(Dataset("flat", flat, flat, flat))
 
 
-def test_queries_are_dealt_whole(split: Split, rng: np.random.Generator) -> None:
+def test_queries_are_not_divided(split: Split, rng: np.random.Generator) -> None:
     parts = split_queries(split, (3, 1, 1), rng)
     assert [part.n_queries for part in parts] == [3, 1, 1]
     assert sorted(q for part in parts for q in part.query_ids) == ["0", "1", "2", "3", "4"]

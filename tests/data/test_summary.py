@@ -1,4 +1,4 @@
-"""What is in a data set, counted by hand."""
+"""Summaries of data sets, counted by hand."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def test_counts_by_hand() -> None:
     assert facts["train"] == {
         "queries": 3,
         "documents": 6,
-        "documents a query": "1 – 2.0 – 3",
+        "documents per query": "1 – 2.0 – 3",
         "features": 2,
         "features that vary": 1,
         "labels": "0: 50.0%, 0.5: 16.7%, 2: 33.3%",
@@ -32,7 +32,7 @@ def test_counts_by_hand() -> None:
     assert facts["test"]["queries without a relevant document"] == 0
 
 
-def test_every_split_has_the_same_facts_and_they_are_plain() -> None:
+def test_every_split_has_the_same_entries_with_plain_values() -> None:
     facts = describe(synthetic(queries=40, features=5))
     assert len({tuple(split) for split in facts.values()}) == 1
     assert json.loads(json.dumps(facts)) == facts

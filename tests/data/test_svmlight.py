@@ -17,7 +17,7 @@ from rankloop.types import Split
 Write = Callable[[str, str], Path]
 
 FILE = """\
-# a comment of its own
+# a comment on its own line
 2 qid:10 1:0.5 2:1.5 #docid = GX008-86-4444840 inc = 1 prob = 0.08
 
 0 qid:10 2:-3e-2 #docid = GX037-06-11625428 inc = 0.0031586555555558 prob = 0.0897452
@@ -36,25 +36,25 @@ def test_every_part_of_a_line_is_kept(write: Write) -> None:
 
 
 @pytest.mark.parametrize("ending", ["\n", "\r\n"])
-def test_line_ends_of_both_worlds(write: Write, ending: str) -> None:
+def test_unix_and_windows_line_ends(write: Write, ending: str) -> None:
     path = write("a.txt", "")
     path.write_bytes(FILE.replace("\n", ending).encode())
     assert load_split(path).labels.tolist() == [2, 0, 1]
 
 
-def test_gzip_is_known_by_its_content(write: Write) -> None:
+def test_gzip_is_detected_by_content(write: Write) -> None:
     path = write("a.txt", "")
     path.write_bytes(gzip.compress(FILE.encode()))
     assert load_split(path).query_ids.tolist() == ["10", "9"]
 
 
-def test_a_first_word_is_a_document_id(write: Write) -> None:
+def test_the_first_word_of_a_comment_is_the_document_id(write: Write) -> None:
     split = load_split(write("a.txt", "3 qid:1 1:1 # 1A rambo\n2 qid:1 1:1 # 1B rambo\n1 qid:1 1:1\n"))
     assert split.doc_ids is not None
     assert split.doc_ids.tolist() == ["1A", "1B", ""]
 
 
-def test_query_ids_are_any_word(write: Write) -> None:
+def test_query_ids_can_be_any_word(write: Write) -> None:
     assert load_split(write("a.txt", "0 qid:a_1 1:1\n1 qid:a_2 1:1\n")).query_ids.tolist() == ["a_1", "a_2"]
 
 
@@ -63,7 +63,7 @@ def test_documents_without_features_are_zeros(write: Write) -> None:
     assert split.features.tolist() == [[0, 0], [0, 1], [0, 0]]
 
 
-def test_what_float32_cannot_hold_becomes_its_largest(write: Write) -> None:
+def test_values_are_clipped_to_the_range_of_float32(write: Write) -> None:
     split = load_split(write("a.txt", "0 qid:1 1:1.79769313486e+308 2:-1e39\n1 qid:1 1:1 2:2\n"))
     largest = np.finfo(np.float32).max
     assert split.features.tolist() == [[largest, -largest], [1, 2]]
@@ -107,7 +107,7 @@ SECOND_LINE = {
 
 
 @pytest.mark.parametrize("what", SECOND_LINE)
-def test_a_bad_line_is_named(write: Write, what: str) -> None:
+def test_errors_name_the_line(write: Write, what: str) -> None:
     line, message = SECOND_LINE[what]
     path = write("bad.txt", f"0 qid:1 1:1 2:1\n{line}\n0 qid:3 1:1 2:1\n")
     with pytest.raises(DataError) as error:
@@ -116,22 +116,22 @@ def test_a_bad_line_is_named(write: Write, what: str) -> None:
     assert message in str(error.value)
 
 
-def test_a_bad_line_is_named_in_a_later_block(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_errors_name_the_line_in_a_later_block(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(svmlight, "BLOCK_BYTES", 32)
     good = "".join(f"0 qid:{i} 1:1\n\n" for i in range(20))
     with pytest.raises(DataError, match=r"line 41: feature 1 is 'x'"):
         load_split(write("bad.txt", good + "0 qid:20 1:x\n0 qid:21 1:1\n"))
 
 
-def test_a_query_that_comes_back(write: Write) -> None:
+def test_a_query_that_is_not_contiguous(write: Write) -> None:
     path = write("bad.txt", "0 qid:1 1:1\n0 qid:2 1:1\n0 qid:1 1:1\n")
-    with pytest.raises(DataError, match=r"line 3: query '1' comes back .*first line is 1"):
+    with pytest.raises(DataError, match=r"line 3: query '1' appears again .*first line is 1"):
         load_split(path)
 
 
 @pytest.mark.parametrize("text", ["", "\n\n", "# only a remark\n"])
 def test_a_file_without_documents(write: Write, text: str) -> None:
-    with pytest.raises(DataError, match=r"there are no documents in it; expected"):
+    with pytest.raises(DataError, match=r"the file has no documents; expected"):
         load_split(write("empty.txt", text))
 
 
@@ -145,7 +145,7 @@ LETOR = "".join(f"1 qid:1 {i + 1}:0.5 #docid = D{i} inc = 1 prob = 0.5\n" for i 
 
 
 @pytest.mark.parametrize("text", [DENSE, LETOR, "1 qid:1 1:1 2:2", "1 qid:1 2:1\n0 qid:1 1:1\n1 qid:2 1:2"])
-def test_a_whole_last_line_needs_no_newline(write: Write, text: str) -> None:
+def test_a_complete_last_line_needs_no_newline(write: Write, text: str) -> None:
     whole = load_split(write("a.txt", text + "\n"))
     split = load_split(write("b.txt", text))
     np.testing.assert_array_equal(split.features, whole.features)
@@ -155,26 +155,26 @@ def test_a_whole_last_line_needs_no_newline(write: Write, text: str) -> None:
 @pytest.mark.parametrize(
     "cut", [f"2 qid:2 {rest}" for rest in ("", "1:0.5 2:0.25 3:", "1:0.5 2:0.25", "1:0.5 2")]
 )
-def test_a_cut_last_line_of_a_dense_file(write: Write, cut: str) -> None:
-    with pytest.raises(DataError, match=r"line 3: .*cut short"):
+def test_a_truncated_last_line_of_a_dense_file(write: Write, cut: str) -> None:
+    with pytest.raises(DataError, match=r"line 3: .*truncated"):
         load_split(write("cut.txt", DENSE.rsplit("\n", 1)[0] + "\n" + cut))
 
 
 @pytest.mark.parametrize("keep", [" #docid = D3 inc = 1", " #docid", " "])
-def test_a_cut_comment(write: Write, keep: str) -> None:
+def test_a_truncated_comment(write: Write, keep: str) -> None:
     text = LETOR[: LETOR.rindex(" #docid")] + keep
-    with pytest.raises(DataError, match=r"line 4: .*cut short: it lacks the comment"):
+    with pytest.raises(DataError, match=r"line 4: .*truncated: it lacks the comment"):
         load_split(write("cut.txt", text))
 
 
-def test_a_cut_compressed_file(write: Write) -> None:
+def test_a_truncated_compressed_file(write: Write) -> None:
     path = write("cut.txt.gz", "")
     path.write_bytes(gzip.compress(DENSE.encode() * 1)[:-12])
     with pytest.raises(DataError, match="damaged or ends early"):
         load_split(path)
 
 
-def test_query_sizes_from_a_file_beside_it(write: Write) -> None:
+def test_query_sizes_from_a_second_file(write: Write) -> None:
     path = write("rank.train", "1 1:1\n0 2:1\n2 1:3\n")
     write("rank.train.query", "2\n1\n")
     split = load_split(path)
@@ -189,8 +189,8 @@ def test_query_sizes_from_a_file_beside_it(write: Write) -> None:
         ("2\n0\n1\n", r"\.query, line 2: an empty query"),
         ("2\n-1\n2\n", r"\.query, line 2: '-1' is not a number of documents"),
         ("2\none\n", r"\.query, line 2: 'one' is not"),
-        ("2\n2\n", r"its 2 query sizes add up to 4, expected 3"),
-        ("", r"its 0 query sizes add up to 0, expected 3"),
+        ("2\n2\n", r"the 2 query sizes add up to 4, expected 3"),
+        ("", r"the 0 query sizes add up to 0, expected 3"),
     ],
 )
 def test_bad_query_sizes(write: Write, sizes: str, message: str) -> None:
@@ -205,7 +205,7 @@ def test_query_sizes_and_qids_must_agree(write: Write) -> None:
     sizes = write("rank.train.query", "2\n1\n")
     assert load_split(path).query_ids.tolist() == ["1", "2"]
     sizes.write_text("1\n2\n")
-    with pytest.raises(DataError, match="not those that the qids"):
+    with pytest.raises(DataError, match="the query sizes disagree with the qids"):
         load_split(path)
 
 
@@ -216,14 +216,14 @@ def test_a_qid_on_some_lines_only(write: Write) -> None:
         load_split(path)
 
 
-def test_room_for_more_features(write: Write) -> None:
+def test_padding_to_more_features(write: Write) -> None:
     path = write("a.txt", "1 qid:1 2:1\n")
     assert load_split(path, n_features=4).features.tolist() == [[0, 1, 0, 0]]
     with pytest.raises(DataError, match="feature index 2 occurs, expected at most 1"):
         load_split(path, n_features=1)
 
 
-def test_a_path_that_is_no_file(tmp_path: Path) -> None:
+def test_a_path_that_is_not_a_file(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="is not a file"):
         load_split(tmp_path)
 
@@ -245,11 +245,11 @@ def splits(draw: st.DrawFn) -> Split:
 
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(split=splits(), zipped=st.booleans(), final_newline=st.booleans())
-def test_what_is_written_is_read(
+def test_a_written_split_is_read_back(
     split: Split, zipped: bool, final_newline: bool, as_text: Callable[[Split], str], tmp_path: Path
 ) -> None:
     text = as_text(split).encode()
-    if not final_newline and split.n_docs <= svmlight.LINES_THAT_AGREE:
+    if not final_newline and split.n_docs <= svmlight.MIN_COMPLETE_LINES:
         text = text.rstrip(b"\n")
     path = tmp_path / "any.txt"
     path.write_bytes(gzip.compress(text) if zipped else text)

@@ -29,7 +29,7 @@ def ndcg(scores: NDArray[np.float64], split: Split) -> float:
 
 
 @pytest.mark.parametrize(("shape", "documents", "features"), [("yahoo", 24, 700), ("mslr", 120, 136)])
-def test_it_has_the_shape_it_is_named_after(shape: str, documents: int, features: int) -> None:
+def test_it_has_the_requested_shape(shape: str, documents: int, features: int) -> None:
     data = synthetic(shape, queries=150, seed=1)
     parts = (data.train, data.validation, data.test)
     sizes = np.concatenate([part.sizes for part in parts])
@@ -40,7 +40,7 @@ def test_it_has_the_shape_it_is_named_after(shape: str, documents: int, features
     assert abs(sizes.mean() / documents - 1) < 0.2
     shares = np.bincount(labels.astype(int), minlength=5) / len(labels)
     wanted = (YAHOO if shape == "yahoo" else MSLR).label_shares
-    np.testing.assert_allclose(shares, wanted, atol=1e-3)  # quantiles: exact but for rounding
+    np.testing.assert_allclose(shares, wanted, atol=1e-3)  # quantiles: exact up to rounding
 
 
 def test_features_are_scaled_and_many_are_zero(splits: tuple[Split, Split, Split]) -> None:
@@ -55,14 +55,14 @@ def test_splits_follow_yahoo_and_share_no_query(splits: tuple[Split, Split, Spli
     assert len(np.unique(ids)) == 1_500
 
 
-def test_the_seed_decides_everything() -> None:
+def test_the_seed_determines_the_data() -> None:
     one, again, other = (synthetic(queries=20, features=5, seed=seed) for seed in (7, 7, 8))
     assert one.train.features.tobytes() == again.train.features.tobytes()
     assert one.test.labels.tobytes() == again.test.labels.tobytes()
     assert one.train.features.tobytes() != other.train.features.tobytes()
 
 
-def test_a_curve_beats_a_line_beats_chance(splits: tuple[Split, Split, Split]) -> None:
+def test_a_nonlinear_model_beats_a_linear_one_beats_chance(splits: tuple[Split, Split, Split]) -> None:
     train, _, test = splits
     rng = np.random.default_rng(0)
 
@@ -89,11 +89,11 @@ def test_a_larger_set_has_the_same_teacher() -> None:
     weights = np.linalg.lstsq(small.train.features, small.train.labels, rcond=None)[0]
     own = np.linalg.lstsq(large.train.features, large.train.labels, rcond=None)[0]
     scores, own_scores = large.test.features @ weights, large.test.features @ own
-    # Another teacher's weights would correlate at random, above .9 about never.
+    # The weights of another teacher would correlate at random, almost never above .9.
     assert np.corrcoef(scores, own_scores)[0, 1] > 0.9
 
 
-def test_a_shape_of_ones_own() -> None:
+def test_a_custom_shape() -> None:
     shape = Shape(
         "pairs", documents=2, spread=0, max_documents=2, features=1, zeros=0, label_shares=(0.5, 0.5)
     )
@@ -104,7 +104,7 @@ def test_a_shape_of_ones_own() -> None:
 
 
 def test_blocks_are_filled_to_the_last_row(monkeypatch: pytest.MonkeyPatch) -> None:
-    # By its name: the package calls its function the same.
+    # By name, because the package has a function of the same name.
     monkeypatch.setattr(import_module("rankloop.data.synthetic"), "VALUES_PER_BLOCK", 1_000)
     train = synthetic("mslr", queries=30, features=7).train
     assert train.n_docs * 7 > 3 * 1_000
@@ -117,19 +117,19 @@ def test_blocks_are_filled_to_the_last_row(monkeypatch: pytest.MonkeyPatch) -> N
     [
         ({"label_shares": (0.5, 0.2)}, "add up to 1"),
         ({"label_shares": ()}, "add up to 1"),
-        ({"documents": 0.5}, "at least one document"),
+        ({"documents": 0.5}, "documents must be between 1 and max_documents"),
         ({"spread": -1.0}, "spread must not be negative"),
         ({"features": 0}, "features must be at least 1"),
         ({"zeros": 1.0}, "zeros in"),
     ],
 )
-def test_shapes_that_cannot_be(change: dict[str, object], message: str) -> None:
+def test_invalid_shapes(change: dict[str, object], message: str) -> None:
     with pytest.raises(DataError, match=message):
         replace(YAHOO, **change)  # type: ignore[arg-type]
 
 
 def test_wrong_arguments() -> None:
-    with pytest.raises(DataError, match="no shape is called 'bing'"):
+    with pytest.raises(DataError, match="unknown shape 'bing'"):
         synthetic("bing")
     with pytest.raises(DataError, match="2 queries cannot be split into 3 parts"):
         synthetic(queries=2)

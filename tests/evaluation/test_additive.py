@@ -32,7 +32,7 @@ def test_ndcg() -> None:
 
 
 def test_ndcg_of_a_policy_of_two() -> None:
-    # The relevant document comes first with chance 3 / (3 + 1).
+    # The relevant document comes first with probability 3 / (3 + 1).
     value = NDCG().of_policy(np.log([1.0, 3.0]), [0.0, 1.0], [0, 2])
     assert value == pytest.approx(3 / 4 * 1 + 1 / 4 / log2(3), rel=1e-6)
 
@@ -52,7 +52,7 @@ def test_rctr_is_the_expected_number_of_clicks_on_relevant_documents() -> None:
     assert RCTR(cutoff=2).of_ranking(SCORES, LABELS, OFFSETS) == pytest.approx(1 / 4 * first)
 
 
-def test_rctr_refuses_labels_above_the_highest_grade() -> None:
+def test_rctr_rejects_labels_above_the_highest_grade() -> None:
     with pytest.raises(DataError, match=r"a label of 5 .* 'rctr@5', 4: .*rctr@5\(max_label=…\)"):
         RCTR(cutoff=5).of_ranking([1.0], [5.0], [0, 1])
 
@@ -64,13 +64,13 @@ def test_nrctr() -> None:
 
 
 def test_the_ideal_ranking_may_show_excluded_documents() -> None:
-    # Not showing the only relevant document is a choice of the policy, and it is worth nothing.
+    # The policy chose not to show the only relevant document, so its value is 0.
     scores = [0.0, -np.inf]
     assert NDCG().of_ranking(scores, [0.0, 1.0], [0, 2]) == [0.0]
     assert NDCG().of_policy(scores, [0.0, 1.0], [0, 2]) == [0.0]
 
 
 @pytest.mark.parametrize("kind", [DCG, RCTR])
-def test_metrics_without_a_best_value_of_one_refuse_it(kind: type) -> None:
+def test_metrics_without_a_maximum_of_one_reject_one(kind: type) -> None:
     with pytest.raises(RankloopError, match="unknown value 'one'; there are: skip, zero"):
         kind(cutoff=5, no_relevant="one")

@@ -31,14 +31,14 @@ def test_policy() -> None:
     assert value == pytest.approx((1 * expected[0] + 2 * expected[1]) / 3)
 
 
-def test_the_excluded_come_last_in_document_order() -> None:
+def test_excluded_documents_come_last_in_document_order() -> None:
     scores = np.array([-np.inf, 0.0, -np.inf, 0.0])
     np.testing.assert_array_equal(expected_ranks(scores, np.array([0, 4])), [3.0, 1.5, 4.0, 1.5])
     assert ARP().of_ranking(scores, [1.0, 0.0, 0.0, 0.0], [0, 4]) == [3.0]
 
 
 def test_expected_ranks_of_many_queries(monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator) -> None:
-    # Enough rows for several chunks: work is cut between threads, and nothing may change by it.
+    # Enough rows for several chunks: the result must not depend on how work is divided between threads.
     monkeypatch.setenv(ragged.THREADS_VARIABLE, "3")
     offsets = ragged.offsets_of(rng.integers(1, 40, 500))
     assert offsets[-1] > 2 * ragged.ROWS_PER_CHUNK

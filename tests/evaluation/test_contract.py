@@ -1,4 +1,4 @@
-"""What holds for every metric: names, shapes, exact expectations, limits, bad input."""
+"""The contract of every metric: names, shapes, exact expectations, limits, invalid input."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_names_are_canonical(m: Metric) -> None:
         ([1.0, 1.0, 1.0], [1, 0, 2], [0, 3, 3], "query number 1 has no documents"),
     ],
 )
-def test_bad_input_is_refused_with_its_place(
+def test_invalid_input_is_rejected_with_its_location(
     m: Metric, scores: list[float], labels: list[float], offsets: list[int], message: str
 ) -> None:
     for values_of in (m.of_ranking, m.of_policy):
@@ -95,7 +95,7 @@ BAD_OPTIONS = [
         if option in {field.name for field in fields(kind)}  # type: ignore[arg-type]
     ],
 )
-def test_bad_options_are_refused(kind: type[Metric], option: str, value: object) -> None:
+def test_invalid_options_are_rejected(kind: type[Metric], option: str, value: object) -> None:
     good = {} if kind is ARP else {"cutoff": 5}
     with pytest.raises(RankloopError, match=f"'{option}' of the metric '{kind.name}'"):
         kind(**(good | {option: value}))

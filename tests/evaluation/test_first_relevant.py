@@ -26,7 +26,7 @@ def test_relevant_from() -> None:
 
 
 def test_policy_of_two_relevant_against_one() -> None:
-    # Weights 2 and 3 are relevant, 5 is not: it comes first with chance 5 / 10, and never twice.
+    # Weights 2 and 3 are relevant, 5 is not: it comes first with probability 5 / 10.
     value = MRR().of_policy(np.log([2.0, 5.0, 3.0]), [1.0, 0.0, 1.0], [0, 3])
     assert value == pytest.approx(5 / 10 * 1 + 5 / 10 * 1 / 2, rel=1e-6)
     value = MRR(cutoff=1).of_policy(np.log([2.0, 5.0, 3.0]), [1.0, 0.0, 1.0], [0, 3])

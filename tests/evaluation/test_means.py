@@ -35,13 +35,13 @@ def test_policy_means() -> None:
     assert means["ndcg@5"] == NDCG(5).of_policy(SCORES, SPLIT.labels, SPLIT.offsets).mean()
 
 
-def test_keys_are_canonical_and_values_plain() -> None:
+def test_keys_are_canonical_names_and_values_are_floats() -> None:
     means = ranking_metrics(SCORES, SPLIT, ["ndcg @ 5 (gain=linear)"])
     assert list(means) == ["ndcg@5"]
     assert type(means["ndcg@5"]) is float
 
 
-def test_one_name_may_stand_alone() -> None:
+def test_a_single_name_is_accepted() -> None:
     assert ranking_metrics(SCORES, SPLIT, "ndcg@5") == ranking_metrics(SCORES, SPLIT)
 
 

@@ -1,4 +1,4 @@
-"""Names become metrics, and names that do not fit are refused."""
+"""Parsing of metric names."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from rankloop.evaluation import ARP, DCG, MRR, NDCG, NRCTR, RCTR, Metric, Precis
         ("nrctr@5(no_relevant=one)", NRCTR(5, no_relevant="one")),
     ],
 )
-def test_names_read_and_write(text: str, expected: Metric) -> None:
+def test_names_are_parsed_and_formatted(text: str, expected: Metric) -> None:
     assert metric(text) == expected
     assert str(expected) == text
 
 
-def test_options_at_their_default_are_not_spelt() -> None:
+def test_options_at_their_default_are_omitted() -> None:
     assert str(metric("ndcg@5(gain=linear, no_relevant=zero)")) == "ndcg@5"
 
 
@@ -58,6 +58,6 @@ def test_options_at_their_default_are_not_spelt() -> None:
         ("arp@5", r"'arp' takes no cut-off"),
     ],
 )
-def test_names_that_do_not_fit_are_refused(text: str, message: str) -> None:
+def test_invalid_names_are_rejected(text: str, message: str) -> None:
     with pytest.raises(RankloopError, match=message):
         metric(text)

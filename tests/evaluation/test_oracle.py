@@ -1,4 +1,4 @@
-"""Rankings are worth what ir-measures says they are, ties and ragged queries included."""
+"""Metrics of rankings agree with ir-measures, including ties and queries of different sizes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ N_QUERIES = 60
 def oracle(
     measure: object, scores: NDArray[np.float64], labels: NDArray[np.int64], offsets: NDArray[np.int64]
 ) -> NDArray[np.float64]:
-    # The providers behind ir-measures break ties in different ways: a slope too gentle to reorder unequal
+    # The providers behind ir-measures break ties in different ways: a slope too small to reorder unequal
     # scores (they differ by 1/4, queries have fewer than 25 documents) makes ties follow document order.
     rows = [(str(q), str(d), d) for q in range(N_QUERIES) for d in range(offsets[q], offsets[q + 1])]
     sloped = scores - (np.arange(len(scores)) - np.repeat(offsets[:-1], np.diff(offsets))) / 1000
@@ -42,7 +42,8 @@ def oracle(
 @pytest.mark.parametrize(("name", "measure"), PAIRS, ids=[name for name, _ in PAIRS])
 def test_equals_ir_measures(name: str, measure: object, rng: np.random.Generator) -> None:
     offsets = np.concatenate([[0], np.cumsum(rng.integers(1, 25, N_QUERIES))])
-    # Few different scores, so that most queries have ties; skewed labels, so that some have none relevant.
+    # Few different scores, so that most queries have ties; skewed labels, so that some have no relevant
+    # document.
     scores = rng.integers(0, 8, offsets[-1]) / 4
     labels = rng.choice(5, offsets[-1], p=[0.7, 0.1, 0.1, 0.05, 0.05])
     ours = metric(name).of_ranking(scores, labels, offsets)

@@ -1,4 +1,4 @@
-"""The tables that rankings are drawn from: exact, not by frequency."""
+"""The tables that rankings are drawn from, tested exactly."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rankloop.kernels.ranking_tables import LEAST_SHARE, build_table, heaviest_f
 
 
 def table_of(scores: np.ndarray, level: int, ranks: int) -> tuple[np.ndarray, np.ndarray, int]:
-    """The order of items, the chance of each position in the table, and where the table is left."""
+    """Return the order of items, the probability of each table position, and where sampling ends."""
     items, tables = room_for_tables(np.array([0, len(scores)]), ranks)
     shown = heaviest_first(scores, ranks, items)
     tables[2][:] = 0

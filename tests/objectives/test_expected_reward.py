@@ -29,7 +29,7 @@ def test_value_and_gradient_equal_enumeration(spread: float, n: int, ranks: int)
 
 
 @pytest.mark.parametrize("gap", [0.5, 5.0, 20.0, 60.0, 100.0])
-def test_the_gradient_is_precise_however_peaked_the_policy(gap: float) -> None:
+def test_the_gradient_is_precise_for_peaked_policies(gap: float) -> None:
     scores = gap * np.array([0.0, 2.0, 1.0, -2.0, -1.0])
     weights, theta = np.array([0.0, 1.0, 0.0, 0.5, 1.0]), rank_weights.dcg(3)
     listed = reward_gradient(scores, weights, theta)
@@ -39,8 +39,8 @@ def test_the_gradient_is_precise_however_peaked_the_policy(gap: float) -> None:
     gradient = expected_reward(scores, np.array([0, 5]), weights, theta).gradient
     if gap <= 20:
         assert np.linalg.norm(gradient - listed) <= 1e-5 * np.linalg.norm(listed)
-    # The leading pair swaps with chance e^-gap: item 1 (worth 1) and item 2 (worth 0) at ranks 1 and 2,
-    # items 2 and 0 are worth the same, and item 4 (worth 1) takes rank 3 from item 0 (worth 0).
+    # The leading pair swaps with probability e^-gap: item 1 (reward 1) and item 2 (reward 0) at ranks 1 and
+    # 2, items 2 and 0 have the same reward, and item 4 (reward 1) takes rank 3 from item 0 (reward 0).
     leading = np.zeros(5)
     leading[[1, 2]] = swap * (theta[0] - theta[1]) * np.array([1, -1])
     leading[[4, 0]] = swap * theta[2] * np.array([1, -1])
@@ -63,7 +63,7 @@ def test_the_second_derivative_is_the_second_difference(rng: np.random.Generator
         assert reward.second[d] == pytest.approx(second, abs=1e-6)
 
 
-def test_curvature_bounds_the_gradient_and_is_what_pairs_add_up_to(rng: np.random.Generator) -> None:
+def test_curvature_bounds_the_gradient_and_is_the_sum_over_pairs(rng: np.random.Generator) -> None:
     scores, weights, theta = rng.normal(size=6), rng.normal(size=6), rank_weights.dcg(3)
     offsets = np.array([0, 6])
     reward = expected_reward(scores, offsets, weights, theta)
@@ -75,7 +75,7 @@ def test_curvature_bounds_the_gradient_and_is_what_pairs_add_up_to(rng: np.rando
     assert (reward.curvature >= np.abs(reward.gradient)).all()
 
 
-def test_moving_all_scores_together_changes_nothing(rng: np.random.Generator) -> None:
+def test_adding_a_constant_to_all_scores_changes_nothing(rng: np.random.Generator) -> None:
     offsets = np.array([0, 30, 31, 80])
     reward = expected_reward(3 * rng.normal(size=80), offsets, rng.normal(size=80), rank_weights.dcg(5))
     np.testing.assert_allclose(np.add.reduceat(reward.gradient, offsets[:-1]), 0, atol=1e-8)
@@ -121,8 +121,8 @@ def test_results_do_not_depend_on_the_number_of_threads(monkeypatch: pytest.Monk
         np.testing.assert_array_equal(results[0].curvature, other.curvature)
 
 
-def test_bad_weights_are_refused() -> None:
+def test_invalid_weights_are_rejected() -> None:
     with pytest.raises(RankloopError, match="the weight of item 1 is nan"):
         expected_reward(np.zeros(2), np.array([0, 2]), [0.0, np.nan], [1.0])
-    with pytest.raises(RankloopError, match="2 items need as many weights"):
+    with pytest.raises(RankloopError, match="2 items need 2 weights"):
         expected_reward(np.zeros(2), np.array([0, 2]), [0.0], [1.0])

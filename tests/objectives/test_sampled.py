@@ -1,4 +1,4 @@
-"""Sampled gradients equal those of the authors' programs, and agree with the exact one on average."""
+"""Sampled gradients equal those of the authors' code and agree with the exact gradient on average."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ESTIMATORS = {"reinforce": reinforce_gradient, "pl_rank_3": pl_rank_gradient}
 
 
 @pytest.mark.parametrize("name", ESTIMATORS)
-def test_equals_the_published_programs(name: str, golden: dict[str, Any]) -> None:
+def test_equals_the_published_code(name: str, golden: dict[str, Any]) -> None:
     for case in golden["sampled_gradients"]:
         offsets = np.array([0, len(case["scores"])])
         rankings = np.array(case["full_rankings"])[:, None, :]
@@ -25,7 +25,7 @@ def test_equals_the_published_programs(name: str, golden: dict[str, Any]) -> Non
         np.testing.assert_allclose(estimate, case[f"{name}_gradient"], rtol=1e-9, atol=1e-12)
 
 
-def test_pl_rank_2_is_pl_rank_3_on_rankings_cut_at_k(golden: dict[str, Any]) -> None:
+def test_pl_rank_2_is_pl_rank_3_on_rankings_truncated_at_k(golden: dict[str, Any]) -> None:
     for case in golden["sampled_gradients"]:
         offsets = np.array([0, len(case["scores"])])
         cut = np.array(case["full_rankings"])[:, None, : len(case["rank_weights"])]
@@ -48,7 +48,7 @@ def test_drawn_rankings_average_to_the_exact_gradient(name: str, rng: np.random.
         ]
     )
     error = batches.std(axis=0, ddof=1) / np.sqrt(len(batches))
-    # Ten means of 100 batches, five standard errors each: a false alarm in about 1 of 40,000 seeds.
+    # Ten means of 100 batches, five standard errors each: fails by chance in about 1 of 40,000 seeds.
     assert (np.abs(batches.mean(axis=0) - exact) <= 5 * error + 1e-9).all()
 
 

@@ -1,4 +1,4 @@
-"""The same as rankloop.online, written for reading: NumPy in float64, one interaction at a time, no kernels.
+"""A readable reference for rankloop.online: NumPy in float64, one interaction at a time, no kernels.
 
 Probabilities of rankings are products over all ranks, nothing is shared between a ranking and its swaps, and
 every document of a query goes through the network.
@@ -12,7 +12,7 @@ import numpy as np
 
 
 def log_probability(scores, ranking):
-    """``log π(y)`` of a ranking that may be cut."""
+    """``log π(y)`` of a possibly truncated ranking."""
     left = np.ones(len(scores), bool)
     total = 0.0
     for d in ranking:
@@ -37,7 +37,7 @@ def swapped(ranking, k, m):
 
 
 def pdgd_objective(scores, ranking, clicks, logging_scores, *, debiased=True):
-    """``Σ ρ_kl σ(s_k − s_l)``, of which PDGD takes the gradient on s, ρ being fixed."""
+    """``Σ ρ_kl σ(s_k − s_l)``, whose gradient by s is that of PDGD, with ρ fixed."""
     total = 0.0
     for k, m in preferences(ranking, clicks):
         rho = 1.0
@@ -75,7 +75,7 @@ def layers(parameters, widths):
 
 
 def forward(features, parameters, widths):
-    """The activations of every layer of a network of sigmoid units; the last are the scores."""
+    """Compute the activations of every layer of a sigmoid network; the last are the scores."""
     values = [features.astype(np.float64)]
     for number, (weights, bias) in enumerate(layers(parameters, widths)):
         out = values[-1] @ weights + bias
@@ -114,7 +114,7 @@ def snips_risk(scores, logging_scores, ranking, clicks, *, variance=1.0):
 
 
 def coltr_step(features, parameters, widths, ranking, clicks, *, candidates, variance, rng):
-    """The mean of the winning unit directions, each drawn whole; None if none wins."""
+    """Compute the mean of the winning unit directions, each drawn in full; None if none wins."""
     now = scores(features, parameters, widths)
     bar = snips_risk(now, now, ranking, clicks, variance=variance)
     directions = rng.normal(size=(candidates, len(parameters)))

@@ -53,24 +53,24 @@ def test_a_candidate_is_normalised_with_its_own_scores():
 
 
 @pytest.mark.parametrize("clicks", ["000", "111", "100", "110"])
-def test_where_nothing_is_passed_over_there_is_no_risk(clicks):
+def test_without_skipped_items_there_is_no_risk(clicks):
     scores = np.array([0.5, 2.0, -1.0])
     assert snips_risk(scores, np.zeros(3), [0, 1, 2], [click == "1" for click in clicks]) == 0.0
 
 
-def test_any_scores(rng):
+def test_arbitrary_scores(rng):
     for _ in range(20):
         judged, logging = 1e4 * rng.normal(size=(2, 6))
         risk = snips_risk(judged, logging, rng.permutation(6)[:4], [False, True, False, True])
         assert 0.0 <= risk <= 2.0
 
 
-def test_bad_arguments():
-    with pytest.raises(DataError, match="3 items need as many scores"):
+def test_invalid_arguments():
+    with pytest.raises(DataError, match="3 items need 3 scores"):
         snips_risk(np.zeros(3), np.zeros(2), [0], [True])
     for option, value, wanted in (
-        ("candidates", 0, "a whole number from 1"),
-        ("candidates", 2.5, "a whole number from 1"),
+        ("candidates", 0, "an integer of at least 1"),
+        ("candidates", 2.5, "an integer of at least 1"),
         ("rate", -1.0, "positive and finite"),
         ("reach", 0.0, "positive and finite"),
         ("variance", float("nan"), "at least 0 and finite"),
@@ -79,7 +79,7 @@ def test_bad_arguments():
             COLTR(**{option: value})
 
 
-# Two of four items are shown, the second one is clicked.
+# Two of four items are shown, and the second is clicked.
 RANKING, CLICKS = [2, 0], [False, True]
 
 
@@ -90,7 +90,7 @@ def model_of(hidden, features, rng):
 
 
 def one_step(method, model, queries, stream, logging=None):
-    """Where one interaction leads, in units of the rate."""
+    """Compute the step of one interaction, in units of the rate."""
     log = Impressions(np.zeros(1, np.int64), np.array([RANKING], np.int32), np.array([CLICKS]))
     after = replay(method, MethodState(model, 0, np.empty(0), stream), queries, log, logging=logging)
     return (after.learned.parameters - model.parameters) / method.rate
@@ -100,8 +100,8 @@ def one_step(method, model, queries, stream, logging=None):
     ("hidden", "features", "whole"),
     [((), 40, False), ((), 2, True), ((3,), 12, False), ((3, 2), 3, True)],
 )
-def test_steps_have_the_law_of_whole_directions(hidden, features, whole, rng):
-    """Against a program that draws every candidate in full and scores it from scratch, 4,000 steps each."""
+def test_steps_have_the_distribution_of_full_directions(hidden, features, whole, rng):
+    """Against a reference that draws and scores every candidate in full, 4,000 steps each."""
     method, samples = COLTR(candidates=4, rate=0.5), 4_000
     rows = 2 * rng.random((4, features), dtype=np.float32)
     model = model_of(hidden, features, rng)
@@ -128,14 +128,14 @@ def test_steps_have_the_law_of_whole_directions(hidden, features, whole, rng):
     seen = np.column_stack([rows, np.ones(4)])
     looks = {
         "length": lambda steps: np.linalg.norm(steps, axis=1),
-        # What the first unit makes of the first document, and the change of the first layer as a whole.
+        # The output of the first unit for the first document, and the change of the first layer.
         "image": lambda steps: steps[:, : seen.shape[1] * model.widths[1] : model.widths[1]] @ seen[0],
         "first layer": lambda steps: np.linalg.norm(steps[:, : seen.shape[1] * model.widths[1]], axis=1),
         "first weight": lambda steps: steps[:, 0],
         "last bias": lambda steps: steps[:, -1],
     }
     for name, look in looks.items():
-        # Rounded, because a lone winner has the length 1 with one rounding or another.
+        # Rounded, because the length of a single winner is 1 up to rounding.
         samples_of = (np.round(look(steps), 9) for steps in (ours, drawn))
         assert stats.ks_2samp(*samples_of).pvalue > ALARM, name
     # Means of every coordinate, within 5 standard errors of their difference.
@@ -145,7 +145,7 @@ def test_steps_have_the_law_of_whole_directions(hidden, features, whole, rng):
 
 @pytest.mark.parametrize("logging", [None, np.array([2.0, 0.0, -2.0, 1.0])], ids=["online", "counterfactual"])
 @pytest.mark.parametrize("hidden", [(), (3,)])
-def test_a_lone_candidate_is_a_unit_vector_that_won(hidden, logging, rng):
+def test_a_single_candidate_is_a_winning_unit_vector(hidden, logging, rng):
     """With one candidate the step is its direction: of length 1, and of lower risk than the model."""
     method = COLTR(candidates=1, rate=0.5, reach=0.8)
     rows = 2 * rng.random((4, 300), dtype=np.float32)
@@ -166,7 +166,7 @@ def test_a_lone_candidate_is_a_unit_vector_that_won(hidden, logging, rng):
     assert 5 < won < 35
 
 
-def test_nothing_moves_where_nothing_was_passed_over(rng):
+def test_parameters_do_not_change_without_skipped_items(rng):
     rows = rng.random((4, 6), dtype=np.float32)
     model, queries = Linear.initialise(6, rng), Queries((rows,), np.array([0, 4]))
     log = Impressions(
@@ -178,8 +178,8 @@ def test_nothing_moves_where_nothing_was_passed_over(rng):
     np.testing.assert_array_equal(after.learned.parameters, model.parameters)
 
 
-def test_the_logging_policy_is_what_candidates_are_weighed_against(rng):
-    """Given the model's own scores as those of the logging policy, nothing changes; given others, it does."""
+def test_candidates_are_weighted_against_the_logging_policy(rng):
+    """The model's own scores as logging policy change nothing; other scores do."""
     rows = rng.random((4, 30), dtype=np.float32)
     model, queries = Linear.initialise(30, rng, dtype=np.float64), Queries((rows,), np.array([0, 4]))
     log = Impressions(np.zeros(1, np.int64), np.array([RANKING], np.int32), np.array([CLICKS]))
@@ -192,7 +192,7 @@ def test_the_logging_policy_is_what_candidates_are_weighed_against(rng):
     assert np.abs(results[0] - results[2]).max() > 1e-6
 
 
-def test_with_much_caution_other_candidates_win(rng):
+def test_the_variance_changes_the_winners(rng):
     rows = rng.random((4, 30), dtype=np.float32)
     model, queries = Linear.initialise(30, rng, dtype=np.float64), Queries((rows,), np.array([0, 4]))
     stream = seed_stream(np.int64(8), 0)

@@ -1,4 +1,4 @@
-"""Every method × every model: what holds for one must hold for the next."""
+"""The contract of every method with every model."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_runs_in_threads_share_the_traffic(chosen, model, traffic):
 
 # COLTR draws its candidates from the stream that simulated users are drawn from, and replayed ones are not.
 @pytest.mark.parametrize("chosen", [each for each in CHOSEN if each.name != "coltr"], ids=str)
-def test_logged_interactions_teach_what_they_taught_live(chosen, model, logging, traffic, rng):
+def test_replay_gives_the_same_model(chosen, model, logging, traffic, rng):
     state = MethodState.start(chosen, model, rng)
     after, log = interact_log(chosen, state, traffic, 60, logging=logging)
     again = replay(chosen, state, traffic.queries, log, logging=logging)
@@ -92,9 +92,11 @@ def test_other_checkpoints_are_refused(chosen, model, rng):
         MethodState.from_bytes(data[:-1])
 
 
-def test_models_without_parameters_are_refused(chosen, rng):
+def test_models_without_parameters_are_rejected(chosen, rng):
     class Trees:
         kind = "lightgbm"
 
-    with pytest.raises(RankloopError, match="lightgbm model has none: start from an mlp or a linear model"):
+    with pytest.raises(
+        RankloopError, match="lightgbm model does not have: start from an mlp or a linear model"
+    ):
         MethodState.start(chosen, Trees(), rng)

@@ -1,4 +1,4 @@
-"""Agreement with the paper authors' programs, interaction by interaction."""
+"""Agreement with the paper authors' code, interaction by interaction."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import numpy as np
 
 from rankloop.online.pdgd import biased_pdgd_gradient, pdgd_gradient
 
-# Both sides are float64. The programs divide probabilities, which loses up to four digits to cancellation in
-# the smallest of them (1e-4).
+# Both sides are float64. The authors' code divides probabilities, which loses up to four digits to
+# cancellation in the smallest of them (1e-4).
 TOLERANCE = {"rtol": 1e-10, "atol": 1e-14}
 
 
-def test_there_is_something_to_agree_with(golden: dict[str, Any]) -> None:
+def test_the_golden_values_are_not_trivial(golden: dict[str, Any]) -> None:
     for name in ("pdgd", "biased_pdgd"):
         moved = [np.any(case["score_gradient"]) for case in golden[name]]
         assert sum(moved) >= 8

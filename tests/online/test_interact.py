@@ -28,7 +28,7 @@ OFFSETS = np.concatenate([[0], np.cumsum(SIZES)])
 
 
 def small_queries(rng, features=6, parts=1):
-    """Five queries, shorter and longer than five ranks; in two matrices the cut is after the third."""
+    """Five queries, shorter and longer than five ranks; with two matrices, the first has three queries."""
     rows = rng.normal(size=(OFFSETS[-1], features)).astype(np.float32)
     cut = () if parts == 1 else (OFFSETS[3],)
     return Queries(tuple(np.split(rows, cut)), OFFSETS)
@@ -41,7 +41,7 @@ def small_traffic(rng, who="paper@5", **shape):
 @pytest.mark.parametrize("method", [PDGD(rate=1.0), BiasedPDGD(rate=1.0)], ids=str)
 @pytest.mark.parametrize("hidden", [(), (5,), (4, 3)])
 @pytest.mark.parametrize("counterfactual", [False, True])
-def test_the_compiled_loop_is_the_slow_one(method, hidden, counterfactual, rng):
+def test_the_compiled_loop_equals_the_reference(method, hidden, counterfactual, rng):
     """80 interactions with large steps, in float64: NumPy, all documents, no kernels, no sharing."""
     traffic = small_traffic(rng, parts=2)
     if hidden:
@@ -65,7 +65,7 @@ def test_the_compiled_loop_is_the_slow_one(method, hidden, counterfactual, rng):
     np.testing.assert_allclose(after.learned.parameters, parameters, rtol=1e-9, atol=1e-12)
 
 
-def test_a_step_is_that_of_a_learner(rng):
+def test_a_step_equals_that_of_a_learner(rng):
     """The fused step in float32 against the public gradient and SGD."""
     queries, model = small_queries(rng), MLP.initialise(6, rng, hidden=(4,))
     ranking, clicks = np.array([[3, 0, 6, 1, 2]], np.int32), np.array([[False, True, False, True, False]])
@@ -80,10 +80,10 @@ def test_a_step_is_that_of_a_learner(rng):
 
 @pytest.mark.parametrize("who", ["paper@5", "paper@3", "position@5"])
 def test_interactions_follow_traffic_policy_and_users(who, rng):
-    """Counts within 5 standard errors of what they should be: with other seeds, one false alarm in 10,000."""
+    """Counts within 5 standard errors of their expectation; fails for one of 10,000 seeds."""
     traffic, n = small_traffic(rng, who), 50_000
     scores, bias = rng.normal(size=OFFSETS[-1]), bias_of(users(who))
-    # So small a rate that nothing overflows or matters: the logging policy stays as it is anyway.
+    # The rate is so small that the model practically does not change.
     model = Linear.initialise(6, rng)
     _, counts = interact(PDGD(rate=1e-6), MethodState.start(PDGD(), model, rng), traffic, n, logging=scores)
 
@@ -102,8 +102,8 @@ def test_interactions_follow_traffic_policy_and_users(who, rng):
     )
 
 
-def test_who_comes_next_does_not_depend_on_clicks(rng):
-    """A click at the first rank, and the query after it; a false alarm in 10,000 runs."""
+def test_the_next_query_does_not_depend_on_clicks(rng):
+    """A click at the first rank, and the query after it; fails by chance in one of 10,000 runs."""
     traffic = small_traffic(rng)
     state = MethodState.start(PDGD(), Linear.initialise(6, rng), rng)
     _, log = interact_log(PDGD(), state, traffic, 20_000, logging=np.zeros(OFFSETS[-1]))
@@ -112,26 +112,26 @@ def test_who_comes_next_does_not_depend_on_clicks(rng):
     assert stats.chi2_contingency(table).pvalue > 1e-4
 
 
-def test_the_online_policy_logs_as_it_is(rng):
-    """Scores of ±30 from the features: the ranking is all but certain, and so it is what is shown."""
+def test_the_current_policy_logs(rng):
+    """Scores of ±30 from the features: the ranking is practically deterministic."""
     queries = Queries((np.array([[-30.0], [30.0], [0.0]], np.float32),), np.array([0, 3]))
     traffic = Traffic(queries, np.zeros(3), users("affine(alpha=0:0, beta=0:0)"))
     model = Linear(1, np.array([1.0, 0.0], np.float32))
     after, log = interact_log(PDGD(), MethodState.start(PDGD(), model, rng), traffic, 100)
     np.testing.assert_array_equal(log.rankings, np.tile([1, 2], (100, 1)))
-    # Nothing is ever clicked, so nothing is learned.
+    # There are no clicks, so the model does not change.
     assert after.learned.fingerprint == model.fingerprint
 
 
-def test_users_of_a_cascade(rng):
-    """Who leaves after the first click clicks once at most."""
+def test_cascade_users(rng):
+    """Users who leave after the first click click at most once."""
     traffic = small_traffic(rng, "cascade@5(stop=1)")
     _, log = interact_log(PDGD(), MethodState.start(PDGD(), Linear.initialise(6, rng), rng), traffic, 2_000)
     assert log.clicks.sum(axis=1).max() == 1
     assert log.clicks.any(axis=0).all()
 
 
-def test_where_documents_lie_does_not_matter(rng):
+def test_the_division_into_matrices_does_not_matter(rng):
     whole = small_traffic(np.random.default_rng(3))
     cut = small_traffic(np.random.default_rng(3), parts=2)
     state = MethodState.start(PDGD(), MLP.initialise(6, rng, hidden=(4,)), rng)
@@ -139,7 +139,7 @@ def test_where_documents_lie_does_not_matter(rng):
     assert ends[0] == ends[1]
 
 
-def test_long_runs_are_done_in_blocks(rng):
+def test_long_runs_are_divided_into_blocks(rng):
     """Longer than a block, with one call and with two."""
     queries = Queries((rng.random((4, 1), dtype=np.float32),), np.array([0, 2, 4]))
     traffic = Traffic(queries, np.array([1.0, 0.0, 0.0, 1.0]), users("position@1"))
@@ -171,7 +171,7 @@ def test_features_may_be_read_only_in_one_part(rng):
 
 
 @pytest.mark.parametrize("counterfactual", [False, True])
-def test_divergence_is_said(counterfactual, rng):
+def test_divergence_is_reported(counterfactual, rng):
     traffic = small_traffic(rng)
     logging = np.zeros(OFFSETS[-1]) if counterfactual else None
     method = PDGD(rate=1e9)
@@ -183,39 +183,39 @@ def test_divergence_is_said(counterfactual, rng):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"interactions": -1}, "whole number, not negative"),
-        ({"interactions": 1.5}, "whole number, not negative"),
+        ({"interactions": -1}, "integer of at least 0"),
+        ({"interactions": 1.5}, "integer of at least 0"),
         ({"logging": np.zeros(3)}, "scores of all 25 documents"),
         ({"logging": "start"}, "scores of all 25 documents"),
         ({"logging": np.full(25, np.nan)}, "query number 0, document 0: the score is nan"),
     ],
 )
-def test_bad_arguments(change, message, rng):
+def test_invalid_arguments(change, message, rng):
     state = MethodState.start(PDGD(), Linear.initialise(6, rng), rng)
     arguments = {"interactions": 10, "logging": None} | change
     with pytest.raises(DataError, match=message):
         interact(PDGD(), state, small_traffic(rng), **arguments)
 
 
-def test_a_model_of_other_features(rng):
+def test_a_model_with_another_number_of_features(rng):
     state = MethodState.start(PDGD(), Linear.initialise(5, rng), rng)
-    with pytest.raises(DataError, match="the model takes 5 features, the documents have 6"):
+    with pytest.raises(DataError, match="the model expects 5 features, but the documents have 6"):
         interact(PDGD(), state, small_traffic(rng), 1)
 
 
 @pytest.mark.parametrize(
     ("queries", "rankings", "clicks", "message"),
     [
-        ([0, 5], [[0], [0]], [[True], [True]], "interaction number 1: there are 5 queries"),
+        ([0, 5], [[0], [0]], [[True], [True]], "interaction number 1: the query must be between 0 and 4"),
         ([1, 1], [[0], [2]], [[True], [True]], "interaction number 1: no such item"),
         ([4], [[1, 1]], [[True, False]], "interaction number 0: an item is shown twice"),
         ([4], [[-1, 1]], [[False, False]], "below an empty rank"),
-        ([4], [[1, -1]], [[False, True]], "a click where nothing was shown"),
-        ([4, 4], [[1, 0]], [[False, True]], "an interaction is a query and its ranking"),
-        ([4], [[1, 0]], [[False]], "one click or none a rank"),
+        ([4], [[1, -1]], [[False, True]], "a click at an empty rank"),
+        ([4, 4], [[1, 0]], [[False, True]], "a log needs one query and one ranking"),
+        ([4], [[1, 0]], [[False]], "clicks must have the shape of the rankings"),
     ],
 )
-def test_bad_logs(queries, rankings, clicks, message, rng):
+def test_invalid_logs(queries, rankings, clicks, message, rng):
     log = Impressions(np.array(queries), np.array(rankings), np.array(clicks))
     state = MethodState.start(PDGD(), Linear.initialise(6, rng), rng)
     with pytest.raises(DataError, match=message):
@@ -228,17 +228,17 @@ def test_bad_logs(queries, rankings, clicks, message, rng):
         ((np.ones((4, 2)), np.ones((2, 3))), [0, 4, 6], "same features"),
         ((), [0, 4], "same features"),
         ((np.ones(4),), [0, 4], "same features"),
-        ((np.ones((4, 2)), np.ones((2, 2))), [0, 3, 6], "must not lie in two matrices"),
+        ((np.ones((4, 2)), np.ones((2, 2))), [0, 3, 6], "must be in a single feature matrix"),
         ((np.ones((4, 2)),), [0, 5], "end at the number of documents"),
     ],
 )
-def test_bad_queries(features, offsets, message):
+def test_invalid_queries(features, offsets, message):
     with pytest.raises(DataError, match=message):
         Queries(features, np.array(offsets))
 
 
-def test_bad_relevance(rng):
-    with pytest.raises(DataError, match="25 items need as many relevances"):
+def test_invalid_relevance(rng):
+    with pytest.raises(DataError, match="25 items need 25 relevances"):
         Traffic(small_queries(rng), np.zeros(3), users("paper@5"))
 
 

@@ -21,7 +21,7 @@ from tests.checks.registered import built_in
         ("coltr(variance=0, candidates=499)", COLTR(499, variance=0.0), "coltr(candidates=499, variance=0)"),
     ],
 )
-def test_names_are_values(text, value, canonical):
+def test_names_are_parsed(text, value, canonical):
     assert method(text) == value
     assert str(method(text)) == canonical
     assert type(method(canonical)) is type(value)
@@ -43,12 +43,12 @@ def test_the_defaults_are_the_papers():
         ("pdgd(rate=0)", "pdgd: rate must be positive and finite"),
         ("biased-pdgd(rate=-1)", "biased-pdgd: rate must be positive"),
         ("coltr(candidates=2.5)", "expected a whole number"),
-        ("coltr(candidates=0)", "coltr: candidates must be a whole number from 1"),
+        ("coltr(candidates=0)", "coltr: candidates must be an integer of at least 1"),
         ("coltr(rate", "expected '='"),
         ("", "expected a name"),
     ],
 )
-def test_bad_names(text, message):
+def test_invalid_names(text, message):
     with pytest.raises(RankloopError, match=message):
         method(text)
     if "must be" not in message:

@@ -13,12 +13,12 @@ def random_interaction(rng, n, ranks):
     return rng.normal(size=n) * 2, rng.normal(size=n) * 2, ranking, rng.random(len(ranking)) < 0.5
 
 
-# Cut rankings, full ones, and more ranks than items.
+# Truncated and complete rankings, and more ranks than items.
 SHAPES = [(2, 2), (5, 3), (6, 6), (9, 4), (3, 5)]
 
 
 @pytest.mark.parametrize(("n", "ranks"), SHAPES)
-def test_swap_probabilities_are_those_of_whole_rankings(n, ranks, rng):
+def test_swap_probabilities_equal_those_of_whole_rankings(n, ranks, rng):
     scores, _, ranking, _ = random_interaction(rng, n, ranks)
     rho = swap_probabilities(scores, ranking)
     for k in range(len(ranking)):
@@ -29,7 +29,7 @@ def test_swap_probabilities_are_those_of_whole_rankings(n, ranks, rng):
 
 
 @pytest.mark.parametrize(("n", "ranks"), SHAPES)
-def test_gradients_are_the_sums_over_pairs(n, ranks, rng):
+def test_gradients_equal_the_sums_over_pairs(n, ranks, rng):
     for _ in range(20):
         scores, logging, ranking, clicks = random_interaction(rng, n, ranks)
         np.testing.assert_allclose(
@@ -53,8 +53,8 @@ def test_gradients_are_the_sums_over_pairs(n, ranks, rng):
 
 
 @pytest.mark.parametrize("counterfactual", [False, True])
-def test_gradient_is_that_of_the_weighted_preferences(counterfactual, rng):
-    """Central differences of ``Σ ρ σ(s_k − s_l)``, whose weights stay as the logging policy has them."""
+def test_the_gradient_is_that_of_the_weighted_preferences(counterfactual, rng):
+    """Central differences of ``Σ ρ σ(s_k − s_l)``, with weights fixed to those of the logging policy."""
     scores, logging, ranking, _ = random_interaction(rng, 7, 5)
     clicks = [False, True, True, False, False]
     if not counterfactual:
@@ -70,7 +70,7 @@ def test_gradient_is_that_of_the_weighted_preferences(counterfactual, rng):
 @pytest.mark.parametrize(
     ("clicks", "won_and_lost"),
     [
-        ("10000", [1, -1, 0, 0, 0]),  # one rank past the click was seen, and no further
+        ("10000", [1, -1, 0, 0, 0]),  # only one rank past the click was examined
         ("01000", [-1, 2, -1, 0, 0]),
         ("00001", [-1, -1, -1, -1, 4]),
         ("11000", [1, 1, -2, 0, 0]),
@@ -88,7 +88,7 @@ def test_which_pairs_count(clicks, won_and_lost):
 
 
 def test_by_hand():
-    """Weights 4, 2, 1, 1; ranking (0, 1) cut at two; the second was clicked.
+    """Weights 4, 2, 1, 1; ranking (0, 1) truncated at two; the second item was clicked.
 
     π(0, 1) = 4/8 · 2/4 = 1/4 and π(1, 0) = 2/8 · 4/6 = 1/6, so ρ = (1/6) / (1/4 + 1/6) = 2/5.
     σ' = 4/6 · 2/6 = 2/9.
@@ -101,7 +101,7 @@ def test_by_hand():
 
 @pytest.mark.parametrize("shift", [0.0, 1e6, -1e6])
 @pytest.mark.parametrize("spread", [1.0, 40.0, 1e4])
-def test_any_scores(spread, shift, rng):
+def test_arbitrary_scores(spread, shift, rng):
     """Weights from e^−10000 to e^10000 times each other; the reference adds them in logarithms too."""
     for _ in range(20):
         scores, logging, ranking, clicks = random_interaction(rng, 8, 5)
@@ -115,7 +115,7 @@ def test_any_scores(spread, shift, rng):
         np.testing.assert_allclose(gradient, expected, rtol=1e-8 if shift else 1e-10, atol=1e-300)
 
 
-def test_a_dominant_item_is_not_lost_in_a_difference():
+def test_a_dominant_item_does_not_cause_cancellation():
     """Item 0 outweighs all others e^700-fold: what is left without it is a sum of the others.
 
     ρ of the ranks below it is that of the ranking without it.
@@ -144,19 +144,19 @@ def test_short_rankings_and_items_that_are_never_shown():
     [
         (([0.0, 1.0], [0, 2], [True, False]), "no such item"),
         (([0.0, 1.0], [0, 0], [True, False]), "shown twice"),
-        (([0.0, 1.0], [0, -1], [True, True]), "a click where nothing was shown"),
+        (([0.0, 1.0], [0, -1], [True, True]), "a click at an empty rank"),
         (([0.0, 1.0], [-1, 0], [False, True]), "below an empty rank"),
-        (([0.0, 1.0], [0, 1], [True]), "one click or none a rank"),
+        (([0.0, 1.0], [0, 1], [True]), "clicks must have the shape of the rankings"),
         (([0.0, 1.0], [0.5, 1.0], [True, False]), "positions"),
         (([0.0, np.nan], [0, 1], [True, False]), "document 1: the score is nan"),
-        (([0.0, -np.inf], [0, 1], [True, False]), "never shown, but it is in the ranking"),
+        (([0.0, -np.inf], [0, 1], [True, False]), "the score -inf, which is never shown"),
     ],
 )
-def test_bad_interactions(arguments, message):
+def test_invalid_interactions(arguments, message):
     with pytest.raises(DataError, match=message):
         pdgd_gradient(*arguments)
 
 
 def test_logging_scores_of_other_items():
-    with pytest.raises(DataError, match="2 items need as many scores"):
+    with pytest.raises(DataError, match="2 items need 2 scores"):
         pdgd_gradient([0.0, 1.0], [0, 1], [True, False], logging_scores=[0.0, 1.0, 2.0])

@@ -1,4 +1,4 @@
-"""What PDGD prefers on average: every ranking and every pattern of clicks of four items, with its chance.
+"""The mean preference of PDGD: all rankings and click patterns of four items, with their probabilities.
 
 The expected gradient is a sum over pairs, ``Σ_{i<j} m_ij · ∂σ(s_i − s_j)``. Theorem of the PDGD paper: m_ij
 has the sign of ``R_i − R_j``. m_ij is read off the gradient itself: the learned scores are set so far apart
@@ -16,7 +16,7 @@ from rankloop.clicks import bias_of, users
 from rankloop.online import biased_pdgd_gradient, pdgd_gradient
 from tests.enumeration import all_rankings
 
-# Two items that are equally relevant, of which the policy likes one better; the best one it likes least.
+# Two items that are equally relevant, of which the policy prefers one; it ranks the best item lowest.
 RELEVANCE = np.array([0.5, 0.0, 1.0, 0.5])
 LOGGING = np.array([1.2, 0.3, -0.9, -0.2])
 PAIRS = list(combinations(range(4), 2))
@@ -40,7 +40,7 @@ def expected(gradient, who, ranks):
 
 
 def alone(i, j):
-    """Scores at which only items i and j have a slope."""
+    """Scores at which only items i and j have a gradient."""
     scores = 1000.0 * np.arange(1, 5)
     scores[[i, j]] = 0.0
     return scores
@@ -51,7 +51,7 @@ def preferences(who, ranks, *, debiased=True):
     result = {}
     for i, j in PAIRS:
         if debiased:
-            # The learned policy differs from the one that logs: the theorem holds counterfactually too.
+            # The learned policy differs from the logging policy: the theorem also holds counterfactually.
             mean = expected(lambda y, c: pdgd_gradient(alone(i, j), y, c, logging_scores=LOGGING), who, ranks)  # noqa: B023
         else:
             mean = expected(lambda y, c: biased_pdgd_gradient(alone(i, j), y, c), who, ranks)  # noqa: B023
@@ -62,7 +62,7 @@ def preferences(who, ranks, *, debiased=True):
 
 @pytest.mark.parametrize("ranks", [2, 3, 4])
 @pytest.mark.parametrize("who", [FAIR, POSITION, TRUST], ids=["fair", "position", "trust"])
-def test_on_average_the_more_relevant_item_wins_and_equals_draw(who, ranks):
+def test_on_average_the_more_relevant_item_is_preferred_and_equal_items_tie(who, ranks):
     for (i, j), preference in preferences(who, ranks).items():
         if RELEVANCE[i] == RELEVANCE[j]:
             assert preference == pytest.approx(0.0, abs=1e-13)
@@ -71,13 +71,13 @@ def test_on_average_the_more_relevant_item_wins_and_equals_draw(who, ranks):
 
 
 @pytest.mark.parametrize("who", [FAIR, POSITION, TRUST], ids=["fair", "position", "trust"])
-def test_without_weights_equals_do_not_draw(who):
-    """Items 0 and 3 are equally relevant. The policy shows 0 higher: there it is passed over more often."""
+def test_without_weights_equal_items_do_not_tie(who):
+    """Items 0 and 3 are equally relevant. The policy shows 0 higher: it is skipped more often there."""
     assert abs(preferences(who, 4, debiased=False)[0, 3]) > 0.01
 
 
 def test_the_expected_gradient_is_the_sum_over_pairs():
-    """The reading of m_ij is sound: with any scores, the pairs add up to the gradient."""
+    """The pairwise means m_ij are meaningful: for any scores, the pairs sum to the gradient."""
     scores = np.array([0.3, -0.4, 0.1, 0.9])
     total = np.zeros(4)
     for (i, j), preference in preferences(TRUST, 3).items():
@@ -89,7 +89,7 @@ def test_the_expected_gradient_is_the_sum_over_pairs():
 
 
 def test_position_bias_changes_how_much_pairs_count():
-    """Signs are right, sizes are not: PDGD is no unbiased estimate of the gradient that fair users give.
+    """Signs are right, sizes are not: PDGD is not an unbiased estimate of the gradient without position bias.
 
     Were position bias a factor on the whole gradient, all ratios would be the same.
     """

@@ -1,4 +1,4 @@
-"""A method of one file, as the next one will be: it raises the last bias by what it remembers of clicks."""
+"""A minimal method in one file: it raises the last bias by the number of clicks it remembers."""
 
 from __future__ import annotations
 

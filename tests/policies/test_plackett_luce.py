@@ -1,4 +1,4 @@
-"""Plackett–Luce against enumeration, limits, bad input and its own samples."""
+"""Plackett–Luce against enumeration, limits, invalid input and its own samples."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from rankloop.policies import (
 from tests.enumeration import all_rankings, marginals
 
 SPREADS = [0.0, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 2000.0]
-# What must be right to 1e-6 reaches down to here.
+# Values down to this size must have a relative error below 1e-6.
 SMALLEST = 1e-12
 
 
@@ -80,7 +80,7 @@ def test_ranks_one_and_two_of_many_items_have_a_closed_form(rng: np.random.Gener
 
 
 def test_many_ranks_keep_their_precision() -> None:
-    # One item of weight W among n of weight 1: after k others it is drawn with chance W / (W + n − k).
+    # One item of weight W among n of weight 1: after k others it is drawn with probability W / (W + n − k).
     n, strong, ranks = 30, 100.0, 8
     scores = np.zeros(n + 1)
     scores[0] = math.log(strong)
@@ -152,7 +152,7 @@ def test_an_item_of_minus_infinity_is_never_shown(rng: np.random.Generator) -> N
         lambda s, o: top_ranking(s, o, 2),
     ],
 )
-def test_a_score_that_is_none_is_refused_with_its_query(call, bad: float) -> None:  # type: ignore[no-untyped-def]
+def test_an_invalid_score_is_rejected_with_its_query(call, bad: float) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises(RankloopError, match=r"query number 1, document 2: the score is (nan|inf|-?1e\+18)"):
         call(np.array([0.0, 1.0, 2.0, bad]), np.array([0, 1, 4]))
 
@@ -160,18 +160,18 @@ def test_a_score_that_is_none_is_refused_with_its_query(call, bad: float) -> Non
 @pytest.mark.parametrize(
     ("rankings", "message"),
     [
-        ([[0, 0], [0, 1]], "query number 0: the ranking names an item twice"),
-        ([[0, 1], [2, 1]], "query number 1: the ranking names an item that the query does not have"),
+        ([[0, 0], [0, 1]], "query number 0: the ranking contains an item twice"),
+        ([[0, 1], [2, 1]], "query number 1: the ranking contains an item that the query does not have"),
         ([[-1, 1], [0, 1]], "query number 0: the ranking has -1 before an item"),
         ([[0, 1]], "rankings must be"),
     ],
 )
-def test_a_bad_ranking_is_refused(rankings: list[list[int]], message: str) -> None:
+def test_an_invalid_ranking_is_rejected(rankings: list[list[int]], message: str) -> None:
     with pytest.raises(RankloopError, match=message):
         log_probability(np.zeros(4), np.array([0, 2, 4]), rankings)
 
 
-def test_bad_rank_weights_and_offsets_are_refused() -> None:
+def test_invalid_rank_weights_and_offsets_are_rejected() -> None:
     with pytest.raises(RankloopError, match="rank weights must be finite"):
         expected_rank_weights([0.0], np.array([0, 1]), [np.nan])
     with pytest.raises(RankloopError, match="offsets must"):
@@ -204,7 +204,7 @@ def test_samples_follow_the_marginals(rng: np.random.Generator) -> None:
         for k in range(3):
             seen = np.bincount(drawn[:, q, k], minlength=b - a) / n
             chance = table[a:b, k]
-            # 36 shares of 40,000 draws, five standard errors: a false alarm in about 1 of 50,000 seeds.
+            # 36 shares of 40,000 draws, five standard errors: fails by chance in about 1 of 50,000 seeds.
             assert (np.abs(seen - chance) < 5 * np.sqrt(chance * (1 - chance) / n)).all()
 
 

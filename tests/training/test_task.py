@@ -26,7 +26,7 @@ def task(rng: np.random.Generator) -> Task:
     [
         ({"features": np.zeros(30)}, "documents × features"),
         ({"offsets": np.array([0, 10])}, "end at the number of documents"),
-        ({"doc_weights": np.zeros(3)}, "30 items need as many weights"),
+        ({"doc_weights": np.zeros(3)}, "30 items need 30 weights"),
         ({"doc_weights": np.full(30, np.nan)}, "the weight of item 0 is nan"),
         ({"rank_weights": np.zeros((2, 3))}, "one vector of rank weights"),
         ({"rank_weights": np.zeros(0)}, "rank weights must be finite"),
