@@ -179,8 +179,6 @@ def test_progress_ends_at_one_and_every_evaluation_is_a_milestone(tmp_path: Path
 
 def test_the_progress_of_online_methods_is_by_interactions(tmp_path: Path, built: Setup) -> None:
     updates: list[Update] = []
-    spec = SPEC.model_copy(
-        update={"method": "pdgd", "estimator": None, "interventions": "all", "evaluations": (600,)}
-    )
+    spec = RunSpec(data=SPEC.data, horizon=3000, method="pdgd", evaluations=(600,))
     Run(spec, tmp_path).resume(built, updates.append)
     assert {update.share for update in updates} == {0.2, 1.0}
