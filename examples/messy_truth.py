@@ -23,6 +23,7 @@ from rankloop.logs import Log, LogCounts, count, open_log, split_of_log
 from rankloop.policies import expected_rank_weights
 from rankloop.ragged import segment_index
 from rankloop.rank_weights import dcg
+from rankloop.reports.document import Document, Table
 from rankloop.types import Bias, Float64
 
 
@@ -75,7 +76,7 @@ def main(shop: Path, folder: Path, bias_file: Path, new: Path, against: str) -> 
         [name, f"{planted.get(name, 0):,}", f"{found.get(name, 0):,}"]
         for name in sorted({**planted, **found})
     ]
-    console.out.print(console.table("defects", ["", "planted", "found"], rows))
+    tables = [Table.build("Defects", ["", "planted", "found"], rows, brief=True)]
 
     bias, users = load_bias(bias_file), true_users(shop)
     truth = anchored(users)
@@ -86,7 +87,7 @@ def main(shop: Path, folder: Path, bias_file: Path, new: Path, against: str) -> 
         )
     ]  # fmt: skip
     head = ["rank", "true α", "estimated α", "true β", "estimated β"]
-    console.out.print(console.table("how users click", head, rows))
+    tables.append(Table.build("How users click", head, rows, brief=True))
 
     log = open_log(folder)
     counts = count(log, ranks=bias.ranks)
@@ -102,9 +103,9 @@ def main(shop: Path, folder: Path, bias_file: Path, new: Path, against: str) -> 
             ("difference", first - second, said.difference.estimate),
         )
     ]
-    console.out.print(
-        console.table(f"{said.measure} a query", ["", "true", "estimate", "90 % interval"], rows)
-    )
+    head = ["", "true", "estimate", "90% interval"]
+    tables.append(Table.build(f"{said.measure} per query", head, rows, brief=True))
+    console.print_document(Document("messy log", "Messy log", tuple(tables)))
 
 
 if __name__ == "__main__":
