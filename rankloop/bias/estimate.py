@@ -18,6 +18,7 @@ from rankloop.bias.rank_counts import RankCounts
 from rankloop.errors import DataError, RankloopError
 from rankloop.logs import LogCounts
 from rankloop.names import unknown
+from rankloop.progress import Progress, report
 from rankloop.types import Bias, Float64
 
 MODELS = ("affine", "position", "harvesting")
@@ -27,8 +28,6 @@ FEWEST_RESAMPLES = 20
 NOISE = 0.05
 # Clicks on documents must differ by more than chance, by so many standard deviations of what chance gives.
 CLEARLY = 4.0
-
-Progress = Callable[[str, float], None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,13 +102,13 @@ def estimate_bias(
         harvesting  P(C | d, k) = θ_k · R_d          from items at two ranks, rank by rank
 
     Args:
-        counts: what `rankloop.logs.count` gives.
+        counts: what `rankloop.Log.count` returns.
         rng: draws queries for the intervals, and those that are held out.
         model: ``affine``, ``position`` or ``harvesting``.
         resamples: how often queries are drawn anew for the intervals; 0 for none.
         confidence: how often intervals are to hold the truth.
         held_out: whether to compare the affine and the position-based model on held-out queries.
-        progress: called with what is being done and the share of it that is.
+        progress: called with what is being done and how much of it is done.
 
     Raises:
         DataError: items did not move between rank 1 and others, or clicks do not depend on the item.
@@ -133,16 +132,15 @@ def estimate_bias(
     affine corrections for unbiased learning to rank, CIKM 2020.
     """
     _check(model, resamples, confidence)
-    told = progress or (lambda _name, _share: None)
     everything = RankCounts.of(counts)
     moved = movement(everything)
     shown = everything if moved.ranks == counts.ranks else RankCounts.of(counts, moved.ranks)
     _refuse_alike(shown)
-    told("fitting the position-based model", 0.0)
+    report(progress, "fitting the position-based model", 0.0)
     position = fit(shown, position=True)
     affine: BiasFit | None = None
     if model == "affine" or held_out:
-        told("fitting the affine model", 0.0)
+        report(progress, "fitting the affine model", 0.0)
         affine = fit(shown)
     estimator = _estimator(model, shown, affine, position)
     lines = estimator(None)
@@ -155,13 +153,21 @@ def estimate_bias(
     if resamples:
         drawn = resampled(
             lambda weights: np.stack(estimator(weights)),
-            *(shown, resamples, rng, lambda share: told("drawing queries anew", share)),
+            *(
+                shown,
+                resamples,
+                rng,
+                lambda share: report(progress, "resampling queries", share, f"{share:.0%}"),
+            ),
         )
         again = Lines(drawn[:, 0], drawn[:, 1])
     comparison = None
     if held_out and affine is not None:
         comparison = compare(
-            affine, position, rng, lambda share: told("comparing on held-out queries", share)
+            affine,
+            position,
+            rng,
+            lambda share: report(progress, "comparing on held-out queries", share, f"{share:.0%}"),
         )
     looks = lines_at(Lines(*position.parameters.free), Anchor(1, shown.ranks)).alpha
     placed = _placed(lines, again, confidence)

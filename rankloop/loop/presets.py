@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from rankloop import rank_weights
 from rankloop.estimators import Estimator, InterventionAware
+from rankloop.estimators import estimator as find_estimator
 from rankloop.loop.exploration import AsLearned, Exploration, Spread
 from rankloop.models import SGD, Adam
+from rankloop.names import unknown
 from rankloop.training import Settings
 from rankloop.types import Bias, Float64
 
@@ -54,3 +56,15 @@ PAPER = Learning(
     exploration=AsLearned(),
 )
 LEARNING = {"robust": ROBUST, "paper": PAPER}
+
+
+def learning_named(name: str, *, estimator: str | None = None) -> Learning:
+    """A preset by its name, with another estimator if one is named.
+
+    >>> learning_named("paper", estimator="ips").estimator
+    IPS(clip='auto')
+    """
+    if name not in LEARNING:
+        raise unknown("learning", name, LEARNING)
+    preset = LEARNING[name]
+    return preset if estimator is None else replace(preset, estimator=find_estimator(estimator))

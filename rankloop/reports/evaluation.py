@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import matplotlib
 from matplotlib.figure import Figure
 
-from rankloop.offline import Comparison, Contestant, ValueInterval
+from rankloop.offline import Comparison, PolicyEstimate, ValueInterval
 from rankloop.offline.intervals import CONFIDENCE
 from rankloop.reports.components import figure, figures, legend, page
 from rankloop.reports.html import Html, element, joined, listing, table
@@ -70,7 +70,7 @@ def _intervals(found: Comparison) -> Html:
     )
 
 
-def _furthest(policy: Contestant) -> tuple[float, float]:
+def _furthest(policy: PolicyEstimate) -> tuple[float, float]:
     """The ends of the interval, with documents without support worth nothing, and everything."""
     estimate = policy.estimate
     less, more = policy.if_nothing - estimate.value, policy.if_everything - estimate.value
@@ -127,7 +127,7 @@ def _numbers(found: Comparison) -> Html:
 
 
 def _support(found: Comparison) -> Html:
-    def row(policy: Contestant) -> list[object]:
+    def row(policy: PolicyEstimate) -> list[object]:
         return [
             policy.name,
             policy.ranking,

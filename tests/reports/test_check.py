@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from rankloop.logs import LogCheck, check, open_log, write_simulated
+from rankloop.logs import LogCheck, write_simulated
+from rankloop.offline import open_log
 from rankloop.reports.check import MOST_DRAWN, check_page
 from tests.logs.logs_of import Row, simulated, write_rows
 
@@ -17,7 +18,7 @@ SECOND = 10**6
 @pytest.fixture(scope="module")
 def found(tmp_path_factory: pytest.TempPathFactory) -> LogCheck:
     split, gathered = simulated()
-    return check(open_log(write_simulated(tmp_path_factory.mktemp("logs") / "my<log>", split, gathered)))
+    return open_log(write_simulated(tmp_path_factory.mktemp("logs") / "my<log>", split, gathered)).check()
 
 
 def test_the_page_says_what_the_check_found(found: LogCheck) -> None:
@@ -40,7 +41,7 @@ def test_the_same_log_gives_the_same_page(found: LogCheck) -> None:
 
 def test_warnings_and_problems_are_on_the_page(tmp_path: Path) -> None:
     rows = [Row(i, "q", "fixed", 1, "<x>", False, i * SECOND) for i in range(3)]
-    page = check_page(check(open_log(write_rows(tmp_path / "log", [*rows, rows[0]]))))
+    page = check_page(open_log(write_rows(tmp_path / "log", [*rows, rows[0]])).check())
     assert '<p class="warning">policy &#x27;fixed&#x27; never explores' in page
     assert "1 rows that repeat the impression, position and document of another" in page
     assert "doc &#x27;&lt;x&gt;&#x27;" in page
@@ -49,7 +50,7 @@ def test_warnings_and_problems_are_on_the_page(tmp_path: Path) -> None:
 
 
 def test_a_log_without_times_has_no_picture_of_them(tmp_path: Path) -> None:
-    page = check_page(check(open_log(write_rows(tmp_path / "log", [Row("i", "q", "a", 1, "x", True)]))))
+    page = check_page(open_log(write_rows(tmp_path / "log", [Row("i", "q", "a", 1, "x", True)])).check())
     assert page.count("<figure>") == 1
     assert "The log has no timestamps" in page
 
@@ -60,7 +61,7 @@ def test_of_many_policies_the_largest_are_drawn(tmp_path: Path) -> None:
         for policy in range(9)
         for i in range(1 + policy)
     ]
-    page = check_page(check(open_log(write_rows(tmp_path / "log", rows))))
+    page = check_page(open_log(write_rows(tmp_path / "log", rows)).check())
     assert "Drawn are the 6 policies with most impressions." in page
     drawn = re.findall(r"</svg>(p\d)</li>", page)
     assert drawn == [f"p{policy}" for policy in range(9 - MOST_DRAWN, 9)]

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from rankloop.loop.presets import ROBUST
-from rankloop.offline import Fit, fit
+from rankloop.offline import Fit
 from rankloop.reports.fit import fit_page, importance
 from rankloop.training import Settings
 from tests.offline.worlds_of_logs import BIAS, simulated
@@ -23,7 +23,7 @@ def fits(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Fit]:
     folder: Path = tmp_path_factory.mktemp("reports")
     log = simulated(folder / "log", queries=12, interactions=600).log
     learning = replace(ROBUST, settings=Settings(epochs=2))
-    return {model: fit(log, BIAS, model=model, learning=learning) for model in MODELS}
+    return {model: log.fit(model, bias=BIAS, learning=learning) for model in MODELS}
 
 
 @pytest.mark.parametrize("model", MODELS)
