@@ -19,7 +19,7 @@ from rankloop.logs.schema import FEATURES, IMPRESSIONS, TABLES, VERSION, check_c
 VERSION_KEY, STARTS_KEY = b"rankloop.version", b"rankloop.starts"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class LogFolder:
     """The folder of a log, whose tables have been checked to have the columns they need.
 

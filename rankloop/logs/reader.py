@@ -122,7 +122,7 @@ class LogReader(LogFolder):
         for counts in list(self._known.values()):
             if ranks is None and counts.left_out == 0:
                 deepest = int(counts.cells.rank.max()) + 1
-                return counts if counts.ranks == deepest else self._remember(counts.of_ranks(deepest))
+                return self._known.get(deepest) or self._remember(counts.of_ranks(deepest))
             if ranks is not None and counts.can_give(ranks):
                 return self._known.get(ranks) or self._remember(counts.of_ranks(ranks))
         return None

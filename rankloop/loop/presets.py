@@ -62,7 +62,7 @@ def learning_named(name: str, *, estimator: str | None = None) -> Learning:
     """A preset by its name, with another estimator if one is named.
 
     >>> learning_named("paper", estimator="ips").estimator
-    IPS(clip='auto')
+    IPS(clip='paper')
     """
     if name not in LEARNING:
         raise unknown("learning", name, LEARNING)

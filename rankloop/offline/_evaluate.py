@@ -119,7 +119,7 @@ def evaluate(
 
 def _load(policy: Policy, log: LogReader) -> Policy:
     """A policy, with stored fits loaded."""
-    if not isinstance(policy, str | os.PathLike) or policy in log.policy_ids or not is_fit(policy):
+    if not isinstance(policy, str | os.PathLike) or not is_fit(policy) or policy in log.policy_ids:
         return policy
     return load_fit(Path(policy))
 

@@ -217,7 +217,7 @@ WRONG: dict[str, tuple[str, str | bytes, list[str], str]] = {
     ),
     "no policy": ("t.csv", GOOD, [*COLUMNS, "--columns", "policy_id=-"], "rows without a policy: name"),
     "unreadable --columns": ("t.csv", GOOD, [*COLUMNS, "--columns", "query=q"], "cannot read 'query=q'"),
-    "unreadable --only": ("t.csv", GOOD, [*COLUMNS, "--only", "train"], "--only takes column=value"),
+    "unreadable --only": ("t.csv", GOOD, [*COLUMNS, "--only", "train"], "--only expects column=value"),
     "another base": ("t.csv", GOOD, [*COLUMNS, "--position-base", "2"], "positions count from 0 or from 1"),
     "a page that cannot be": (
         "t.csv", GOOD, [*COLUMNS, "--report", "t.csv/page.html"], "t.csv/page.html cannot be written",
@@ -272,7 +272,7 @@ WRONG: dict[str, tuple[str, str | bytes, list[str], str]] = {
         "impressions.parquet",
         _parquet(**{name: pa.array(values)[:0] for name, values in _own().items()}),
         ["check", "."],
-        r"\.: the log is empty: there is no row of impressions",
+        r"\.: the log is empty: it has no rows of impressions",
     ),
     "a log with wrong columns": (
         "impressions.parquet", _parquet(**_own(doc_id=None)), ["check", "."],

@@ -185,7 +185,7 @@ def test_strangers_and_queries_without_candidates_are_warned_of(tmp_path: Path) 
     support = found.policies[0].support
     assert support is not None
     assert (support.strangers, support.unknown) == (1, 1)
-    assert "has no candidates for 1 of the queries" in found.warnings[0]
+    assert "has no candidates for 1 of its queries" in found.warnings[0]
     assert "showed 1 documents that are not among its candidates" in found.warnings[1]
     assert "no timestamps" in found.warnings[2]
 

@@ -163,10 +163,10 @@ def test_without_candidates_exposures_are_estimated_and_every_report_can_say_so(
     assert result.estimated == {"a": 1, "b": 1}
     estimated, unknown = result.notes
     assert estimated.startswith("Exposures are estimated from how often each document was shown")
-    assert "under: a (1 queries), b (1 queries)" in estimated
+    assert "for: a (1 queries), b (1 queries)" in estimated
     # Nobody saw what a would have shown for r, nor b for q.
     assert result.unknown == {"a": 1, "b": 1}
-    assert "came under others alone: a (1 queries), b (1 queries)" in unknown
+    assert "would have shown: a (1 queries), b (1 queries)" in unknown
 
 
 def test_only_what_has_no_candidates_is_estimated(tmp_path: Path) -> None:
@@ -247,15 +247,15 @@ def candidates_of(*rows: tuple[str | None, str, str, float | None]) -> dict[str,
         ([("a", "q", "x", 0.0)], "policy 'a', query 'q', document 'y': it was shown, but is not among"),
         (
             [("a", "q", "x", -np.inf), ("a", "q", "y", 0.0)],
-            "policy 'a', query 'q', document 'x': it was shown, but by the policy's scores it never is",
+            "policy 'a', query 'q', document 'x': it was shown, although by the policy's scores it never is",
         ),
         (
             [("a", "q", "x", 0.0), ("a", "q", "y", -np.inf)],
-            r"document 'y': it was shown, but .* never is \(1 such documents",
+            r"document 'y': it was shown, although .* never is \(1 such documents",
         ),
         (
             [("a", "q", "x", -np.inf), ("a", "q", "y", -np.inf)],
-            r"document 'x': it was shown, but .* never is \(2 such documents",
+            r"document 'x': it was shown, although .* never is \(2 such documents",
         ),
         ([("a", "q", "x", np.nan), ("a", "q", "y", 0.0)], "document 'x': the score is nan"),
         ([("a", "q", "x", np.inf), ("a", "q", "y", 0.0)], "document 'x': the score is inf"),
@@ -308,7 +308,7 @@ def test_candidates_of_queries_that_never_came_are_known(tmp_path: Path) -> None
     assert result.statistics.policies["b"].query_counts.tolist() == [0, 1]
     result = open_log(write_rows(tmp_path / "log", rows, candidates_of(*both))).statistics(ONE_RANK)
     assert (result.estimated, result.unknown) == ({}, {"b": 1})
-    assert "b (1 queries). Exposures are 0 there" in result.notes[0]
+    assert "b (1 queries). Their exposures are set to 0 there" in result.notes[0]
     np.testing.assert_allclose(result.statistics.policies["b"].exposure.alpha, [0.0, 0.8])
 
 
@@ -334,13 +334,13 @@ def test_a_rank_that_nobody_sees_says_nothing_against_scores(tmp_path: Path) -> 
 def test_repeated_rows_are_refused_by_the_name_of_their_query(tmp_path: Path) -> None:
     rows = [*SHOWN, Row("j", "cat", "a", 1, "x", False), Row("j", "cat", "a", 1, "y", False)]
     log = open_log(write_rows(tmp_path / "log", rows))
-    with pytest.raises(DataError, match=r"query 'cat' came 1 times, but rank 1 was filled 2 times: rows are"):
+    with pytest.raises(DataError, match=r"query 'cat' has 1 impressions, but 2 rows at rank 1: rows are"):
         log.statistics(ONE_RANK)
 
 
 def test_absurd_positions_do_not_ask_for_all_memory(tmp_path: Path) -> None:
     log = open_log(write_rows(tmp_path / "log", [*SHOWN, Row("j", "q", "a", 2**40, "x", False)]))
-    with pytest.raises(DataError, match=r"the deepest position is 1,099,511,627,776: say how many ranks"):
+    with pytest.raises(DataError, match=r"the deepest position is 1,099,511,627,776: choose how many ranks"):
         log.count()
     assert (log.count(3).rows, log.count(3).left_out) == (2, 1)
 
