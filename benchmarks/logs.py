@@ -17,7 +17,8 @@ from benchmarks.memory import resident
 from benchmarks.one_thread import any_threads
 from rankloop.clicks import gather_log, users
 from rankloop.clicks.base import bias_of
-from rankloop.logs import PolicyTraffic, open_log, statistics_of_log, write_simulated
+from rankloop.logs import PolicyTraffic, write_simulated
+from rankloop.offline import open_log
 from rankloop.types import Split
 
 # A hundred million rows in a minute.
@@ -88,9 +89,9 @@ def statistics_of(folder: Path) -> dict[str, float]:
     """Seconds and bytes that the statistics of a log take; kernels are loaded before."""
     bias = bias_of(USERS)
     with tempfile.TemporaryDirectory(prefix="rankloop-bench-") as small:
-        statistics_of_log(open_log(write(Path(small) / "log", ROWS_PER_QUERY)), bias)
+        open_log(write(Path(small) / "log", ROWS_PER_QUERY)).statistics(bias)
     start, used = perf_counter(), process_time()
-    result = statistics_of_log(open_log(folder), bias)
+    result = open_log(folder).statistics(bias)
     seconds, cpu = perf_counter() - start, process_time() - used
     rows = int(result.statistics.displays_by_rank.sum()) + result.left_out
     return {"rows": rows, "seconds": seconds, "cpu": cpu, "peak": resident("VmHWM")}

@@ -32,14 +32,13 @@ import lightgbm
 import numpy as np
 
 import rankloop
-from rankloop.bias import estimate_bias
 from rankloop.clicks import Impressions, bias_of, gather_log, users
 from rankloop.experiments.baselines import production_ranker
 from rankloop.experiments.summary import Mean
-from rankloop.logs import PolicyTraffic, count, open_log, write_simulated
+from rankloop.logs import PolicyTraffic, write_simulated
 from rankloop.models.lightgbm import DEFAULTS
 from rankloop.models.specs import LightGBMSpec
-from rankloop.offline import fit
+from rankloop.offline import open_log
 from rankloop.ragged import segment_std
 from rankloop.types import Dataset, Float64, Model, Split
 
@@ -103,7 +102,7 @@ def world_of(seed: int, folder: Path, spread: float) -> World:
         parts.append(PolicyTraffic(f"policy-{number}", scores, interactions))
         write_simulated(folder, split, parts, overwrite=True)
         if number < POLICIES - 1:
-            model = fit(open_log(folder), bias_of(USERS), model="mlp", seed=seed).model
+            model = open_log(folder).fit("mlp", bias=bias_of(USERS), seed=seed).model
     return World(data, split, parts, folder)
 
 
@@ -119,8 +118,8 @@ def fitted(world: World, model: str, seed: int, *, estimate: bool = False) -> Mo
     """What `rankloop fit` gives, with the bias that users have or with one estimated from the log."""
     log, bias = open_log(world.folder), bias_of(USERS)
     if estimate:
-        bias = estimate_bias(count(log), rng=np.random.default_rng(seed), resamples=0, held_out=False).bias
-    return fit(log, bias, model=model, seed=seed).model
+        bias = log.estimate_bias(resamples=0, held_out=False, seed=seed).bias
+    return log.fit(model, bias=bias, seed=seed).model
 
 
 def lambdarank(train: lightgbm.Dataset, valid: lightgbm.Dataset, seed: int, levels: int) -> Any:

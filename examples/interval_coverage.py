@@ -20,13 +20,13 @@ import numpy as np
 
 import rankloop
 from rankloop.clicks import Impressions, bias_of, gather_log, users
-from rankloop.logs import PolicyTraffic, open_log, write_simulated
-from rankloop.offline import Comparison, evaluate
-from rankloop.offline import intervals as summed
-from rankloop.offline._evaluate import compared
-from rankloop.offline.control_variate import Beliefs
+from rankloop.logs import PolicyTraffic, write_simulated
+from rankloop.offline import Comparison, EvaluationOptions, open_log
+from rankloop.offline.comparison import compare
+from rankloop.offline.control_variate import ControlVariate
 from rankloop.offline.impression_sums import ImpressionSums
-from rankloop.offline.policy_rankings import Shown, sorted_rank_weights
+from rankloop.offline.intervals import ImpressionSample
+from rankloop.offline.policy_rankings import PolicyRanking, sorted_rank_weights
 from rankloop.policies import expected_rank_weights
 from rankloop.ragged import offsets_of, segment_std, segment_sum
 from rankloop.statistics import Exposure, Statistics, of_impressions
@@ -138,11 +138,11 @@ class World:
             for name in names
         ]
 
-    def shown(self, policy: str, ranking: str) -> Shown:
+    def ranking_of(self, policy: str, ranking: str) -> PolicyRanking:
         """How a policy ranks, as the offline modules want it."""
         nothing = np.zeros(self.split.n_queries)
         everywhere = np.ones(self.split.n_queries, np.bool_)
-        return Shown(policy, ranking, self.earned(policy, ranking), nothing, nothing, everywhere)
+        return PolicyRanking(policy, ranking, self.earned(policy, ranking), nothing, nothing, everywhere)
 
 
 def sums_of(logs: list[PolicyTraffic], offsets: Any, factors: Float64, guess: float) -> ImpressionSums:
@@ -168,11 +168,11 @@ def in_memory(world: World, logs: list[PolicyTraffic]) -> Comparison:
         statistics += of_impressions(
             part.policy, offsets, exposure, queries=log.queries, rankings=log.rankings, clicks=log.clicks
         )
-    beliefs = Beliefs.of(statistics, BIAS, statistics.query_counts > 0)
-    shown = world.shown("new", world.setting.ranking), world.shown("production", "drawn")
-    sums = sums_of(logs, offsets, beliefs.factors(shown), beliefs.guess)
-    impressions = summed.Impressions(statistics.query_counts, beliefs.before(shown), sums)
-    return compared(shown, beliefs, impressions, measure="dcg@5")
+    variate = ControlVariate.of(statistics, BIAS, statistics.query_counts > 0)
+    rankings = world.ranking_of("new", world.setting.ranking), world.ranking_of("production", "drawn")
+    sums = sums_of(logs, offsets, variate.factors(rankings), variate.guess)
+    impressions = ImpressionSample(statistics.query_counts, variate.before(rankings), sums)
+    return compare(rankings, variate, impressions, measure="dcg@5")
 
 
 def on_disk(world: World, logs: list[PolicyTraffic]) -> Comparison:
@@ -186,10 +186,11 @@ def on_disk(world: World, logs: list[PolicyTraffic]) -> Comparison:
         rows = zip(query, place, world.scores["new"].tolist(), strict=True)
         lines = "".join(f"{name},{doc},{score!r}\n" for name, doc, score in rows)
         table.write_text("query_id,doc_id,score\n" + lines)
-        return evaluate(log, BIAS, table, "production", ranking=world.setting.ranking)  # type: ignore[arg-type]
+        options = EvaluationOptions(ranking=world.setting.ranking)  # type: ignore[arg-type]
+        return log.evaluate(table, "production", bias=BIAS, options=options)
 
 
-def compare(world: World, number: int) -> Comparison:
+def compare_once(world: World, number: int) -> Comparison:
     """One log, and what it says."""
     rng = np.random.default_rng([number, 1])
     if world.setting.pool is not None:
@@ -209,7 +210,7 @@ def covered(setting: Setting, logs: int) -> str:
     """A line of the table."""
     world = World.of(setting)
     new, old = world.truth("new", setting.ranking), world.truth("production", "drawn")
-    found = [compare(world, number) for number in range(logs)]
+    found = [compare_once(world, number) for number in range(logs)]
     cells = []
     for truth, estimates in (
         (new, [one.new.estimate for one in found]),

@@ -16,10 +16,10 @@ import numpy as np
 import pyarrow.parquet as pq
 
 import rankloop
-from rankloop import offline
 from rankloop.bias import anchored, load_bias
 from rankloop.cli import console
-from rankloop.logs import Log, LogCounts, count, open_log, split_of_log
+from rankloop.logs import LogCounts
+from rankloop.offline import Fit, Log, open_log
 from rankloop.policies import expected_rank_weights
 from rankloop.ragged import segment_index
 from rankloop.rank_weights import dcg
@@ -48,12 +48,12 @@ def true_relevance(shop: Path, counts: LogCounts) -> Float64:
 
 
 def true_values(
-    log: Log, counts: LogCounts, relevance: Float64, new: Path, against: str, held_out: list[str]
+    log: Log, counts: LogCounts, relevance: Float64, fit: Fit, against: str
 ) -> tuple[float, float]:
-    """The DCG of the new policy, sorted, and of the log's, drawn, on the log's traffic of these queries."""
-    ranks, model = counts.ranks, rankloop.load(new)
+    """The DCG of the new policy, sorted, and of the log's, drawn, on the traffic of held-out queries."""
+    ranks = counts.ranks
     # A sorted ranking is a drawn one whose scores are far apart.
-    by_model = model.scores(split_of_log(log, counts).features)
+    by_model = fit.model.scores(log.split().features)
     order = np.lexsort((-by_model, segment_index(counts.offsets)))
     far_apart = np.empty(len(order))
     far_apart[order] = -100.0 * (np.arange(len(order)) - counts.offsets[segment_index(counts.offsets)])
@@ -61,7 +61,7 @@ def true_values(
     scores = dict(zip(zip(table["query_id"], table["doc_id"], strict=True), table["score"], strict=True))
     queries = counts.query_ids[segment_index(counts.offsets)]
     drawn = np.array([scores[pair] for pair in zip(queries.tolist(), counts.doc_ids.tolist(), strict=True)])
-    times = np.where(np.isin(counts.query_ids, held_out), counts.query_counts.sum(axis=0), 0)
+    times = np.where(np.isin(counts.query_ids, fit.held_out_queries), counts.query_counts.sum(axis=0), 0)
     share = (times / times.sum())[segment_index(counts.offsets)]
     worth = [expected_rank_weights(each, counts.offsets, dcg(ranks)) for each in (far_apart, drawn)]
     return float(share * relevance @ worth[0]), float(share * relevance @ worth[1])
@@ -90,11 +90,11 @@ def main(shop: Path, folder: Path, bias_file: Path, new: Path, against: str) -> 
     tables.append(Table.build("How users click", head, rows, brief=True))
 
     log = open_log(folder)
-    counts = count(log, ranks=bias.ranks)
-    held_out = Path(f"{new}.held-out.txt").read_text().splitlines()
-    said = offline.evaluate(log, bias, new, against, queries=held_out, counts=counts)
+    counts = log.count(bias.ranks)
+    fit = rankloop.load_fit(new)
+    said = log.evaluate(fit, against, bias=bias)
     relevance = rescaled(true_relevance(shop, counts), users, truth)
-    first, second = true_values(log, counts, relevance, new, against, held_out)
+    first, second = true_values(log, counts, relevance, fit, against)
     rows = [
         [name, f"{true:.3f}", f"{interval.value:.3f}", f"{interval.low:.3f} to {interval.high:.3f}"]
         for name, true, interval in (

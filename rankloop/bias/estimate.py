@@ -113,7 +113,7 @@ def estimate_bias(
         harvesting  P(C | d, k) = θ_k · R_d          from items that were shown at two ranks
 
     Args:
-        counts: the counts of a log, as returned by `rankloop.logs.count`.
+        counts: the counts of a log, as returned by `rankloop.Log.count`.
         rng: random generator for the resamples and the held-out folds.
         model: ``affine``, ``position`` or ``harvesting``.
         resamples: number of bootstrap resamples of the queries for the intervals; 0 for no intervals.

@@ -14,7 +14,7 @@ from rankloop.types import Int64
 
 
 def simulated_counts(offsets: Int64, gathered: Mapping[str, Counts]) -> LogCounts:
-    """Build the counts that `rankloop.logs.count` would return for a log of these interactions.
+    """Build the counts that `rankloop.Log.count` would return for a log of these interactions.
 
     Args:
         offsets: int64, queries + 1.

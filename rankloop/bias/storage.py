@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -35,14 +36,28 @@ def save_bias(bias: BiasEstimate | Bias, path: str | os.PathLike[str]) -> Path:
         <BLANKLINE>
         array([0.5])
     """
+    return write_whole(path, bias_to_text(bias).encode())
+
+
+def bias_to_text(bias: BiasEstimate | Bias, details: Mapping[str, Any] | None = None) -> str:
+    """The content of a bias file.
+
+    Args:
+        bias: the bias, or an estimate, whose details are stored with it.
+        details: what is known about how a plain bias was estimated, as `bias_details` returns it.
+    """
     plain = bias.bias if isinstance(bias, BiasEstimate) else bias
     content: dict[str, Any] = {"format": FORMAT, "version": VERSION}
     content |= {name: getattr(plain, name).tolist() for name in VALUES}
-    if isinstance(bias, BiasEstimate):
-        content["estimate"] = {
-            name: value for name, value in bias.to_dict().items() if name not in (*VALUES, "ranks")
-        }
-    return write_whole(path, (_format_json(content) + "\n").encode())
+    known = bias_details(bias) if isinstance(bias, BiasEstimate) else details
+    if known is not None:
+        content["estimate"] = dict(known)
+    return _format_json(content) + "\n"
+
+
+def bias_details(estimate: BiasEstimate) -> dict[str, Any]:
+    """What is known about an estimate beside its values: intervals, anchor, movement, notes; for JSON."""
+    return {name: value for name, value in estimate.to_dict().items() if name not in (*VALUES, "ranks")}
 
 
 def load_bias(path: str | os.PathLike[str]) -> Bias:
@@ -57,14 +72,25 @@ def load_bias(path: str | os.PathLike[str]) -> Bias:
         raise DataError(f"{path}: cannot read the bias: {error.strerror or error}") from error
     except UnicodeDecodeError as error:
         raise DataError(f"{path}: not a bias file: it is not text") from error
+    return bias_from_text(text, str(path))[0]
+
+
+def bias_from_text(text: str, where: str) -> tuple[Bias, dict[str, Any] | None]:
+    """Read the bias that `bias_to_text` wrote, and its details, if there are any.
+
+    Args:
+        text: the content of a file.
+        where: the file, for messages.
+    """
     try:
-        return _bias(json.loads(text))
+        content = json.loads(text)
+        return _bias(content), content.get("estimate")
     except json.JSONDecodeError as error:
         raise DataError(
-            f"{path}, line {error.lineno}: the file is damaged or is not a bias file: {error.msg}"
+            f"{where}, line {error.lineno}: the file is damaged or is not a bias file: {error.msg}"
         ) from error
     except DataError as error:
-        raise DataError(f"{path}: {error}") from error
+        raise DataError(f"{where}: {error}") from error
 
 
 def _bias(content: object) -> Bias:

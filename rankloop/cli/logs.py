@@ -1,4 +1,4 @@
-"""Commands on logs: make one of another program's, and say what is in it."""
+"""Commands on logs: import one from another format, and check what is in it."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ if TYPE_CHECKING:
     from rankloop.logs import ImportOptions, ImportReport
 
 importing = typer.Typer(
-    help="Make a log of what another program has logged: count what is wrong, repair it, and say so.",
+    help="Import the log of another program: problems are counted, repaired and reported.",
     no_args_is_help=True,
     rich_markup_mode="rich",
 )
 
 FILES = "A file, or a folder of them"
 
-OutOption = Annotated[Path, typer.Option("--out", "-o", help="The folder of the log.")]
+OutOption = Annotated[Path, typer.Option("--out", "-o", help="The folder to write the log to.")]
 FeaturesOption = Annotated[
     Path | None, typer.Option(help="A Parquet or CSV file with query_id, doc_id and features.")
 ]
 StrictOption = Annotated[bool, typer.Option("--strict", help="Refuse a log with any problem.")]
-OverwriteOption = Annotated[bool, typer.Option("--overwrite", help="Replace a log that is there.")]
+OverwriteOption = Annotated[bool, typer.Option("--overwrite", help="Replace an existing log.")]
 
 
 @importing.command()
@@ -41,27 +41,28 @@ def ubi(
     ],
     out: OutOption = Path("log"),
     features: FeaturesOption = None,
-    policy: Annotated[str | None, typer.Option(help="The policy of queries that name none.")] = None,
+    policy: Annotated[str | None, typer.Option(help="The policy of queries that do not name one.")] = None,
     ranks: Annotated[
         int | None, typer.Option(help=r"How many of the hits were shown. \[default: all]", min=1)
     ] = None,
     clicks: Annotated[
         list[str] | None,
         typer.Option(
-            help=r"An action that is a click; may be given several times. \[default: click, click_through]",
+            help="An action that counts as a click; may be given several times. "
+            r"\[default: click, click_through]",
             show_default=False,
         ),
     ] = None,
     position_base: Annotated[
         int | None,
-        typer.Option(help=r"Whether positions of events count from 0 or from 1. \[default: find out]"),
+        typer.Option(help=r"Whether positions of events count from 0 or from 1. \[default: detected]"),
     ] = None,
     strict: StrictOption = False,
     overwrite: OverwriteOption = False,
     page: PageOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """OpenSearch's User Behavior Insights: ubi_queries and ubi_events."""
+    """Import OpenSearch's User Behavior Insights: ubi_queries and ubi_events."""
     from rankloop.logs import import_ubi
 
     given = {} if clicks is None else {"clicks": clicks}
@@ -82,26 +83,29 @@ def metarank(
     ],
     out: OutOption = Path("log"),
     features: FeaturesOption = None,
-    policy: Annotated[str | None, typer.Option(help="The policy of rankings that name none.")] = None,
+    policy: Annotated[str | None, typer.Option(help="The policy of rankings that do not name one.")] = None,
     clicks: Annotated[
         list[str] | None,
         typer.Option(
-            help=r"A type of interaction that is a click; may be given several times. \[default: click]",
+            help="A type of interaction that counts as a click; may be given several times. "
+            r"\[default: click]",
             show_default=False,
         ),
     ] = None,
-    query_field: Annotated[str, typer.Option(help="The rankings' field with the query.")] = "query",
-    policy_field: Annotated[str, typer.Option(help="The rankings' field with the policy.")] = "policy",
+    query_field: Annotated[str, typer.Option(help="The field of rankings that holds the query.")] = "query",
+    policy_field: Annotated[
+        str, typer.Option(help="The field of rankings that holds the policy.")
+    ] = "policy",
     score_field: Annotated[
         str | None,
-        typer.Option(help="The items' field with the score that rankings are drawn from, if there is one."),
+        typer.Option(help="The field of items with the score that rankings are drawn from, if any."),
     ] = None,
     strict: StrictOption = False,
     overwrite: OverwriteOption = False,
     page: PageOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Metarank's ranking and interaction events."""
+    """Import Metarank's ranking and interaction events."""
     from rankloop.logs import MetarankFields, import_metarank
 
     fields = MetarankFields(query=query_field, policy=policy_field, score=score_field)
@@ -120,7 +124,7 @@ def columns(
         Path,
         typer.Argument(
             metavar="TABLE",
-            help=f"{FILES}: one row a document that was shown, as CSV, TSV, JSON lines or Parquet.",
+            help=f"{FILES}: one row per document shown, as CSV, TSV, JSON lines or Parquet.",
         ),
     ],
     out: OutOption = Path("log"),
@@ -128,33 +132,33 @@ def columns(
         str,
         typer.Option(
             "--columns",
-            help="What columns are called, as in 'impression_id=session, clicked=clicks, timestamp=-'; - for "
-            "one that is not there.",
+            help="The names of the columns, as in 'impression_id=session, clicked=clicks, timestamp=-'; - "
+            "for a column that does not exist.",
         ),
     ] = "",
     features: FeaturesOption = None,
     policy: Annotated[
-        str | None, typer.Option(help="The policy of all rows, where no column says it.")
+        str | None, typer.Option(help="The policy of all rows, if there is no column for it.")
     ] = None,
-    clicks: Annotated[Path | None, typer.Option(help="A second table, with one row a click.")] = None,
+    clicks: Annotated[Path | None, typer.Option(help="A second table, with one row per click.")] = None,
     candidates: Annotated[
         Path | None, typer.Option(help="A table with policy_id, query_id, doc_id and score.")
     ] = None,
     only: Annotated[
         list[str] | None,
         typer.Option(
-            help="Rows that count, as in split=train; may be given several times.", show_default=False
+            help="Rows to import, as in split=train; may be given several times.", show_default=False
         ),
     ] = None,
     position_base: Annotated[
-        int | None, typer.Option(help=r"Whether positions count from 0 or from 1. \[default: find out]")
+        int | None, typer.Option(help=r"Whether positions count from 0 or from 1. \[default: detected]")
     ] = None,
     strict: StrictOption = False,
     overwrite: OverwriteOption = False,
     page: PageOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Any table with one row a document that was shown."""
+    """Import any table with one row per document shown."""
     from rankloop.logs import Columns, import_columns
 
     called, wanted = Columns.parse(names), _only(only or [])
@@ -182,30 +186,22 @@ def check(
     master: MasterOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Say what is in a log: policies over time, clicks by rank, support, and what is wrong."""
+    """Check what is in a log: policies over time, clicks per rank, support, and problems."""
+    from rankloop import open_log, write_report
     from rankloop.cli import console
-    from rankloop.logs import check as checked
-    from rankloop.logs import open_log
-    from rankloop.progress import report
     from rankloop.reports.check import check_document
-    from rankloop.reports.html import write_page
     from rankloop.storage.files import check_writable
 
     check_writable(page)
+    opened = open_log(log, engine=engine, master=master)
     with console.announce_compilation(), console.progress() as progress:
-        found = checked(
-            open_log(log),
-            engine=engine,
-            master=master,
-            progress=lambda what: report(progress, "check", note=what),
-        )
-    document = check_document(found)
+        found = opened.check(progress=progress)
     if page is not None:
-        write_page(document, page)
+        write_report(found, page)
     if as_json:
         typer.echo(json.dumps(found.to_dict(), indent=2, ensure_ascii=False))
         return
-    console.print_document(document)
+    console.print_document(check_document(found))
     if page is not None:
         console.print_out(f"wrote {page}")
 
@@ -216,27 +212,20 @@ def _import(
     page: Path | None,
     as_json: bool,
 ) -> None:
+    from rankloop import ImportOptions, write_report
     from rankloop.cli import console
-    from rankloop.logs import ImportOptions
-    from rankloop.progress import report
-    from rankloop.reports.html import write_page
     from rankloop.reports.import_report import import_document
     from rankloop.storage.files import check_writable
 
     check_writable(page)
     with console.progress() as progress:
-
-        def tell(what: str, records: int) -> None:
-            report(progress, "import", note=f"{what}, {records:,} records")
-
-        imported = make(ImportOptions(**options, progress=tell))
-    document = import_document(imported)
+        imported = make(ImportOptions(**options, progress=progress))
     if page is not None:
-        write_page(document, page)
+        write_report(imported, page)
     if as_json:
         typer.echo(json.dumps(imported.to_dict(), indent=2, ensure_ascii=False))
         return
-    console.print_document(document)
+    console.print_document(import_document(imported))
     for path in (imported.log, page):
         if path is not None:
             console.print_out(f"wrote {path}")
@@ -247,6 +236,6 @@ def _only(given: Iterable[str]) -> dict[str, str]:
     for text in given:
         column, equals, value = text.partition("=")
         if not column or not equals:
-            raise RankloopError(f"--only takes column=value, as in split=train, got {text!r}")
+            raise RankloopError(f"--only expects column=value, as in split=train, got {text!r}")
         wanted[column] = value
     return wanted

@@ -10,7 +10,7 @@ import typer
 # The data set that every command takes where it is given none.
 DATA = "synthetic(queries=2000, features=100)"
 
-ENGINE = "Where the log is counted"
+ENGINE = "Engine"
 
 DataArgument = Annotated[
     str,
@@ -20,11 +20,13 @@ DataArgument = Annotated[
     ),
 ]
 FoldOption = Annotated[int, typer.Option(help="Which fold, where the folder has several.", min=1)]
-SeedOption = Annotated[int, typer.Option(help="Of everything random: same seed, same result.", min=0)]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON, for other programs.")]
+SeedOption = Annotated[int, typer.Option(help="Random seed.", min=0)]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 LogArgument = Annotated[Path, typer.Argument(metavar="LOG", help="The folder of a log.")]
-PageOption = Annotated[Path | None, typer.Option("--report", help="A page of HTML to write as well.")]
-EngineOption = Annotated[str, typer.Option(help="What counts: duckdb, or spark.", rich_help_panel=ENGINE)]
+PageOption = Annotated[Path | None, typer.Option("--report", help="The HTML report to write.")]
+EngineOption = Annotated[
+    str, typer.Option(help="The engine that counts the log: duckdb or spark.", rich_help_panel=ENGINE)
+]
 MasterOption = Annotated[
     str | None,
     typer.Option(help="Where Spark runs, such as 'local[4]' or spark://host:7077.", rich_help_panel=ENGINE),

@@ -1,4 +1,4 @@
-"""What was shown and clicked: logs in files, statistics that add, and the way from one to the other.
+"""Logs of impressions and clicks: files, importers from other formats, engines, counts and statistics.
 
 The public names are listed in ``__init__.pyi``, one line each; each is loaded when it is first used.
 """

@@ -1,10 +1,7 @@
 from .checks import LogCheck as LogCheck
 from .checks import PolicyCheck as PolicyCheck
-from .checks import check as check
 from .counts import LogCounts as LogCounts
-from .features import split_of_log as split_of_log
-from .folder import Log as Log
-from .folder import open_log as open_log
+from .folder import LogFolder as LogFolder
 from .importers.columns import Columns as Columns
 from .importers.columns import import_columns as import_columns
 from .importers.metarank import MetarankFields as MetarankFields
@@ -13,9 +10,9 @@ from .importers.pipeline import ImportOptions as ImportOptions
 from .importers.report import ImportReport as ImportReport
 from .importers.ubi import import_ubi as import_ubi
 from .log_statistics import LogStatistics as LogStatistics
-from .log_statistics import count as count
-from .log_statistics import statistics_of_log as statistics_of_log
 from .problems import Problem as Problem
+from .reader import ExposureSource as ExposureSource
+from .reader import LogReader as LogReader
 from .simulated_log import PolicyTraffic as PolicyTraffic
 from .simulated_log import write_simulated as write_simulated
 from .support import LogSupport as LogSupport

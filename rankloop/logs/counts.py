@@ -1,8 +1,10 @@
-"""A log as counts, with the names of what was counted."""
+"""The counts of a log, with the names of what was counted."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import hashlib
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Self
 
 import numpy as np
@@ -11,15 +13,17 @@ from numpy.typing import NDArray
 from rankloop.types import Int64, Str
 
 Int32 = NDArray[np.int32]
+# As many hexadecimal digits as the fingerprint of a model has.
+FINGERPRINT_DIGITS = 16
 
 
 @dataclass(frozen=True, eq=False)
 class Cells:
-    """Counts by policy, item and rank, only where something was shown; one array each, of one length.
+    """Counts by policy, item and rank, for combinations that were shown; all arrays have the same length.
 
     Attributes:
-        policy: int32; the policy's number.
-        item: int32.
+        policy: int32; the number of the policy.
+        item: int32; the number of the item.
         rank: int32, from 0.
         displays: int64.
         clicks: int64.
@@ -33,17 +37,21 @@ class Cells:
 
     @classmethod
     def empty(cls, size: int) -> Self:
-        """Room for so many cells."""
+        """Room for a number of cells."""
         policy, item, rank = np.zeros((3, size), np.int32)
         displays, clicks = np.zeros((2, size), np.int64)
         return cls(policy, item, rank, displays, clicks)
 
+    def select(self, which: NDArray[np.bool_]) -> Cells:
+        """Some of the cells."""
+        return Cells(*(part[which] for part in vars(self).values()))
+
 
 @dataclass(frozen=True, eq=False)
 class LogCounts:
-    """How often what was shown and clicked, in a log.
+    """How often each document of a log was shown and clicked.
 
-    Query q owns items ``offsets[q]:offsets[q + 1]``. Queries are in the order of their ids, and so are the
+    Query q owns items ``offsets[q]:offsets[q + 1]``. Queries are ordered by their ids, and so are the
     documents of each query; policies are in the order of their first impressions.
 
     Attributes:
@@ -51,11 +59,11 @@ class LogCounts:
         doc_ids: items.
         offsets: int64, queries + 1.
         policy_ids: policies.
-        query_counts: int64, policies × queries; how often each query came.
+        query_counts: int64, policies × queries; the number of impressions of each query.
         cells: displays and clicks.
         ranks: how many ranks are counted.
-        rows: how many rows of impressions were counted.
-        left_out: how many were not, because they lie below the last rank.
+        rows: how many rows of impressions are counted.
+        left_out: how many rows are not counted because they lie below the last rank.
     """
 
     query_ids: Str
@@ -70,13 +78,40 @@ class LogCounts:
 
     @property
     def n_queries(self) -> int:
-        """How many queries there are."""
+        """The number of queries."""
         return len(self.query_ids)
 
     @property
     def n_items(self) -> int:
-        """How many items there are, over all queries."""
+        """The number of items, over all queries."""
         return len(self.doc_ids)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A name for the content of the log, the same wherever it is and however many ranks are counted.
+
+        A hash of the ids of policies, queries and documents, of the impressions per policy and query, and of
+        the number of rows.
+        """
+        digest = hashlib.sha256(f"{self.rows + self.left_out}\n{self.policy_ids!r}\n".encode())
+        for part in (self.query_ids, self.doc_ids, self.offsets, self.query_counts):
+            digest.update(f"{part.dtype.str} {part.shape}\n".encode())
+            digest.update(np.ascontiguousarray(part).tobytes())
+        return digest.hexdigest()[:FINGERPRINT_DIGITS]
+
+    def can_give(self, ranks: int) -> bool:
+        """Whether `of_ranks` can give the counts of a number of ranks."""
+        return ranks <= self.ranks or self.left_out == 0
+
+    def of_ranks(self, ranks: int) -> LogCounts:
+        """The counts of another number of ranks: what counting the log again would give.
+
+        Only if `can_give` says so: rows below the last rank were not counted.
+        """
+        kept = self.cells.rank < ranks
+        cells = self.cells if kept.all() else self.cells.select(kept)
+        rows = int(cells.displays.sum())
+        return replace(self, cells=cells, ranks=ranks, rows=rows, left_out=self.rows + self.left_out - rows)
 
     @property
     def displays_by_rank(self) -> Int64:
@@ -98,7 +133,7 @@ class LogCounts:
         return _sums(self.cells.item[which], self.cells.clicks[which], self.n_items)
 
     def item_name(self, item: int) -> str:
-        """An item as messages call it."""
+        """An item, as messages name it."""
         query = int(np.searchsorted(self.offsets, item, side="right")) - 1
         return f"query {str(self.query_ids[query])!r}, document {str(self.doc_ids[item])!r}"
 

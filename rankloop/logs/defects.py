@@ -1,4 +1,4 @@
-"""What is wrong with rows of impressions, wherever they are: staged by an import, or in a log."""
+"""Finds problems in rows of impressions, whether they are staged by an import or in a log."""
 
 from __future__ import annotations
 
@@ -9,32 +9,34 @@ import ibis
 from ibis import _
 
 from rankloop.logs.engines import Engine, Expression
-from rankloop.logs.problems import EXAMPLES, Found
+from rankloop.logs.problems import EXAMPLES, ProblemCounter
 
 IMPRESSION, ROW = ("impression_id",), ("impression_id", "position", "doc_id")
-# What examples are told by, where a table has it.
+# The columns that examples show, if a table has them.
 NAMED = ("impression_id", "policy_id", "query_id", "doc_id")
-# A position is a bit of a whole number, which has 64, and 2³² rows must fit in; impressions that are deeper
-# than 31 are looked at more closely.
+# Positions are bits of a 64-bit number, to which up to 2³² rows are added; impressions with more than 31
+# positions are examined in detail.
 DEEPEST_BIT = 30
 
 
 class DefectFinder:
-    """Counts problems, each with examples.
+    """Counts problems, with examples of each.
 
     Rows have the columns of ``impressions`` and ``place``, a number that orders them.
 
     Args:
-        engine: what runs expressions.
-        found: where problems go.
-        place_name: what messages call a place; None: places have no names.
+        engine: the engine that runs expressions.
+        found: collects the problems.
+        place_name: how messages name a place; None if places have no names.
     """
 
-    def __init__(self, engine: Engine, found: Found, place_name: Callable[[int], str] | None = None) -> None:
+    def __init__(
+        self, engine: Engine, found: ProblemCounter, place_name: Callable[[int], str] | None = None
+    ) -> None:
         self.engine, self.found, self.place_name = engine, found, place_name
 
     def distinct_rows(self, shown: Expression) -> Expression:
-        """The rows, each once; those that come again and those before the first position are counted."""
+        """The distinct rows; counts repeated rows and rows before the first position as problems."""
         self.add("bad_positions", shown.filter(_.position < 1))
         rows = self.engine.stored(
             shown.filter(_.position >= 1)
@@ -58,12 +60,12 @@ class DefectFinder:
     def suspicious(self, shown: Expression, *, timed: bool) -> Expression | None:
         """The rows of all impressions that may have a problem, and of a few others; None if there are none.
 
-        Problems are found by sorting rows out by ids, which takes a hundred bytes a row. Most impressions
-        have none, and codes of ids are enough to see that: where codes differ, so do the ids.
+        Finding problems by ids takes about a hundred bytes per row. Most impressions have no problem, and
+        hashes of ids are enough to see that: if hashes differ, so do the ids.
 
         Args:
             shown: rows, each of which has a position.
-            timed: whether an impression without a time is one.
+            timed: whether an impression without a time is a problem.
         """
         coded = shown.mutate(code=shown.impression_id.hash())
         place = coded.position.cast("int64") - 1
@@ -86,7 +88,7 @@ class DefectFinder:
                 untimed=_.timestamp.max().isnull(),
             )
         )
-        # n powers of two make 2ⁿ − 1 only if they are all different.
+        # n powers of two add up to 2ⁿ − 1 only if they are all different.
         one_of_each = (ibis.literal(1, "int64") << ibis.least(by_code.rows, DEEPEST_BIT + 1)) - 1
         complete = (_.first == 0) & (_.rows == _.last + 1) & (by_code.bits == one_of_each)
         odd = by_code.filter(~complete | _.mixed | (ibis.literal(timed) & _.untimed)).select("code")
@@ -98,11 +100,12 @@ class DefectFinder:
         return coded.semi_join(codes, "code").drop("code") if self.size(codes) else None
 
     def impressions(self, rows: Expression, *, timed: bool | None = None) -> Expression:
-        """One row an impression, with what can be wrong with it; ``kept`` says that it can be used.
+        """One row per impression, with its problems; ``kept`` says whether it can be used.
 
         Args:
-            rows: what `distinct_rows` gives.
-            timed: whether an impression without a time is a problem; None: if others have one.
+            rows: what `distinct_rows` returns.
+            timed: whether an impression without a time is a problem; None if it is one only if others have
+                times.
         """
         mixed = (_.other_query.max() != _.query_id.min()) | (_.other_policy.max() != _.policy_id.min())
         by_impression = rows.group_by(*IMPRESSION).agg(
@@ -131,13 +134,13 @@ class DefectFinder:
     def add(
         self, name: str, bad: Expression, *, count: int | None = None, left_out: int | None = None
     ) -> None:
-        """Count the rows of an expression as a problem, or say how many there are."""
+        """Count the rows of an expression as a problem, or add a given count."""
         size = self.size(bad) if count is None else count
         if size:
             self.found.add(name, *self._examples(bad), count=size, left_out=left_out)
 
     def size(self, expression: Expression) -> int:
-        """How many rows there are."""
+        """The number of rows."""
         return self.total(expression, ibis.literal(1))
 
     def total(self, expression: Expression, what: Expression) -> int:

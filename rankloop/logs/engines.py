@@ -1,6 +1,6 @@
-"""Where a log is counted: in DuckDB, inside this process, or on Spark.
+"""The engines that count a log: DuckDB, inside this process, or Spark.
 
-An engine gives tables as ibis expressions, and runs expressions. What it is asked for is the same for both.
+An engine provides tables as ibis expressions, and runs expressions. The expressions are the same for both.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from rankloop.ragged import threads
 
 ENGINES = ("duckdb", "spark")
 
-# What DuckDB may hold in memory before it writes to disk. Results come on top, so that a log of 10⁸ rows is
-# counted in less than 4 GB.
+# The memory that DuckDB may use before it writes to disk. With the results, a log of 10⁸ rows is counted in
+# less than 4 GB.
 MEMORY = "2GB"
-# Rows that are fetched at a time; fewer where each is a list.
+# Rows fetched at a time; fewer if each row is a list.
 ROWS_PER_BATCH, LISTS_PER_BATCH = 1_000_000, 20_000
 
 Expression = Any
@@ -32,26 +32,26 @@ Mapped = Callable[[pa.RecordBatch], pa.RecordBatch]
 
 
 class Engine(Protocol):
-    """What can run an expression."""
+    """Runs expressions."""
 
     def table(self, files: Sequence[Path]) -> Expression:
         """The table in these Parquet files."""
         ...
 
     def given(self, table: pa.Table) -> Expression:
-        """A table that is in the memory of this process."""
+        """A table in the memory of this process."""
         ...
 
     def stored(self, expression: Expression) -> Expression:
-        """The rows of an expression as a table that is computed once and lasts as long as the engine."""
+        """The rows of an expression as a table that is computed once and kept as long as the engine runs."""
         ...
 
     def batches(self, expression: Expression) -> Batches:
-        """The rows of an expression, to be read before anything else is asked for."""
+        """The rows of an expression; read them all before running another expression."""
         ...
 
     def mapped(self, expression: Expression, function: Mapped, schema: pa.Schema) -> Batches:
-        """What a function makes of each batch of rows, wherever the rows are."""
+        """The results of a function on each batch of rows, computed where the rows are."""
         ...
 
 
@@ -60,18 +60,23 @@ def engine(name: str = "duckdb", *, master: str | None = None) -> AbstractContex
 
     Args:
         name: ``duckdb`` or ``spark``.
-        master: where Spark runs, such as ``local[4]`` or ``spark://host:7077``; None: where Spark's own
-            settings say, or here.
+        master: where Spark runs, such as ``local[4]`` or ``spark://host:7077``; None for Spark's own
+            settings.
     """
-    if name not in ENGINES:
-        raise RankloopError(f"unknown engine {name!r}: there are {' and '.join(ENGINES)}")
+    check_engine(name, master)
     if name == "spark":
         from rankloop.logs.spark import spark_engine  # an extra
 
         return spark_engine(master)
-    if master is not None:
-        raise RankloopError(f"master={master!r} is for Spark: DuckDB runs inside this process")
     return _duckdb_engine()
+
+
+def check_engine(name: str, master: str | None) -> None:
+    """Refuse an unknown engine, and a master for an engine that has none."""
+    if name not in ENGINES:
+        raise RankloopError(f"unknown engine {name!r}: choose {' or '.join(ENGINES)}")
+    if name != "spark" and master is not None:
+        raise RankloopError(f"master={master!r} is for Spark: DuckDB runs inside this process")
 
 
 @contextmanager
@@ -81,7 +86,7 @@ def _duckdb_engine() -> Iterator[Engine]:
             threads=threads(),
             memory_limit=MEMORY,
             temp_directory=scratch,
-            # Rows are counted or sorted: their order in the file is not needed, and keeping it takes memory.
+            # Rows are counted or sorted: preserving their order would only take memory.
             preserve_insertion_order=False,
         )
         try:
@@ -93,22 +98,22 @@ def _duckdb_engine() -> Iterator[Engine]:
 
 @contextmanager
 def data_errors() -> Iterator[None]:
-    """What DuckDB finds wrong with a file is wrong with the data."""
+    """Report errors that DuckDB finds in a file as errors in the data."""
     try:
         yield
     except RuntimeError as error:
-        # DuckDB makes an error of its own of Ctrl-C.
+        # DuckDB wraps Ctrl-C in an error of its own.
         if isinstance(error.__cause__, KeyboardInterrupt):
             raise error.__cause__ from None
         raise
     except duckdb.OutOfMemoryException as error:
         raise RankloopError(
-            f"DuckDB ran out of memory or disk: {one_line(error)} (TMPDIR says which disk it writes to; or "
-            f"count with engine='spark')"
+            f"DuckDB ran out of memory or disk space: {one_line(error)} (set TMPDIR to a larger disk, or use "
+            f"engine='spark')"
         ) from error
     except duckdb.Error as error:
         raise DataError(
-            f"the log cannot be read: {one_line(error)}; a part of it is damaged: write or copy it again"
+            f"the log cannot be read: {one_line(error)}; part of it is damaged: write or copy it again"
         ) from error
 
 
@@ -131,9 +136,9 @@ class _DuckDB:
 
     def batches(self, expression: Expression, size: int = ROWS_PER_BATCH) -> Batches:
         rows = self.connection.con.sql(self.connection.compile(expression))
-        # It has another name in older versions of DuckDB.
+        # Older versions of DuckDB use another name.
         reader = rows.to_arrow_reader if hasattr(rows, "to_arrow_reader") else rows.fetch_arrow_reader
-        # Databases have their own types for sums.
+        # Databases use other types for sums.
         schema = expression.schema().to_pyarrow()
         for batch in reader(size):
             yield batch.cast(schema)

@@ -1,4 +1,4 @@
-"""Features of a log's items, in the order of its statistics: what a model is fitted to."""
+"""The features of a log's items, in the order of its statistics: what a model is fitted to."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from rankloop.errors import DataError, one_line
-from rankloop.logs.folder import Log
+from rankloop.logs.folder import LogFolder
 from rankloop.logs.schema import FEATURES, ITEM, feature_columns
 from rankloop.logs.writer import LogWriter
 from rankloop.types import Float32, Int64, Split, Str
 
-# Numbers that are held at a time while a table is read, 4 bytes each.
+# Numbers held in memory at a time while a table is read, 4 bytes each.
 NUMBERS_PER_BATCH = 16_000_000
 ROWS_PER_BATCH = 100_000
 VECTOR = "features"
 
 
 class ItemNames(Protocol):
-    """What has the queries and items of a log: `LogStatistics` and `LogCounts`."""
+    """The names of a log's queries and items: `LogStatistics` and `LogCounts` have them."""
 
     @property
     def query_ids(self) -> Str:
@@ -45,20 +45,18 @@ class ItemNames(Protocol):
         ...
 
 
-def split_of_log(log: Log, named: ItemNames) -> Split:
-    """The log's items with their features, row for row as in its statistics; labels are 0: there are none.
+def split_of_log(log: LogFolder, named: ItemNames) -> Split:
+    """The log's items with their features, in the order of its statistics; all labels are 0: a log has none.
 
     Args:
         log: a log with a table of features.
-        named: what `statistics_of_log` or `count` gave.
+        named: the counts or statistics of the log.
 
     Raises:
-        DataError: there are no features, an item has none or two, or one is not a finite number.
+        DataError: the log has no features, an item has none or two rows, or a feature is not finite.
     """
     if not log.has(FEATURES):
-        raise DataError(
-            f"{log.folder}: the log has no {FEATURES}.parquet, so there is nothing to fit a model to"
-        )
+        raise DataError(f"{log.folder}: the log has no {FEATURES}.parquet, which a model needs")
     return Split(
         features=_features(log, named),
         labels=np.zeros(len(named.doc_ids)),
@@ -68,8 +66,18 @@ def split_of_log(log: Log, named: ItemNames) -> Split:
     )
 
 
-def why_unusable(log: Log, named: ItemNames) -> str | None:
-    """Why the features of a log's items cannot be used, those that are missing aside; None if they can."""
+def read_feature_names(log: LogFolder) -> tuple[str, ...] | None:
+    """The names of the features; None if they are stored as vectors, or if there are none."""
+    if not log.has(FEATURES):
+        return None
+    path = log.files(FEATURES)[0]
+    schema = pq.read_schema(path)
+    columns = feature_columns(schema, str(path))
+    return None if pa.types.is_nested(schema.field(columns[0]).type) else tuple(columns)
+
+
+def why_unusable(log: LogFolder, named: ItemNames) -> str | None:
+    """Why the features of a log's items cannot be used, apart from missing ones; None if they can."""
     rows_of = np.zeros(len(named.doc_ids), np.int64)
     try:
         for places, _ in _matrices(log, named):
@@ -81,9 +89,10 @@ def why_unusable(log: Log, named: ItemNames) -> str | None:
 
 
 def copy_features(path: str | os.PathLike[str], writer: LogWriter) -> Iterator[pa.Table]:
-    """Copy a table of features into a log that is being written, batch by batch; gives the ids of each.
+    """Copy a table of features into a log that is being written, and yield the ids of each batch.
 
-    One vector or one column a feature, Parquet or CSV; columns become a vector, in their order.
+    The table is Parquet or CSV, with one column of vectors or one column per feature; columns become a
+    vector, in their order.
     """
     rows, width = 0, None
     for batch, columns in feature_batches(Path(path)):
@@ -98,10 +107,10 @@ def copy_features(path: str | os.PathLike[str], writer: LogWriter) -> Iterator[p
         rows += len(batch)
         yield pa.table(ids)
     if not rows:
-        raise DataError(f"{path}: there are no features in it")
+        raise DataError(f"{path}: the table has no rows of features")
 
 
-def _features(log: Log, named: ItemNames) -> Float32:
+def _features(log: LogFolder, named: ItemNames) -> Float32:
     result: Float32 | None = None
     rows_of = np.zeros(len(named.doc_ids), np.int64)
     for places, matrix in _matrices(log, named):
@@ -115,8 +124,8 @@ def _features(log: Log, named: ItemNames) -> Float32:
     return result
 
 
-def _matrices(log: Log, named: ItemNames) -> Iterator[tuple[Int64, Float32]]:
-    """The features of the items, some rows at a time, each with the number of its item."""
+def _matrices(log: LogFolder, named: ItemNames) -> Iterator[tuple[Int64, Float32]]:
+    """The features of the items, batch by batch, with the number of each item."""
     queries = np.repeat(named.query_ids, np.diff(named.offsets))
     keys = item_keys(pa.array(queries.tolist()), pa.array(named.doc_ids.tolist()))
     width = None
@@ -135,7 +144,7 @@ def _matrices(log: Log, named: ItemNames) -> Iterator[tuple[Int64, Float32]]:
 
 def _same_width(matrix: Float32, width: int | None, path: object) -> int:
     if width is not None and matrix.shape[1] != width:
-        raise DataError(f"{path}: {matrix.shape[1]} features, where others have {width}")
+        raise DataError(f"{path}: {matrix.shape[1]} features, but other rows have {width}")
     return int(matrix.shape[1])
 
 
@@ -152,19 +161,19 @@ def _refuse(bad: NDArray[np.bool_], named: ItemNames, what: str) -> None:
         query = int(np.searchsorted(named.offsets, items[0], side="right")) - 1
         raise DataError(
             f"{what} query {str(named.query_ids[query])!r}, document {str(named.doc_ids[items[0]])!r} "
-            f"({len(items)} of {len(bad)} documents in all): every document that was shown, or is a "
-            f"candidate, needs one row"
+            f"({len(items)} of {len(bad)} documents in total): every document that was shown, or is a "
+            f"candidate, needs exactly one row"
         )
 
 
 def item_keys(queries: pa.Array, documents: pa.Array) -> pa.Array:
-    """One text a pair; the length in front tells where the query's id ends."""
+    """One string per pair; the length in front tells where the query's id ends."""
     lengths = pc.binary_length(queries).cast(pa.string())
     return pc.binary_join_element_wise(lengths, queries, documents, ":")
 
 
 def feature_batches(path: Path) -> Iterator[tuple[pa.RecordBatch, list[str]]]:
-    """The rows of a feature table, batch by batch, and which of the columns hold features."""
+    """The rows of a table of features, batch by batch, and the names of the columns that hold features."""
     is_csv = path.name.removesuffix(".gz").endswith(".csv")
     try:
         if is_csv:
@@ -174,29 +183,29 @@ def feature_batches(path: Path) -> Iterator[tuple[pa.RecordBatch, list[str]]]:
             return
         with pq.ParquetFile(path) as file:
             columns = feature_columns(file.schema_arrow, str(path))
-            # A vector's length is not known before it is read.
+            # The length of vectors is not known before they are read.
             rows = ROWS_PER_BATCH if len(columns) == 1 else max(1, NUMBERS_PER_BATCH // len(columns))
             yield from ((batch, columns) for batch in file.iter_batches(min(rows, ROWS_PER_BATCH)))
     except (pa.ArrowException, OSError) as error:
-        kind = "CSV" if is_csv else "Parquet (a name that ends in .csv says that it is CSV)"
+        kind = "CSV" if is_csv else "Parquet (the name of a CSV file must end in .csv)"
         raise DataError(f"{path}: the features cannot be read as {kind}: {one_line(error)}") from error
 
 
 def _csv_reader(path: Path) -> Any:
-    # An id is what is written: 007 is not 7.
+    # Ids are text: 007 is not 7.
     types = dict.fromkeys(ITEM, pa.string())
     with pyarrow.csv.open_csv(
         path, convert_options=pyarrow.csv.ConvertOptions(column_types=types)
     ) as beginning:
         for field in beginning.schema:
-            # Types are those of the first rows: further down there may be fractions.
+            # Types are inferred from the first rows; later ones may hold fractions.
             if field.name not in ITEM and (pa.types.is_integer(field.type) or pa.types.is_null(field.type)):
                 types[field.name] = pa.float64()
     return pyarrow.csv.open_csv(path, convert_options=pyarrow.csv.ConvertOptions(column_types=types))
 
 
 def feature_matrix(batch: pa.RecordBatch, columns: list[str], path: object) -> Float32:
-    """The features of a batch, rows × features; all must be finite."""
+    """The features of a batch, rows × features; refuses features that are not finite."""
     vector = len(columns) == 1 and not pa.types.is_primitive(batch.schema.field(columns[0]).type)
     if vector:
         matrix = _vectors(batch.column(columns[0]), batch, path)
@@ -210,7 +219,7 @@ def feature_matrix(batch: pa.RecordBatch, columns: list[str], path: object) -> F
         which = f"number {column}" if vector else repr(columns[column])
         raise DataError(
             f"{path}: {_pair(batch, row)}: feature {which} is {matrix[row, column]}; features must be finite "
-            f"numbers (at least {len(bad)} are not): fill in what is missing"
+            f"numbers (at least {len(bad)} are not): fill in missing values"
         )
     return matrix
 
@@ -221,14 +230,13 @@ def _vectors(column: pa.Array, batch: pa.RecordBatch, path: object) -> Float32:
     if len(differing):
         row = int(differing[0])
         raise DataError(
-            f"{path}: {_pair(batch, row)}: a vector of {lengths[row]} features, where others have "
-            f"{lengths[0]}"
+            f"{path}: {_pair(batch, row)}: a vector of {lengths[row]} features, but others have {lengths[0]}"
         )
     return _numbers(column.flatten()).reshape(len(column), int(lengths[0]))
 
 
 def _numbers(column: pa.Array) -> Float32:
-    """Numbers as float32; what is missing becomes NaN, and what is too large infinite."""
+    """Numbers as float32; missing values become NaN, and values that are too large infinite."""
     wide = column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
     with np.errstate(over="ignore"):
         narrow: Float32 = wide.astype(np.float32)

@@ -1,9 +1,9 @@
-"""A log is a folder: ``impressions.parquet``, and perhaps ``candidates.parquet`` and ``features.parquet``."""
+"""The files of a log: ``impressions.parquet``, optionally ``candidates.parquet`` and ``features.parquet``."""
 
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,22 +13,22 @@ import pyarrow.parquet as pq
 from rankloop.errors import DataError, one_line
 from rankloop.logs.schema import FEATURES, IMPRESSIONS, TABLES, VERSION, check_columns, feature_columns
 
-# Keys of a file's own metadata, which this program writes after it has looked. The second says of how many
-# rows it holds: other programs hand metadata on to what they have made of a file.
+# Keys of a file's own metadata, written after the rows have been checked. The second one records the number
+# of rows it is true for: other programs copy metadata into files that they derive from this one.
 VERSION_KEY, STARTS_KEY = b"rankloop.version", b"rankloop.starts"
 
 
-@dataclass(frozen=True)
-class Log:
-    """A log on disk that has been looked at: the tables that are there have the columns they need.
+@dataclass(frozen=True, eq=False)
+class LogFolder:
+    """The folder of a log, whose tables have been checked to have the columns they need.
 
-    A table is one Parquet file, or a folder of that name with any number of them.
+    A table is one Parquet file, or a folder of that name with any number of Parquet files in it.
 
     Attributes:
-        folder: where it is.
-        tables: the names of the tables that are there.
-        starts: whether every impression is known to have exactly one row at position 1; counting is faster
-            then.
+        folder: the path of the folder.
+        tables: the names of the tables in it.
+        starts: whether every impression is known to have exactly one row at position 1, which makes counting
+            faster.
     """
 
     folder: Path
@@ -36,7 +36,7 @@ class Log:
     starts: bool = False
 
     def source(self, table: str) -> str:
-        """A table as messages call it."""
+        """The path of a table, for messages."""
         return str(self.folder / f"{table}.parquet")
 
     def files(self, table: str) -> list[Path]:
@@ -48,27 +48,27 @@ class Log:
         return files
 
     def has(self, table: str) -> bool:
-        """Whether the table is there."""
+        """Whether the log has a table."""
         return table in self.tables
 
 
-def open_log(folder: str | os.PathLike[str]) -> Log:
-    """The log in this folder.
+def open_folder(folder: str | os.PathLike[str]) -> LogFolder:
+    """Open the folder of a log and check its files.
 
     Raises:
-        DataError: there is none, a file is damaged, or a column is missing or of the wrong type.
+        DataError: the folder is not a log, a file is damaged, or a column is missing or of the wrong type.
     """
     place = Path(folder)
     if not place.is_dir():
-        raise DataError(f"{place} is no folder: a log is a folder with {IMPRESSIONS}.parquet in it")
+        raise DataError(f"{place} is not a folder: a log is a folder that contains {IMPRESSIONS}.parquet")
     tables = tuple(table for table in TABLES if (place / f"{table}.parquet").exists())
     if IMPRESSIONS not in tables:
         found = sorted(child.name for child in place.iterdir())[:10]
         raise DataError(
-            f"{place} is no log: there is no {IMPRESSIONS}.parquet in it, only {found or 'nothing'}; "
-            f"`rankloop import` makes a log of other formats"
+            f"{place} is not a log: it does not contain {IMPRESSIONS}.parquet, only {found or 'nothing'}; "
+            f"`rankloop import` converts other formats into a log"
         )
-    starts, log = True, Log(place, tables)
+    starts, log = True, LogFolder(place, tables)
     for table in tables:
         for file in log.files(table):
             schema, metadata, rows = _read_schema(file)
@@ -77,7 +77,7 @@ def open_log(folder: str | os.PathLike[str]) -> Log:
             else:
                 check_columns(schema, table, str(file))
             starts &= table != IMPRESSIONS or metadata.get(STARTS_KEY) == str(rows).encode()
-    return replace(log, starts=starts)
+    return LogFolder(place, tables, starts)
 
 
 def _read_schema(file: Path) -> tuple[Any, dict[bytes, bytes], int]:
@@ -85,14 +85,14 @@ def _read_schema(file: Path) -> tuple[Any, dict[bytes, bytes], int]:
         footer = pq.read_metadata(file)
     except (pa.ArrowException, OSError) as error:
         raise DataError(
-            f"{file}: this is not a Parquet file, or the end of it is missing: write or copy it again "
+            f"{file}: this is not a Parquet file, or its end is missing: write or copy it again "
             f"({one_line(error)})"
         ) from error
     metadata = footer.metadata or {}
     version = metadata.get(VERSION_KEY, VERSION.encode())
     if version != VERSION.encode():
         raise DataError(
-            f"{file}: the log has version {version.decode()!r}, but this program reads {VERSION!r}: "
+            f"{file}: the log has version {version.decode()!r}, but this program reads version {VERSION!r}: "
             f"update rankloop, or import the log again"
         )
     return footer.schema.to_arrow_schema(), metadata, footer.num_rows

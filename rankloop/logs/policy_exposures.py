@@ -1,7 +1,7 @@
 """Exposures of a log's policies: exact from the scores of all candidates, or estimated from displays.
 
-The exact ones are computed where the candidates are: each batch holds whole queries, so that workers need not
-talk to each other.
+Exact exposures are computed where the candidates are: each batch holds whole queries, so that workers need
+not communicate with each other.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from rankloop.errors import DataError
 from rankloop.kernels.expectations import LARGEST_SCORE
-from rankloop.logs.counting import Counting
+from rankloop.logs.counter import LogCounter
 from rankloop.logs.counts import LogCounts
 from rankloop.logs.schema import CANDIDATES, ITEM
 from rankloop.ragged import segment_index
@@ -26,17 +26,17 @@ from rankloop.statistics.exposure import Exposure
 from rankloop.types import Bias, Float64, Int64
 
 PARTS = ("alpha", "beta", "examination")
-EXPOSED = pa.schema(
+EXPOSURES = pa.schema(
     [("policy_id", pa.string()), ("item", pa.int32()), *((part, pa.float64()) for part in PARTS)]
 )
 
 
 @dataclass(frozen=True, eq=False)
-class Candidates:
-    """One policy's exposures, where its candidates are known.
+class CandidateExposures:
+    """The exposures of one policy, where its candidates are known.
 
     Attributes:
-        values: float64, 3 × items; expected α, β and examination, 0 where nothing is known.
+        values: float64, 3 × items; expected α, β and examination, 0 where the candidates are not known.
         known: bool, items; whether the item is a candidate of the policy.
     """
 
@@ -44,24 +44,24 @@ class Candidates:
     known: NDArray[np.bool_]
 
 
-def exposures_of_candidates(counting: Counting, counts: LogCounts, bias: Bias) -> dict[str, Candidates]:
-    """The exact exposures of every policy that logged, by its id."""
-    assert counting.candidates is not None
-    _refuse_bad_scores(counting)
+def compute_exposures(counter: LogCounter, counts: LogCounts, bias: Bias) -> dict[str, CandidateExposures]:
+    """The exact exposures of every policy of the log, by its id."""
+    assert counter.candidates is not None
+    _refuse_bad_scores(counter)
     result = {
-        policy: Candidates(np.zeros((len(PARTS), counts.n_items)), np.zeros(counts.n_items, np.bool_))
+        policy: CandidateExposures(np.zeros((len(PARTS), counts.n_items)), np.zeros(counts.n_items, np.bool_))
         for policy in counts.policy_ids
     }
-    logged = counting.candidates.filter(_.policy_id.isin(list(counts.policy_ids)))
+    logged = counter.candidates.filter(_.policy_id.isin(list(counts.policy_ids)))
     by_query = (
-        logged.join(counting.items, ITEM)
+        logged.join(counter.items, ITEM)
         .group_by("policy_id", "query_id")
-        # One list, so that items and scores cannot come apart.
+        # One list of pairs, so that items and scores stay together.
         .agg(scored=ibis.struct({"item": _.item, "score": _.score}).collect())
         .select("policy_id", "scored")
     )
     rows = 0
-    for batch in counting.engine.mapped(by_query, partial(exposed, bias=bias), EXPOSED):
+    for batch in counter.engine.mapped(by_query, partial(expose_batch, bias=bias), EXPOSURES):
         rows += len(batch)
         policies = batch.column("policy_id").dictionary_encode()
         codes, items = policies.indices.to_numpy(), batch.column("item").to_numpy()
@@ -71,42 +71,42 @@ def exposures_of_candidates(counting: Counting, counts: LogCounts, bias: Bias) -
             for values, part in zip(own.values, PARTS, strict=True):
                 values[items[own_rows]] = batch.column(part).to_numpy()[own_rows]
     if rows > sum(int(own.known.sum()) for own in result.values()):
-        _refuse_repeated_candidates(counting)
+        _refuse_repeated_candidates(counter)
     return result
 
 
-def exposed(batch: pa.RecordBatch, *, bias: Bias) -> pa.RecordBatch:
-    """The exposure of every candidate of the queries in a batch."""
+def expose_batch(batch: pa.RecordBatch, *, bias: Bias) -> pa.RecordBatch:
+    """Compute the exposure of every candidate of the queries in a batch."""
     lists = batch.column("scored")
     flat = lists.flatten()
     if not len(flat):
-        return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in EXPOSED], schema=EXPOSED)
+        return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in EXPOSURES], schema=EXPOSURES)
     offsets = lists.offsets.to_numpy().astype(np.int64)
     offsets -= offsets[0]
     query = segment_index(offsets)
     items = flat.field("item").to_numpy()
-    # Engines collect in any order, and sums depend on it in their last bits.
+    # Engines collect in any order, and the last bits of sums depend on it.
     order = np.lexsort((items, query))
     exposure = Exposure.of_scores(flat.field("score").to_numpy()[order], offsets, bias)
     columns = [batch.column("policy_id").take(pa.array(query)), pa.array(items[order])]
     columns += [pa.array(getattr(exposure, part)) for part in PARTS]
-    return pa.RecordBatch.from_arrays(columns, names=EXPOSED.names)
+    return pa.RecordBatch.from_arrays(columns, names=EXPOSURES.names)
 
 
-def estimated_exposure(displays: Int64, query_counts: Int64, offsets: Int64, bias: Bias) -> Float64:
-    """Exposures of one policy from its displays: float64, 3 × items.
+def estimate_exposures(displays: Int64, query_counts: Int64, offsets: Int64, bias: Bias) -> Float64:
+    """Estimate the exposures of one policy from its displays: float64, 3 × items.
 
-        alpha_d = Σ_k α_k · n_dk / N_q     and β and examination alike
+        alpha_d = Σ_k α_k · n_dk / N_q     and the same for β and examination
 
     Args:
         displays: items × ranks; n_dk, how often the policy showed d at rank k.
-        query_counts: queries; N_q, how often the query of d came. If it never came, exposures are 0.
+        query_counts: queries; N_q, the number of impressions of d's query. Without any, exposures are 0.
         offsets: queries + 1.
         bias: α, β and examination by rank.
 
     Example:
         >>> bias = Bias(alpha=np.array([0.8, 0.4]), beta=np.zeros(2), examination=np.ones(2))
-        >>> estimated_exposure(np.array([[3, 1], [1, 3]]), np.array([4]), np.array([0, 2]), bias)[0]
+        >>> estimate_exposures(np.array([[3, 1], [1, 3]]), np.array([4]), np.array([0, 2]), bias)[0]
         array([0.7, 0.5])
         >>> 0.8 * 3 / 4 + 0.4 * 1 / 4, 0.8 * 1 / 4 + 0.4 * 3 / 4
         (0.7000000000000001, 0.5)
@@ -116,30 +116,30 @@ def estimated_exposure(displays: Int64, query_counts: Int64, offsets: Int64, bia
     return np.stack([shares @ getattr(bias, part) for part in PARTS])
 
 
-def _refuse_bad_scores(counting: Counting) -> None:
-    table = counting.candidates
+def _refuse_bad_scores(counter: LogCounter) -> None:
+    table = counter.candidates
     assert table is not None
-    where = counting.log.source(CANDIDATES)
-    # Not by isinf, of which engines think differently.
+    where = counter.log.source(CANDIDATES)
+    # Not with isinf, on which engines differ.
     too_large = (_.score > LARGEST_SCORE) | ((_.score < -LARGEST_SCORE) & (_.score >= -sys.float_info.max))
     nameless = ibis.or_(*(table[column].isnull() for column in ("policy_id", *ITEM)))
     bad = table.filter(nameless | _.score.isnull() | _.score.isnan() | too_large)
-    for row in counting.rows(bad.order_by("policy_id", *ITEM).limit(1)):
+    for row in counter.rows(bad.order_by("policy_id", *ITEM).limit(1)):
         raise DataError(
-            f"{where}: {_named(row)}: the score is {row['score']}; every candidate has a policy, a query, a "
-            f"document and a score within ±{LARGEST_SCORE:g}, or -inf if it can never be shown"
+            f"{where}: {_named(row)}: the score is {row['score']}; every candidate needs a policy, a query, "
+            f"a document and a score within ±{LARGEST_SCORE:g}, or -inf if it can never be shown"
         )
 
 
-def _refuse_repeated_candidates(counting: Counting) -> None:
-    """Finding them takes as long as the exposures: only where there are some."""
-    table = counting.candidates
+def _refuse_repeated_candidates(counter: LogCounter) -> None:
+    """Called only if there are some: finding them takes as long as computing exposures."""
+    table = counter.candidates
     assert table is not None
     repeated = table.group_by("policy_id", *ITEM).agg(times=_.count()).filter(_.times > 1)
-    for row in counting.rows(repeated.order_by("policy_id", *ITEM).limit(1)):
+    for row in counter.rows(repeated.order_by("policy_id", *ITEM).limit(1)):
         raise DataError(
-            f"{counting.log.source(CANDIDATES)}: {_named(row)}: {row['times']} rows; a policy has one score "
-            f"for a document of a query (a policy whose scores have changed is another policy)"
+            f"{counter.log.source(CANDIDATES)}: {_named(row)}: {row['times']} rows; a policy has one score "
+            f"per document of a query (a policy whose scores have changed needs another id)"
         )
 
 

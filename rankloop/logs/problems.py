@@ -1,4 +1,4 @@
-"""What can be wrong with a log, and what an import does about it: counted, never in silence."""
+"""The problems that a log can have, and what an import does about each: they are counted and reported."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-# Enough to see what is going on; the count says how often it does.
+# Enough to see what is wrong; the count says how often.
 EXAMPLES = 3
 KEPT = "kept"
 
@@ -28,8 +28,8 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
             "rows that repeat the impression, position and document of another",
             "kept once, clicked if any of them is",
         ),
-        "mixed_impressions": Kind("impressions with two queries or two policies", "left out whole"),
-        "repeated_positions": Kind("impressions with two documents at one position", "left out whole"),
+        "mixed_impressions": Kind("impressions with two queries or two policies", "left out"),
+        "repeated_positions": Kind("impressions with two documents at one position", "left out"),
         "repeated_documents": Kind(
             "rows that show a document again, further down in its impression",
             "left out; the document keeps its highest position, clicked if any is",
@@ -37,7 +37,7 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
         "missing_positions": Kind("impressions whose positions are not 1, 2, 3 … without a gap", KEPT),
         "missing_times": Kind("impressions without a timestamp, in a log with timestamps", KEPT),
         "clock_jumps": Kind("impressions more than an hour earlier than the one before them", KEPT),
-        "clicks_without_impression": Kind("clicks on impressions that are not there", "left out"),
+        "clicks_without_impression": Kind("clicks on impressions that do not exist", "left out"),
         "clicks_on_left_out": Kind("clicks on impressions that were left out", "left out"),
         "clicks_not_shown": Kind("clicks on documents that their impression does not show", "left out"),
         "repeated_clicks": Kind("clicks on a document that was clicked already", "counted once"),
@@ -55,15 +55,15 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
 
 @dataclass(frozen=True)
 class Problem:
-    """Something that is wrong with a log.
+    """A problem of a log.
 
     Attributes:
         name: one of `KINDS`.
-        count: how often.
+        count: how often it occurs.
         what: what is wrong.
         done: what was done about it.
-        left_out: how many rows, lines or clicks are not in the log because of it.
-        examples: where, a few.
+        left_out: the number of rows, lines or clicks that are not in the log because of it.
+        examples: a few places where it occurs.
     """
 
     name: str
@@ -78,15 +78,15 @@ class Problem:
         return f"{self.count:,} {self.what}: {self.done}{where}"
 
     def to_dict(self) -> dict[str, Any]:
-        """The same for JSON."""
+        """The same as a dictionary for JSON."""
         return {**self.__dict__, "examples": list(self.examples)}
 
 
-class Found:
-    """What has been found so far.
+class ProblemCounter:
+    """Collects problems.
 
     Example:
-        >>> found = Found()
+        >>> found = ProblemCounter()
         >>> found.add("broken_lines", "log.csv, line 7: no position")
         >>> print(*found.problems())
         1 lines or rows that cannot be read: left out (such as log.csv, line 7: no position)
@@ -98,7 +98,7 @@ class Found:
         self._examples: dict[str, list[str]] = {}
 
     def add(self, name: str, *examples: str, count: int = 1, left_out: int | None = None) -> None:
-        """Count a problem; ``left_out`` is the count itself where nothing else is said."""
+        """Count a problem; ``left_out`` is the count itself by default."""
         if not count:
             return
         self._counts[name] = self._counts.get(name, 0) + count
@@ -111,7 +111,7 @@ class Found:
         return self._counts.get(name, 0)
 
     def problems(self) -> tuple[Problem, ...]:
-        """All that was found, in the order of `KINDS`."""
+        """All problems that were found, in the order of `KINDS`."""
         return tuple(
             Problem(
                 name,

@@ -1,8 +1,8 @@
-"""What the files of a log hold: three tables, their columns, and which types are read.
+"""The tables of a log: their columns, and the types that are accepted.
 
     impressions   impression_id  timestamp  query_id  policy_id  position  doc_id  clicked
     candidates    policy_id  query_id  doc_id  score
-    features      query_id  doc_id  features (a vector of one length), or one column a feature
+    features      query_id  doc_id  features (a vector of one length), or one column per feature
 
 One row of ``impressions`` is one document that was shown. Ids are text; whole numbers are read as text.
 """
@@ -23,10 +23,10 @@ VERSION = "1"
 IMPRESSIONS, CANDIDATES, FEATURES = "impressions", "candidates", "features"
 TABLES = (IMPRESSIONS, CANDIDATES, FEATURES)
 ITEM = ("query_id", "doc_id")
-# What an import found, beside the tables, so that later reports can say what was repaired.
+# The report of an import, stored beside the tables so that later reports can show what was repaired.
 REPORT_FILE = "import.json"
 
-# What a column must be; said in messages as it is written here.
+# The kinds of columns, as messages name them.
 ID, TIME, RANK, SCORE, FLAG = (
     "text or whole numbers",
     "timestamps",
@@ -52,7 +52,7 @@ COLUMNS: Mapping[str, Mapping[str, str]] = MappingProxyType(
 )
 
 _WRITTEN = {
-    # Ids repeat: as codes into a dictionary they cost a few bytes a row on the way to the file.
+    # Ids repeat: as codes into a dictionary they take a few bytes per row.
     ID: pa.dictionary(pa.int32(), pa.string()),
     TIME: pa.timestamp("us", tz="UTC"),
     RANK: pa.int32(),
@@ -62,7 +62,7 @@ _WRITTEN = {
 
 
 def arrow_schema(table: str) -> pa.Schema:
-    """The types with which a table is written.
+    """The types that a table is written with.
 
     Example:
         >>> arrow_schema("candidates").names
@@ -79,7 +79,7 @@ def check_columns(schema: pa.Schema, table: str, where: str) -> None:
         Traceback (most recent call last):
             ...
         rankloop.errors.DataError: log/candidates.parquet: the column 'query_id' is missing; a table of
-        candidates has policy_id, query_id, doc_id, score, and here are: policy_id
+        candidates has policy_id, query_id, doc_id, score, but found: policy_id
     """
     for column, kind in COLUMNS[table].items():
         if column not in schema.names:
@@ -93,23 +93,23 @@ def check_columns(schema: pa.Schema, table: str, where: str) -> None:
 def missing_column(
     where: str, column: str, needed: Iterable[str], there: Iterable[str], table: str
 ) -> DataError:
-    """The error for a column that is not there, with the one that may be meant."""
+    """The error for a missing column, with a suggestion if another column has a similar name."""
     present, wanted = list(there), list(needed)
     others = [name for name in present if name not in wanted]
     close = difflib.get_close_matches(column, others, n=1)
     hint = f" (is it {close[0]!r}?)" if close else ""
     return DataError(
         f"{where}: the column {column!r} is missing{hint}; a table of {table} has {', '.join(wanted)}, "
-        f"and here are: {', '.join(present) or 'none'}"
+        f"but found: {', '.join(present) or 'none'}"
     )
 
 
 def feature_columns(schema: pa.Schema, where: str) -> list[str]:
-    """The columns of a feature table that hold features: one of vectors, or one of numbers a feature."""
+    """The columns that hold features: one column of vectors, or one column of numbers per feature."""
     check_columns(schema, FEATURES, where)
     names = [name for name in schema.names if name not in COLUMNS[FEATURES]]
     if not names:
-        raise DataError(f"{where}: there are no features, only {', '.join(schema.names)}")
+        raise DataError(f"{where}: there are no columns of features, only {', '.join(schema.names)}")
     if len(names) == 1 and _is_list(schema.field(names[0]).type):
         element = schema.field(names[0]).type.value_type
         if not _is_number(element):
@@ -126,7 +126,7 @@ def feature_columns(schema: pa.Schema, where: str) -> list[str]:
 
 
 def is_id(given: Any) -> bool:
-    """Whether ids can be of this type, codes of such values included."""
+    """Whether ids can have this type, or be codes of values of this type."""
     if pa.types.is_dictionary(given):
         given = given.value_type
     kinds = pa.types.is_integer, pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view
@@ -140,7 +140,7 @@ def _fits(given: Any, kind: str) -> bool:
     if kind == ID:
         return is_id(given)
     if kind == TIME:
-        # A log without times has a column of nothing.
+        # In a log without times the column has no values.
         return bool(pa.types.is_timestamp(given) or pa.types.is_null(given))
     if kind == RANK:
         return bool(whole)

@@ -1,4 +1,4 @@
-"""Simulated interactions as a log: the same files that real ones come in."""
+"""Simulated interactions as a log, in the same files as real ones."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from rankloop.policies.plackett_luce import check_scores
 from rankloop.ragged import segment_index
 from rankloop.types import Float64, Int64, Split
 
-# Simulated users come ten times a second, from the beginning of a year.
+# Simulated interactions happen ten times per second, from the beginning of a year.
 BEGINNING = np.datetime64("2020-01-01T00:00:00", "us")
 BETWEEN = np.timedelta64(100_000, "us")
 
 
 class Interactions(Protocol):
-    """What `rankloop.clicks.gather_log` gives: queries, and the items shown and clicked at each rank."""
+    """What `rankloop.clicks.gather_log` returns: queries, and the items shown and clicked at each rank."""
 
     @property
     def queries(self) -> Int64:
@@ -45,12 +45,12 @@ class Interactions(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class PolicyTraffic:
-    """What one policy gathered.
+    """The interactions that one policy gathered.
 
     Attributes:
         policy: its id.
         scores: items; what the policy draws its rankings from.
-        interactions: what `rankloop.clicks.gather_log` gave.
+        interactions: what `rankloop.clicks.gather_log` returned.
     """
 
     policy: str
@@ -72,11 +72,11 @@ def write_simulated(
     real log has none.
 
     Args:
-        folder: where the log will be.
+        folder: the folder of the log.
         split: the queries that were simulated.
-        gathered: one after the other, in the order of time; a policy may come back with the same scores.
+        gathered: the traffic, in the order of time; a policy may appear again with the same scores.
         features: whether to write the table of features.
-        overwrite: whether a log that is there may be replaced.
+        overwrite: whether an existing log may be replaced.
 
     Example:
         >>> import tempfile
@@ -106,7 +106,9 @@ def write_simulated(
                 policy = pa.array([part.policy]).take(pa.array(np.zeros(split.n_docs, np.int32)))
                 writer.write(CANDIDATES, {"policy_id": policy, **names.of_all(), "score": scores})
             elif not np.array_equal(scores_of[part.policy], scores):
-                raise DataError(f"policy {part.policy!r} has two sets of scores: two policies need two ids")
+                raise DataError(
+                    f"policy {part.policy!r} has two sets of scores: give the second set another id"
+                )
             writer.write(IMPRESSIONS, _rows(part, names, written))
             written += len(part.interactions.queries)
         if not written:
@@ -115,7 +117,7 @@ def write_simulated(
 
 
 class _Names:
-    """Ids of queries and documents, as dictionaries that rows point into."""
+    """Ids of queries and documents, as dictionaries that rows refer to."""
 
     def __init__(self, split: Split) -> None:
         self.offsets = split.offsets

@@ -1,6 +1,6 @@
-"""Spark as an engine, for logs that outgrow a machine: the extra ``rankloop[spark]``.
+"""Spark as an engine, for logs that outgrow one machine: the extra ``rankloop[spark]``.
 
-Workers compute exposures, so rankloop must be installed where they run.
+Workers compute exposures, so rankloop must be installed on them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ PATTERN_LETTERS = re.compile(r"[\\[\]{}*?]")
 
 @contextmanager
 def spark_engine(master: str | None) -> Iterator[Engine]:
-    """Spark, in the session that is there, or in a new one that ends with the block."""
+    """Spark, in the active session, or in a new one that ends with the block."""
     try:
         from pyspark.sql import SparkSession
     except ImportError as error:
@@ -40,9 +40,9 @@ def spark_engine(master: str | None) -> Iterator[Engine]:
     if not os.environ.get("JAVA_HOME") and shutil.which("java") is None:
         raise RankloopError(
             "Spark needs Java 17 or 21: install it (Debian: apt install openjdk-17-jre-headless), "
-            "or set JAVA_HOME to where it is"
+            "or set JAVA_HOME to its folder"
         )
-    # Workers on this machine must find the packages of this very Python.
+    # Workers on this machine must use the packages of this Python.
     os.environ.setdefault(PYTHON_VARIABLE, sys.executable)
     builder = SparkSession.builder.appName("rankloop").config("spark.ui.showConsoleProgress", "false")
     with _spark_errors():
@@ -64,7 +64,7 @@ def _running(session: Any) -> Iterator[Engine]:
 
 @contextmanager
 def _spark_errors() -> Iterator[None]:
-    """What Spark could not do, in one line: its own say is a page of Java."""
+    """Report errors of Spark in one line rather than with a page of Java."""
     try:
         yield
     except Exception as error:
@@ -90,8 +90,8 @@ class _Spark:
         self.kept: list[str] = []
 
     def table(self, files: Sequence[Path]) -> Expression:
-        # Paths alone would mean whatever file system the cluster takes for its own, and some of their letters
-        # patterns.
+        # A plain path would be looked up in the default file system of the cluster, and some of its letters
+        # would be taken as patterns.
         paths = [f"file://{PATTERN_LETTERS.sub(_escaped, str(file.absolute()))}" for file in files]
         return self.connection.table(self._named(self.session.read.parquet(*paths)))
 
@@ -119,9 +119,9 @@ class _Spark:
         return self.session.sql(self.connection.compile(expression))
 
     def forget(self) -> None:
-        """Leave no tables behind in the session."""
+        """Drop all tables from the session."""
         for name in self.kept:
-            # Forgets what was cached of it too.
+            # This also drops what was cached.
             self.session.catalog.dropTempView(name)
 
     def _named(self, frame: Any) -> str:

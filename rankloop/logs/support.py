@@ -1,4 +1,4 @@
-"""What a policy could have shown, and whether it did: what clicks can be learned from."""
+"""How much of what a policy could have shown it did show: what can be learned from its clicks."""
 
 from __future__ import annotations
 
@@ -9,15 +9,14 @@ import numpy as np
 from scipy.special import chdtri
 
 from rankloop.logs.counts import LogCounts
-from rankloop.logs.policy_exposures import Candidates
+from rankloop.logs.policy_exposures import CandidateExposures
 
-# Chances of being shown, below which a log says ever less: with 10⁶ impressions of its query, a document at
-# the last of them is seen once.
+# Levels of the probability of being shown: a document at the last one is shown once in 10⁶ impressions of
+# its query.
 EXPOSURES = (1e-2, 1e-4, 1e-6)
-# Displays are nearly normal, and so can be compared with what is expected, where their variance is at least
-# this.
+# Displays with at least this variance are nearly normal, and can be compared with their expectation.
 LEAST_VARIANCE = 5.0
-# How often chance alone may raise an alarm.
+# The accepted probability of a false alarm.
 FALSE_ALARMS = 1e-6
 
 
@@ -26,12 +25,12 @@ class LogSupport:
     """How much of what a policy could have shown it did show.
 
     Attributes:
-        candidates: how many documents of queries it could have shown, of the queries that came.
+        candidates: the number of documents it could have shown for the queries it served.
         never_shown: the share of them that it never showed.
-        below: the shares of them whose chance to be shown is below 1e-2, 1e-4 and 1e-6.
-        strangers: how many documents it showed that are not among its candidates.
-        impossible: how many it showed although by its scores it never does.
-        unknown: how many of the queries that came have no candidates at all.
+        below: the shares of them whose probability of being shown is below 1e-2, 1e-4 and 1e-6.
+        strangers: the number of documents it showed that are not among its candidates.
+        impossible: the number of documents it showed although its scores say that it never does.
+        unknown: the number of queries it served that have no candidates at all.
     """
 
     candidates: int
@@ -43,20 +42,20 @@ class LogSupport:
 
 
 class Misfit(NamedTuple):
-    """How far displays are from what the scores say.
+    """How far displays are from what the scores predict.
 
     Attributes:
-        value: the mean over documents of (displays − expected)² / variance; 1 if rankings are drawn from the
-            scores, up to chance.
-        bound: more than this is chance in one of a million policies.
+        value: the mean over documents of (displays − expected)² / variance; about 1 if rankings are drawn
+            from the scores.
+        bound: chance alone exceeds this value for one policy in a million.
     """
 
     value: float
     bound: float
 
 
-def explores(counts: LogCounts, policy: int) -> float | None:
-    """The share of the queries that came more than once whose ranking ever changed, or None."""
+def measure_exploration(counts: LogCounts, policy: int) -> float | None:
+    """The share of queries with several impressions whose ranking ever changed; None without such queries."""
     own = counts.cells.policy == policy
     query = np.searchsorted(counts.offsets, counts.cells.item[own], side="right") - 1
     places = np.bincount(
@@ -67,8 +66,8 @@ def explores(counts: LogCounts, policy: int) -> float | None:
     return float((most[again] > 1).mean()) if again.any() else None
 
 
-def support_of(counts: LogCounts, policy: int, exact: Candidates) -> LogSupport | None:
-    """What the policy could have shown, by the chance to be shown at all; None if nothing is known of it."""
+def measure_support(counts: LogCounts, policy: int, exact: CandidateExposures) -> LogSupport | None:
+    """The support of a policy, by the probability of being shown; None if its candidates are not known."""
     if not exact.known.any():
         return None
     sizes = np.diff(counts.offsets)
@@ -87,13 +86,13 @@ def support_of(counts: LogCounts, policy: int, exact: Candidates) -> LogSupport 
     )
 
 
-def misfit(counts: LogCounts, policy: int, exact: Candidates) -> Misfit | None:
-    """Whether displays are what Plackett–Luce with the policy's scores would show; None if it cannot be told.
+def measure_misfit(counts: LogCounts, policy: int, exact: CandidateExposures) -> Misfit | None:
+    """How well displays agree with Plackett–Luce draws from the policy's scores; None if it cannot be tested.
 
         1/m · Σ_d (n_d − N_q p_d)² / (N_q p_d (1 − p_d))
 
-    n_d is how often d was shown, p_d its chance, N_q how often its query came; over the m documents whose
-    variance is not small.
+    n_d is how often d was shown, p_d its probability of being shown, N_q the number of impressions of its
+    query; the sum is over the m documents whose variance is large enough.
     """
     times = np.repeat(counts.query_counts[policy], np.diff(counts.offsets))
     chance = exact.values[0]
@@ -103,5 +102,5 @@ def misfit(counts: LogCounts, policy: int, exact: Candidates) -> Misfit | None:
         return None
     shown = counts.displays_of(policy).sum(axis=1)
     squares = (shown - times * chance)[told] ** 2 / variance[told]
-    # Squares of normals, which depend on each other only in that a page has room for so many.
+    # Squares of normal variables, dependent only through the limited number of ranks.
     return Misfit(float(squares.mean()), float(chdtri(len(squares), FALSE_ALARMS)) / len(squares))

@@ -1,4 +1,4 @@
-"""Writing a log, batch by batch: the folder appears when it is whole, and not at all if anything fails."""
+"""Writes a log batch by batch: the folder appears when it is complete, and not at all if anything fails."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from rankloop.logs.folder import STARTS_KEY, VERSION_KEY
 from rankloop.logs.schema import FEATURES, IMPRESSIONS, REPORT_FILE, TABLES, VERSION, arrow_schema
 from rankloop.storage.files import replace_folder
 
-# Rows of a row group: what a reader's thread takes at a time.
+# Rows per row group: what one thread of a reader reads at a time.
 ROWS_PER_GROUP = 1_000_000
 
 
 class LogWriter:
-    """Writes the tables of a log to a folder aside, which takes its place when the block ends well.
+    """Writes the tables of a log to a temporary folder, which is moved into place when the block succeeds.
 
     Example:
         >>> import tempfile
@@ -35,11 +35,11 @@ class LogWriter:
     """
 
     def __init__(self, folder: str | os.PathLike[str], *, overwrite: bool = False) -> None:
-        """Prepare to write; nothing is written to ``folder`` before the block ends.
+        """Prepare to write; ``folder`` does not change before the block ends.
 
         Args:
-            folder: where the log will be; its parent is made if need be.
-            overwrite: whether a log that is there may be replaced.
+            folder: the folder of the log; its parents are created.
+            overwrite: whether an existing log may be replaced.
         """
         self.folder = Path(folder)
         if self.folder.exists():
@@ -95,7 +95,7 @@ class LogWriter:
         for name in given.names:
             if name not in schema.names and table == FEATURES:
                 schema = schema.append(given.field(name))
-        # Without Arrow's own schema: ids are text to whoever reads them, not codes.
+        # Without Arrow's own schema, so that readers see ids as text and not as codes.
         return pq.ParquetWriter(
             self.scratch / f"{table}.parquet", schema, compression="zstd", store_schema=False
         )
@@ -103,14 +103,14 @@ class LogWriter:
 
 def _check_replaceable(folder: Path, overwrite: bool) -> None:
     if not overwrite:
-        raise DataError(f"{folder} exists: choose another folder, or say that the log may be overwritten")
+        raise DataError(f"{folder} exists: choose another folder, or allow it to be overwritten")
     if not folder.is_dir() or (any(folder.iterdir()) and not (folder / f"{IMPRESSIONS}.parquet").exists()):
         raise DataError(f"{folder} is not a log, and is not overwritten: choose another folder")
-    # Whatever else is there is not ours to delete.
+    # Other files are not ours to delete.
     ours = {*(f"{table}.parquet" for table in TABLES), REPORT_FILE}
     others = sorted(child.name for child in folder.iterdir() if child.name not in ours)
     if others:
         raise DataError(
-            f"{folder} holds other things than a log ({', '.join(others[:5])}), and is not overwritten: move "
-            f"them away, or choose another folder"
+            f"{folder} contains other files than a log ({', '.join(others[:5])}), and is not overwritten: "
+            f"move them away, or choose another folder"
         )

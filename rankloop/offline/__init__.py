@@ -1,4 +1,4 @@
-"""From a log to a better ranker and a number to trust: fit, rank, evaluate.
+"""From a log to a better ranker, and to an estimate of its value: fit, rank, evaluate.
 
 The public names are listed in ``__init__.pyi``, one line each; each is loaded when it is first used.
 """

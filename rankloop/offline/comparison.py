@@ -1,4 +1,4 @@
-"""Two policies compared by the clicks of a log: what `evaluate` gives."""
+"""Two policies compared by the clicks of a log: the result of `evaluate`."""
 
 from __future__ import annotations
 
@@ -6,24 +6,32 @@ import math
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from rankloop.offline.intervals import ValueInterval
+import numpy as np
 
-# More than so many times the log, and nobody will wait for it.
+from rankloop.estimators import InterventionAware
+from rankloop.offline.control_variate import ControlVariate, SupportBounds
+from rankloop.offline.intervals import ImpressionSample, ValueInterval
+from rankloop.offline.policy_rankings import PolicyRanking
+
+# The estimator of the values: unbiased however traffic changes, and displays add no noise to it.
+ESTIMATOR = InterventionAware(clip="off", average="query", control="mean")
+
+# Needing more than this many times the log counts as undecidable.
 MOST_LOGS = 100.0
 
 Kind = Literal["better", "worse", "undecided"]
 
 
 @dataclass(frozen=True)
-class Contestant:
-    """One policy, as the log's clicks estimate it.
+class PolicyEstimate:
+    """The value of one policy, as the log's clicks estimate it.
 
     Attributes:
         name: the policy.
         ranking: ``sorted`` by score, ``drawn`` from scores, or ``as displayed``.
-        estimate: what its rankings are worth, a query.
-        effective: how many impressions of the policy itself the log is worth.
-        outside: the share of what it shows of which the log says nothing.
+        estimate: the value of its rankings per query.
+        effective: the effective sample size, in impressions of the policy itself.
+        outside: the share of what it shows about which the log has no information.
         if_nothing: the estimate if all of that were irrelevant.
         if_everything: the estimate if all of that were relevant.
     """
@@ -39,12 +47,12 @@ class Contestant:
 
 @dataclass(frozen=True)
 class Difference:
-    """The new policy minus the one that it is held against.
+    """The new policy minus the policy that it is compared with.
 
     Attributes:
         estimate: the difference.
-        lowest: its lower end, if all documents of which the log says nothing were as bad for it as can be.
-        highest: its upper end, if they were as good for it as can be.
+        lowest: the lower end of its interval in the worst case for documents without information in the log.
+        highest: the upper end of its interval in the best case for them.
     """
 
     estimate: ValueInterval
@@ -54,11 +62,11 @@ class Difference:
 
 @dataclass(frozen=True)
 class Verdict:
-    """One word on a comparison, and why.
+    """The conclusion of a comparison, and why.
 
     Attributes:
         kind: ``better``, ``worse`` or ``undecided``.
-        more: about how many more impressions are needed; None where more would not help, or nobody will wait.
+        more: about how many more impressions are needed; None if more would not help, or too many are needed.
         text: the same as a sentence.
     """
 
@@ -69,24 +77,24 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Comparison:
-    """A new policy and the one it is held against, by the clicks of a log.
+    """A new policy and the policy it is compared with, by the clicks of a log.
 
     Attributes:
-        measure: what is estimated, a query: ``dcg@5``, ``clicks``.
+        measure: what is estimated, per query: ``dcg@5``, ``clicks``.
         new: the new policy.
-        against: the other.
+        against: the policy it is compared with.
         difference: new − against.
-        impressions: how many were used.
-        queries: how many different queries they were of.
-        guess: the relevance that is believed of a document before its clicks.
-        support: the least expected α of a document for its clicks to count.
+        impressions: the number of impressions used.
+        queries: the number of different queries among them.
+        guess: the relevance that is assumed for every document before its clicks.
+        support: the smallest expected α of a document whose clicks are used.
         estimator: the name of the estimator.
-        notes: what every report on it must say.
+        notes: caveats that every report must state.
     """
 
     measure: str
-    new: Contestant
-    against: Contestant
+    new: PolicyEstimate
+    against: PolicyEstimate
     difference: Difference
     impressions: int
     queries: int
@@ -99,12 +107,13 @@ class Comparison:
     def verdict(self) -> Verdict:
         """Better, worse, or how many more impressions are needed.
 
-        Better (or worse) if the whole 90 % interval of the difference is above (or below) 0, even if all that
-        the log says nothing of were as bad for it as can be. Otherwise, intervals being as wide as 1/√T,
+        Better (or worse) if the whole 90 % interval of the difference is above (or below) 0, even in the
+        worst (or best) case for documents about which the log has no information. Otherwise, as the width of
+        intervals is proportional to 1/√T,
 
             T' = T · (half width / |difference|)²
 
-        impressions would make an interval that ends at 0, and ``T' − T`` more are needed.
+        impressions would give an interval that ends at 0, and ``T' − T`` more are needed.
         """
         estimate, difference = self.difference.estimate, self.difference
         for kind, sure, likely in (
@@ -116,7 +125,7 @@ class Comparison:
             if likely:
                 return Verdict("undecided", None, self._unseen(kind))
         if estimate.error == 0.0:
-            return Verdict("undecided", None, "Both rank alike: there is no difference to be found.")
+            return Verdict("undecided", None, "Both policies rank alike: there is no difference to find.")
         half = (estimate.high - estimate.low) / 2.0
         logs = (half / abs(estimate.value)) ** 2 if estimate.value else math.inf
         if logs > MOST_LOGS:
@@ -130,21 +139,61 @@ class Comparison:
 
     def _unseen(self, kind: str) -> str:
         return (
-            f"Undecided: {self.new.name} is {kind} than {self.against.name} if the documents of which the "
-            f"log says nothing are like the others; they are {self.new.outside:.1%} of what it shows (and "
-            f"{self.against.outside:.1%} of what the other does). Let a policy log that shows them."
+            f"Undecided: {self.new.name} is {kind} than {self.against.name} if the documents about which the "
+            f"log has no information are like the others; they are {self.new.outside:.1%} of what it shows "
+            f"(and {self.against.outside:.1%} of what the other shows). Deploy a policy that shows them."
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """The same for JSON."""
+        """The same as a dictionary for JSON."""
         found = asdict(self)
         for part in ("new", "against", "difference"):
             found[part]["estimate"] = getattr(self, part).estimate._asdict()
         return {**found, "notes": list(self.notes), "verdict": asdict(self.verdict)}
 
 
+def compare(
+    rankings: tuple[PolicyRanking, PolicyRanking],
+    variate: ControlVariate,
+    impressions: ImpressionSample,
+    *,
+    measure: str,
+    notes: tuple[str, ...] = (),
+    seed: int = 0,
+) -> Comparison:
+    """Compare two policies from sums over impressions, wherever these come from."""
+    of_new, of_other, gain = impressions.intervals(np.random.default_rng(seed))
+    effective, bounds = impressions.effective(), variate.bounds(rankings)
+    return Comparison(
+        measure=measure,
+        new=_policy_estimate(rankings[0], of_new, effective[0], bounds, 0),
+        against=_policy_estimate(rankings[1], of_other, effective[1], bounds, 1),
+        difference=Difference(gain, gain.low + bounds.worst, gain.high + bounds.best),
+        impressions=impressions.total,
+        queries=int((impressions.times > 0).sum()),
+        guess=variate.guess,
+        support=variate.support,
+        estimator=str(ESTIMATOR),
+        notes=notes,
+    )
+
+
+def _policy_estimate(
+    ranking: PolicyRanking, estimate: ValueInterval, effective: float, bounds: SupportBounds, at: int
+) -> PolicyEstimate:
+    return PolicyEstimate(
+        name=ranking.name,
+        ranking=ranking.ranking,
+        estimate=estimate,
+        effective=effective,
+        outside=float(bounds.shares[at]),
+        if_nothing=float(estimate.value + bounds.nothing[at]),
+        if_everything=float(estimate.value + bounds.everything[at]),
+    )
+
+
 def _rounded(count: float) -> int:
-    """Up, to two digits: nobody knows the others.
+    """Rounded up to two significant digits: the others are not known.
 
     >>> _rounded(12_345.0), _rounded(7.2), _rounded(0.0)
     (13000, 8, 0)

@@ -1,4 +1,4 @@
-"""What a log says of its documents before single impressions are looked at, and what it says nothing of."""
+"""What is assumed about documents before their clicks, and the bounds for documents without support."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from rankloop.ragged import segment_sum
 from rankloop.statistics import Statistics
 from rankloop.types import Bias, Float64, Int64
 
-# Clicks on a document count if its expected α is at least so many times 1/√T. Below it, one click would move
-# an estimate by more than about ten standard errors; ten times as much makes estimates that are too sure.
+# Clicks on a document are used if its expected α is at least this many times 1/√T. Below it, one click would
+# move an estimate by more than about ten standard errors; with ten times as much, intervals are too narrow.
 SUPPORT_SCALE = 0.1
 
 
 class SupportBounds(NamedTuple):
-    """What documents of which the log says nothing can do to estimates in which they count as average.
+    """How documents without support, which are assumed to be average, can change the estimates.
 
     Attributes:
-        shares: of what each of both policies shows.
-        nothing: what each estimate changes by if they are all irrelevant.
-        everything: if they are all relevant.
-        worst: what the difference changes by at worst.
-        best: at best.
+        shares: their share of what each of the two policies shows.
+        nothing: the change of each estimate if they are all irrelevant.
+        everything: the change of each estimate if they are all relevant.
+        worst: the change of the difference in the worst case.
+        best: the change of the difference in the best case.
     """
 
     shares: Float64
@@ -39,13 +39,13 @@ class SupportBounds(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class ControlVariate:
-    """What is known of a log's documents but for the clicks of single impressions.
+    """What is known about a log's documents without the clicks of single impressions.
 
     Attributes:
         guess: m, the mean relevance of what was shown.
         alpha: float64, items; ᾱ, the expected α over the impressions of the item's query.
-        support: the least ᾱ for clicks to count.
-        frequencies: float64, queries; the share of the impressions that are the query's.
+        support: the smallest ᾱ of an item whose clicks are used.
+        frequencies: float64, queries; the query's share of the impressions.
         offsets: int64, queries + 1.
     """
 
@@ -59,7 +59,7 @@ class ControlVariate:
     def of(
         cls, statistics: Statistics, bias: Bias, used: NDArray[np.bool_], support: float | None = None
     ) -> Self:
-        """From statistics, on the queries that are used; without a support it is 0.1/√T."""
+        """From statistics of the queries that are used; the default support is 0.1/√T."""
         times = np.where(used, statistics.query_counts, 0)
         alpha = np.zeros(statistics.n_items)
         for policy in statistics.policies.values():
@@ -75,34 +75,34 @@ class ControlVariate:
 
     @property
     def supported(self) -> NDArray[np.bool_]:
-        """Whether an item's clicks count."""
+        """Whether an item's clicks are used."""
         return (self.alpha > 0.0) & (self.alpha >= self.support)
 
-    def factors(self, shown: tuple[PolicyRanking, PolicyRanking]) -> Float64:
-        """What a click on each item counts for each policy, items × 2: λ / ᾱ, or 0 where clicks do not."""
+    def factors(self, rankings: tuple[PolicyRanking, PolicyRanking]) -> Float64:
+        """The weight of a click on each item for each policy, items × 2: λ / ᾱ, or 0 without support."""
         clicks_count = self.supported & (self._per_item(self.frequencies) > 0.0)
         return np.divide(
-            _lambdas(shown),
+            _lambdas(rankings),
             self.alpha[:, None],
             out=np.zeros((len(self.alpha), 2)),
             where=clicks_count[:, None],
         )
 
-    def before(self, shown: tuple[PolicyRanking, PolicyRanking]) -> Float64:
-        """What each query is worth before any click, queries × 2: all documents are average."""
-        inside = segment_sum(_lambdas(shown), self.offsets)
-        result: Float64 = self.guess * (inside + _elsewhere(shown)) + _always(shown)
+    def before(self, rankings: tuple[PolicyRanking, PolicyRanking]) -> Float64:
+        """The value of each query before any click, queries × 2: all documents are assumed to be average."""
+        inside = segment_sum(_lambdas(rankings), self.offsets)
+        result: Float64 = self.guess * (inside + _elsewhere(rankings)) + _always(rankings)
         return result
 
-    def unseen(self, shown: tuple[PolicyRanking, PolicyRanking]) -> SupportBounds:
-        """What the documents without support can do, with their relevances anywhere from 0 to 1."""
+    def bounds(self, rankings: tuple[PolicyRanking, PolicyRanking]) -> SupportBounds:
+        """The effect of documents without support, with their relevances anywhere from 0 to 1."""
         often = self._per_item(self.frequencies)[:, None]
-        inside = often * _lambdas(shown)
+        inside = often * _lambdas(rankings)
         outside = np.where(self.supported[:, None], 0.0, inside)
-        elsewhere = self.frequencies @ _elsewhere(shown)
+        elsewhere = self.frequencies @ _elsewhere(rankings)
         shown_outside = outside.sum(axis=0) + elsewhere
         shown_at_all = inside.sum(axis=0) + elsewhere
-        # Documents that the log does not know are another's for each policy, for all that is known.
+        # Documents that are not in the log may be different ones for each policy.
         differences = np.concatenate([outside[:, 0] - outside[:, 1], [elsewhere[0], -elsewhere[1]]])
         more, less = np.maximum(differences, 0.0).sum(), np.maximum(-differences, 0.0).sum()
         return SupportBounds(
@@ -117,13 +117,13 @@ class ControlVariate:
         return np.repeat(by_query, np.diff(self.offsets))
 
 
-def _lambdas(shown: tuple[PolicyRanking, PolicyRanking]) -> Float64:
-    return np.stack([policy.weights for policy in shown], axis=1)
+def _lambdas(rankings: tuple[PolicyRanking, PolicyRanking]) -> Float64:
+    return np.stack([policy.weights for policy in rankings], axis=1)
 
 
-def _elsewhere(shown: tuple[PolicyRanking, PolicyRanking]) -> Float64:
-    return np.stack([policy.elsewhere for policy in shown], axis=1)
+def _elsewhere(rankings: tuple[PolicyRanking, PolicyRanking]) -> Float64:
+    return np.stack([policy.elsewhere for policy in rankings], axis=1)
 
 
-def _always(shown: tuple[PolicyRanking, PolicyRanking]) -> Float64:
-    return np.stack([policy.always for policy in shown], axis=1)
+def _always(rankings: tuple[PolicyRanking, PolicyRanking]) -> Float64:
+    return np.stack([policy.always for policy in rankings], axis=1)

@@ -1,7 +1,7 @@
-"""Sums over the impressions of each query that a variance is made of: one more expression over the log.
+"""Sums over the impressions of each query, from which variances are computed: one more pass over the log.
 
-What impression t adds to an estimate is ``e_t = Σ_{d shown at k} g_d (c − p_k)``, and its importance is
-``w_t = Σ_{d shown at k} g_d α_k``, with one g for each of two policies:
+The contribution of impression t to an estimate is ``e_t = Σ_{d shown at k} g_d (c − p_k)``, and its
+importance is ``w_t = Σ_{d shown at k} g_d α_k``, with one g for each of two policies:
 
     rows          impressions joined with g, where g is not 0
     by impression e and w of both policies
@@ -16,16 +16,16 @@ import numpy as np
 import pyarrow as pa
 from ibis import _
 
-from rankloop.logs import Log, LogCounts
-from rankloop.logs.counting import as_text
+from rankloop.logs import LogCounts, LogFolder
+from rankloop.logs.counter import as_text
 from rankloop.logs.engines import Engine
 from rankloop.logs.schema import IMPRESSIONS, ITEM
 from rankloop.types import Bias, Float64
 
 IMPRESSION = ("impression_id", "policy_id", "query")
-# Engines add in any order, and the last bits differ; what is told of a variance does not need them.
+# Engines add in any order, so the last bits differ; a variance does not need them.
 DIGITS = 12
-# Of the 53 bits of a sum, those that no order of additions changes, but for one time in ten thousand.
+# The bits of a sum, out of 53, that hardly any order of additions changes (one in ten thousand does).
 BITS = 36
 
 
@@ -48,18 +48,18 @@ class ImpressionSums:
     importance_squares: Float64
 
 
-def impression_sums(
-    engine: Engine, log: Log, counts: LogCounts, factors: Float64, bias: Bias, guess: float
+def sum_impressions(
+    engine: Engine, log: LogFolder, counts: LogCounts, factors: Float64, bias: Bias, guess: float
 ) -> ImpressionSums:
     """Sum over the log's impressions.
 
     Args:
-        engine: where.
-        log: what is summed over.
+        engine: the engine that runs the expression.
+        log: the log.
         counts: its counts: names and numbers of its queries and items.
         factors: float64, items × 2; g of each policy.
         bias: α and β by rank; ``p_k = α_k · guess + β_k``. Rows below its last rank are left out.
-        guess: the relevance that is taken off.
+        guess: the assumed relevance of every document.
     """
     return _sums(engine, log, engine.given(_factors(counts, factors)), counts.n_queries, bias, guess)
 
@@ -79,7 +79,7 @@ def _factors(counts: LogCounts, factors: Float64) -> pa.Table:
 
 
 def _sums(
-    engine: Engine, log: Log, factors: object, n_queries: int, bias: Bias, guess: float
+    engine: Engine, log: LogFolder, factors: object, n_queries: int, bias: Bias, guess: float
 ) -> ImpressionSums:
     by_rank = range(1, bias.ranks + 1)
     expected = (bias.alpha * guess + bias.beta).tolist()

@@ -1,7 +1,7 @@
-"""How sure an estimate is: from sums over impressions to standard errors and intervals.
+"""The uncertainty of an estimate: from sums over impressions to standard errors and intervals.
 
-Impression t of query q is worth ``x_t = a_q + e_t``: what is believed of the query before any click, and what
-the clicks of the impression add. The estimate is the mean of x over all T impressions.
+The value of impression t of query q is ``x_t = a_q + e_t``: the value of the query before any click, and the
+contribution of the clicks of the impression. The estimate is the mean of x over all T impressions.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from rankloop.offline.impression_sums import DIGITS, ImpressionSums
 from rankloop.types import Float64, Int64
 
 CONFIDENCE = 0.9
-# A 90 % interval is so many standard errors on either side.
+# A 90 % interval extends this many standard errors to either side.
 QUANTILE = float(norm.ppf(0.5 + 0.5 * CONFIDENCE))
 RESAMPLES = 1_000
 
@@ -29,10 +29,10 @@ class ValueInterval(NamedTuple):
 
     Attributes:
         value: the estimate.
-        low: the lower end of the interval for traffic of queries like these: whole queries are drawn again.
+        low: the lower end of the interval for traffic of similar queries: whole queries are resampled.
         high: its upper end.
-        error: the standard error for traffic of these very queries, from impression to impression.
-        same_low: the lower end of the interval for these very queries, ``value − 1.645 · error``.
+        error: the standard error for traffic of these queries, over impressions.
+        same_low: the lower end of the interval for these queries, ``value − 1.645 · error``.
         same_high: its upper end.
     """
 
@@ -46,12 +46,12 @@ class ValueInterval(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class ImpressionSample:
-    """All that intervals are computed from: two policies, query by query.
+    """The values of two policies, query by query, from which intervals are computed.
 
     Attributes:
-        times: int64, queries; how often each came.
-        before: float64, queries × 2; a, what is believed of each query before any click.
-        sums: over the impressions of each query.
+        times: int64, queries; the number of impressions of each query.
+        before: float64, queries × 2; a, the value of each query before any click.
+        sums: sums over the impressions of each query.
     """
 
     times: Int64
@@ -60,7 +60,7 @@ class ImpressionSample:
 
     @property
     def total(self) -> int:
-        """T, how many impressions there are."""
+        """T, the number of impressions."""
         return int(self.times.sum())
 
     def by_query(self, contrast: Contrast) -> Float64:
@@ -73,11 +73,11 @@ class ImpressionSample:
         return float(self.by_query(contrast).sum() / self.total)
 
     def error(self, contrast: Contrast) -> float:
-        """The standard error of the estimate: impressions come independently, their queries included.
+        """The standard error of the estimate if impressions are independent, their queries included.
 
             s² = 1/(T − 1) Σ_t (x_t − x̄)²,   error = s / √T
 
-        It holds the chance of which queries came, of what was shown, and of clicks.
+        It covers the randomness of which queries come, of what is shown, and of clicks.
         """
         c = np.array(contrast)
         centred = self.before @ c - self.value(contrast)
@@ -85,7 +85,7 @@ class ImpressionSample:
         within = 2.0 * centred * (self.sums.first @ c) + squares
         total = float((self.times * centred**2 + within).sum())
         error = np.sqrt(max(total, 0.0) / max(self.total - 1, 1) / self.total)
-        # Sums of squares that cancel leave rounding behind.
+        # Sums of squares that cancel leave rounding errors.
         scale = np.sqrt((self.sums.squares @ c**2).sum()) / self.total
         return 0.0 if error < scale * 1e-7 else float(f"{error:.{DIGITS}g}")
 
@@ -100,7 +100,7 @@ class ImpressionSample:
         return result
 
     def intervals(self, rng: np.random.Generator) -> tuple[ValueInterval, ...]:
-        """Of the new policy, of the one it is held against, and of their difference."""
+        """The intervals of the new policy, of the policy it is compared with, and of their difference."""
         contrasts = NEW, AGAINST, DIFFERENCE
         tails = 0.5 - 0.5 * CONFIDENCE, 0.5 + 0.5 * CONFIDENCE
         drawn = np.quantile(self.resampled(contrasts, rng), tails, axis=0)
@@ -108,13 +108,13 @@ class ImpressionSample:
         for number, contrast in enumerate(contrasts):
             value, error = self.value(contrast), self.error(contrast)
             half = QUANTILE * error
-            # Policies that rank alike differ by rounding alone.
+            # Policies that rank alike differ only by rounding.
             low, high = map(float, drawn[:, number]) if error else (value, value)
             result.append(ValueInterval(value, low, high, error, value - half, value + half))
         return tuple(result)
 
     def effective(self) -> tuple[float, float]:
-        """How many impressions of each policy itself these are worth: ``(Σ w)² / Σ w²``.
+        """The effective sample size, in impressions of each policy itself: ``(Σ w)² / Σ w²``.
 
         ``w_t = Σ_{d shown at k} λ_d α_k / ᾱ_d`` is how much of what the policy would show impression t shows;
         it is the same for all impressions if they are the policy's own and it never varies its rankings.

@@ -1,4 +1,4 @@
-"""What a policy shows of a log's documents: a stored model, a table of scores, or a policy of the log."""
+"""How a policy ranks the documents of a log: a fit, a model, a table of scores, or a policy of the log."""
 
 from __future__ import annotations
 
@@ -13,27 +13,29 @@ from numpy.typing import NDArray
 
 from rankloop import rank_weights
 from rankloop.errors import DataError, RankloopError
-from rankloop.logs import Log, LogCounts, split_of_log
+from rankloop.logs import LogCounts, LogFolder
+from rankloop.logs.features import read_feature_names, split_of_log
 from rankloop.logs.schema import CANDIDATES
 from rankloop.model_files import load
 from rankloop.names import parse
-from rankloop.offline.tables import Places, Scored, is_table, read_candidates, read_scores
+from rankloop.offline.fit_result import Fit
+from rankloop.offline.tables import DocumentScores, ItemIndex, is_table, read_candidates, read_scores
 from rankloop.policies import expected_rank_weights
 from rankloop.ragged import offsets_of, ranks
 from rankloop.types import Bias, Float64, Int64, Model
 
 Ranking = Literal["sorted", "drawn"]
 RANKINGS = ("sorted", "drawn")
-Policy = Model | str | os.PathLike[str]
+Policy = Fit | Model | str | os.PathLike[str]
 
 
 class Measure(NamedTuple):
-    """What a ranking is worth: ``Σ_d (gain_rank(d) · R(d) + always_rank(d))``.
+    """The value of a ranking: ``Σ_d (gain_rank(d) · R(d) + always_rank(d))``.
 
     Attributes:
-        name: what it is called.
-        gain: float64, ranks; what the relevance at a rank counts.
-        always: float64, ranks; what a document at a rank counts whatever its relevance.
+        name: the name of the measure.
+        gain: float64, ranks; the weight of the relevance at each rank.
+        always: float64, ranks; the value of any document at each rank, whatever its relevance.
     """
 
     name: str
@@ -42,7 +44,7 @@ class Measure(NamedTuple):
 
     @classmethod
     def of(cls, name: str, bias: Bias) -> Measure:
-        """By its name: ``dcg@5``, ``dcg`` (as many ranks as the bias has) or ``clicks``.
+        """Find a measure by its name: ``dcg@5``, ``dcg`` (as many ranks as the bias has) or ``clicks``.
 
         >>> bias = Bias(alpha=np.array([0.5]), beta=np.array([0.1]), examination=np.array([1.0]))
         >>> Measure.of("clicks", bias)
@@ -60,7 +62,7 @@ class Measure(NamedTuple):
 
     @property
     def vectors(self) -> Float64:
-        """Both, 2 × ranks."""
+        """Gain and always, 2 × ranks."""
         return np.stack([self.gain, self.always])
 
 
@@ -70,10 +72,10 @@ class PolicyRanking:
 
     Attributes:
         name: the policy.
-        ranking: ``sorted`` or ``drawn``, or ``as displayed`` where only the displays tell.
+        ranking: ``sorted`` or ``drawn``, or ``as displayed`` if it is known only from displays.
         weights: float64, items; λ, the expected gain of the item's rank.
-        elsewhere: float64, queries; λ of documents that the log does not know, together.
-        always: float64, queries; what the ranking is worth whatever the relevances.
+        elsewhere: float64, queries; the sum of λ over documents that are not in the log.
+        always: float64, queries; the value of the ranking whatever the relevances.
         known: bool, queries; whether it is known how the policy ranks the query.
     """
 
@@ -86,12 +88,12 @@ class PolicyRanking:
 
 
 def sorted_rank_weights(scores: Float64, offsets: Int64, weights: Float64) -> Float64:
-    """What each item's rank is worth where items are sorted by score; ties are in the items' order.
+    """What each item's rank is worth if items are sorted by score; ties keep the order of the items.
 
     Args:
-        scores: items; -inf for what is never shown.
+        scores: items; -inf for items that are never shown.
         offsets: queries + 1.
-        weights: ranks; or several vectors at once, vectors × ranks. Nothing is earned past the last.
+        weights: ranks; or several vectors at once, vectors × ranks. Ranks past the last one are worth 0.
 
     Example:
         >>> sorted_rank_weights(np.array([1.0, 3.0, 1.0]), np.array([0, 3]), np.array([1.0, 0.5]))
@@ -104,71 +106,90 @@ def sorted_rank_weights(scores: Float64, offsets: Int64, weights: Float64) -> Fl
 
 
 class RankingResolver:
-    """Finds out how policies rank the queries of one log.
+    """Determines how policies rank the queries of one log.
 
     Args:
         log: the log.
         counts: its counts, with as many ranks as the bias has.
-        worth: what a ranking is worth.
-        candidates: whether the scores of candidates say how the log's own policies rank.
+        worth: the value of a ranking.
+        candidates: whether the log's own policies draw their rankings from the scores of candidates.
     """
 
-    def __init__(self, log: Log, counts: LogCounts, worth: Measure, *, candidates: bool = True) -> None:
+    def __init__(self, log: LogFolder, counts: LogCounts, worth: Measure, *, candidates: bool = True) -> None:
         self.log, self.counts, self.worth = log, counts, worth
         self.candidates = candidates and log.has(CANDIDATES)
-        self.places = Places(counts)
+        self.index = ItemIndex(counts)
 
-    def of(self, policy: Policy, ranking: Ranking) -> PolicyRanking:
-        """How a policy ranks; a text is the id of a policy of the log, or else the path of a file."""
+    def resolve(self, policy: Policy, ranking: Ranking) -> PolicyRanking:
+        """How a policy ranks; a string is the id of a policy of the log, or else the path of a file."""
         if ranking not in RANKINGS:
             raise RankloopError(f"rankings are {' or '.join(RANKINGS)}, not {ranking!r}")
         if isinstance(policy, Model):
-            return self._model(policy, policy.fingerprint, ranking)
+            return self._rank_by_model(policy, policy.fingerprint, ranking)
+        if isinstance(policy, Fit):
+            name = policy.name or policy.model.fingerprint
+            self._check_features(policy, name)
+            return self._rank_by_model(policy.model, name, ranking)
         if isinstance(policy, str) and policy in self.counts.policy_ids:
-            return self._logged(policy)
+            return self._rank_as_logged(policy)
         path = Path(policy)
         if not path.is_file():
             known = ", ".join(map(repr, self.counts.policy_ids))
             raise RankloopError(
-                f"{str(policy)!r} is neither a policy of the log nor a file: give the path of a stored model "
-                f"or of a table of scores, or one of the log's policies, which are {known}"
+                f"{str(policy)!r} is neither a policy of the log nor a stored policy: give the path of a "
+                f"fit, of a model or of a table of scores, or one of the log's policies, which are {known}"
             )
         if is_table(path):
-            return self._scored(read_scores(path), path.name, ranking)
-        return self._model(load(path), path.name, ranking)
+            return self._rank_by_scores(read_scores(path), path.name, ranking)
+        return self._rank_by_model(load(path), path.name, ranking)
 
-    def _model(self, model: Model, name: str, ranking: Ranking) -> PolicyRanking:
+    def _rank_by_model(self, model: Model, name: str, ranking: Ranking) -> PolicyRanking:
         split = split_of_log(self.log, self.counts)
         if split.n_features != model.n_features:
             raise DataError(
-                f"{name} takes {model.n_features} features, and the log's documents have "
-                f"{split.n_features}: give the model that was fitted to such documents, or its scores"
+                f"{name} takes {model.n_features} features, but the log's documents have {split.n_features}: "
+                f"give a model that was fitted to such documents, or a table of its scores"
             )
         everywhere = np.ones(self.counts.n_queries, np.bool_)
         scores = model.scores(split.features)
-        return self._shown(name, ranking, np.arange(len(scores)), scores, split.offsets, everywhere)
+        return self._rank(name, ranking, np.arange(len(scores)), scores, split.offsets, everywhere)
 
-    def _scored(self, scored: Scored, name: str, ranking: Ranking) -> PolicyRanking:
-        """Documents that the log does not know stand where their scores put them."""
-        items = self.places.items(scored.query_ids, scored.doc_ids)
-        queries = self.places.queries(scored.query_ids)
+    def _check_features(self, fit: Fit, name: str) -> None:
+        """Refuse a log whose features have other names, or another order, than those of the fit."""
+        names = read_feature_names(self.log)
+        if fit.feature_names is None or names is None or names == fit.feature_names:
+            return
+        if len(names) != len(fit.feature_names):
+            return  # the number of features is refused elsewhere
+        place = next(
+            i for i, pair in enumerate(zip(names, fit.feature_names, strict=True)) if len({*pair}) > 1
+        )
+        raise DataError(
+            f"{name} was fitted to feature {fit.feature_names[place]!r} at place {place + 1}, where the log "
+            f"has {names[place]!r}: give the features in the order that it was fitted to"
+        )
+
+    def _rank_by_scores(self, scored: DocumentScores, name: str, ranking: Ranking) -> PolicyRanking:
+        """Documents that are not in the log take the ranks that their scores give them."""
+        items = self.index.items(scored.query_ids, scored.doc_ids)
+        queries = self.index.queries(scored.query_ids)
         known = np.zeros(self.counts.n_queries, np.bool_)
         known[queries[queries >= 0]] = True
         rows = np.flatnonzero(queries >= 0)
-        # Ties go by the documents' ids, and the log's items are in the order of theirs.
+        # Ties are ordered by document id, as the items of the log are.
         names = pa.array(scored.doc_ids).take(pa.array(rows)).dictionary_encode()
         order_of = np.argsort(np.argsort(np.array(names.dictionary.to_pylist(), dtype=object)))
         rows = rows[np.lexsort((order_of[names.indices.to_numpy()], queries[rows]))] if len(rows) else rows
         sizes = np.bincount(queries[rows], minlength=self.counts.n_queries)
-        # A query without scores has one document that is never shown, and is not known.
+        # A query without scores gets one document that is never shown, and counts as unknown.
         places = np.repeat(np.arange(self.counts.n_queries), np.maximum(sizes, 1))
         starts = offsets_of(np.maximum(sizes, 1))
         scores, at = np.full(len(places), -np.inf), np.full(len(places), -1)
         filled = np.repeat(sizes > 0, np.maximum(sizes, 1))
         scores[filled], at[filled] = scored.scores[rows], items[rows]
-        return self._shown(name, ranking, at, scores, starts, known)
+        return self._rank(name, ranking, at, scores, starts, known)
 
-    def _logged(self, policy: str) -> PolicyRanking:
+    def _rank_as_logged(self, policy: str) -> PolicyRanking:
         counts, number = self.counts, self.counts.policy_ids.index(policy)
         came = counts.query_counts[number]
         ranks_seen = min(counts.ranks, len(self.worth.gain))
@@ -185,7 +206,7 @@ class RankingResolver:
         )
         if not self.candidates:
             return displayed
-        drawn = self._scored(read_candidates(self.log.files(CANDIDATES), policy), policy, "drawn")
+        drawn = self._rank_by_scores(read_candidates(self.log.files(CANDIDATES), policy), policy, "drawn")
         if not drawn.known.any():
             return displayed
         by_item = np.repeat(drawn.known, np.diff(counts.offsets))
@@ -198,7 +219,7 @@ class RankingResolver:
             drawn.known | displayed.known,
         )
 
-    def _shown(
+    def _rank(
         self,
         name: str,
         ranking: Ranking,
@@ -207,7 +228,7 @@ class RankingResolver:
         offsets: Int64,
         known: NDArray[np.bool_],
     ) -> PolicyRanking:
-        """From scores of documents (items of the log, or -1), cut into the log's queries."""
+        """From scores of documents (items of the log, or -1), divided into the log's queries."""
         vectors = self.worth.vectors
         earned = (
             sorted_rank_weights(scores, offsets, vectors)

@@ -1,4 +1,4 @@
-"""Tables of documents, batch by batch: features to be scored, and scores that were made elsewhere."""
+"""Tables of documents: features to be scored, and scores that were computed elsewhere."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from rankloop.logs.schema import CANDIDATES, COLUMNS, FEATURES, ITEM, check_colu
 from rankloop.types import Float32, Float64, Int64
 
 POLICY, SCORE = "policy_id", "score"
-# What ends the name of a table, compressed or not.
+# How the file name of a table ends.
 TABLE_ENDINGS = (".parquet", ".csv", ".csv.gz")
 
 
-class Scored(NamedTuple):
-    """Scores of documents, one array each, of one length.
+class DocumentScores(NamedTuple):
+    """Scores of documents; all arrays have the same length.
 
     Attributes:
         query_ids: text.
@@ -38,17 +38,17 @@ class Scored(NamedTuple):
     scores: Float64
 
 
-class Places:
-    """Where the documents of a log are among its items.
+class ItemIndex:
+    """Finds the numbers of a log's documents and queries by their ids.
 
     Example:
         >>> class ItemNames:
         ...     query_ids, doc_ids = np.array(["cat", "dog"]), np.array(["x", "y", "x"])
         ...     offsets = np.array([0, 2, 3])
-        >>> places = Places(ItemNames())
-        >>> places.items(pa.array(["dog", "cat", "cat"]), pa.array(["x", "y", "z"]))
+        >>> index = ItemIndex(ItemNames())
+        >>> index.items(pa.array(["dog", "cat", "cat"]), pa.array(["x", "y", "z"]))
         array([ 2,  1, -1])
-        >>> places.queries(pa.array(["dog", "bird"]))
+        >>> index.queries(pa.array(["dog", "bird"]))
         array([ 1, -1])
     """
 
@@ -58,7 +58,7 @@ class Places:
         self._queries = pa.array(named.query_ids.tolist())
 
     def items(self, query_ids: pa.Array, doc_ids: pa.Array) -> Int64:
-        """The number of each document's item; -1 for a document that the log does not know."""
+        """The number of each document's item; -1 for a document that is not in the log."""
         return _numbers(pc.index_in(item_keys(query_ids, doc_ids), value_set=self._items))
 
     def queries(self, query_ids: pa.Array) -> Int64:
@@ -67,7 +67,7 @@ class Places:
 
 
 def is_table(path: str | os.PathLike[str]) -> bool:
-    """Whether a path is that of a table, by its ending.
+    """Whether a path is that of a table, by the end of its name.
 
     >>> is_table("scores.csv.gz"), is_table("new.rankloop")
     (True, False)
@@ -76,7 +76,7 @@ def is_table(path: str | os.PathLike[str]) -> bool:
 
 
 def feature_parts(path: str | os.PathLike[str]) -> list[Path]:
-    """The files of a table of features: a log's, a folder of Parquet files, or one file."""
+    """The files of a table of features: those of a log, of a folder of Parquet files, or one file."""
     place = Path(path)
     if (place / f"{FEATURES}.parquet").exists():
         place = place / f"{FEATURES}.parquet"
@@ -87,32 +87,32 @@ def feature_parts(path: str | os.PathLike[str]) -> list[Path]:
         if not part.exists():
             raise DataError(f"{part} does not exist: expected a log's folder, or a table of features")
         if not is_table(part):
-            raise DataError(f"{part} is no table: its name must end in {', '.join(TABLE_ENDINGS)}")
+            raise DataError(f"{part} is not a table: its name must end in {', '.join(TABLE_ENDINGS)}")
     return parts
 
 
-def documents_of(path: Path) -> Iterator[tuple[pa.Array, pa.Array, Float32]]:
-    """The ids of queries and documents, and their features, of one file, batch by batch; all are finite."""
+def read_documents(path: Path) -> Iterator[tuple[pa.Array, pa.Array, Float32]]:
+    """The query ids, document ids and finite features in one file, batch by batch."""
     for batch, columns in feature_batches(path):
         if len(batch):
             ids = (batch.column(name).cast(pa.string()) for name in ITEM)
             yield *ids, feature_matrix(batch, columns, path)
 
 
-def read_scores(path: str | os.PathLike[str]) -> Scored:
-    """A table of scores: query_id, doc_id, score."""
+def read_scores(path: str | os.PathLike[str]) -> DocumentScores:
+    """Read a table of scores: query_id, doc_id, score."""
     place = Path(path)
-    return _checked(_scored(place, [_read(place)]), str(place))
+    return _check(_to_scores(place, [_read(place)]), str(place))
 
 
-def read_candidates(parts: Sequence[Path], policy: str) -> Scored:
-    """The scores that one policy of a log has given its candidates."""
+def read_candidates(parts: Sequence[Path], policy: str) -> DocumentScores:
+    """Read the scores that one policy of a log gave to its candidates."""
     tables = []
     for part in parts:
         table = _read(part)
         ids = table[POLICY].cast(pa.string())
         tables.append(table.filter(pc.equal(ids, policy)))
-    return _checked(_scored(parts[0], tables), f"{CANDIDATES} of policy {policy!r}")
+    return _check(_to_scores(parts[0], tables), f"{CANDIDATES} of policy {policy!r}")
 
 
 def _read(path: Path) -> pa.Table:
@@ -121,16 +121,16 @@ def _read(path: Path) -> pa.Table:
             with pq.ParquetFile(path) as file:
                 columns = [name for name in file.schema_arrow.names if name in COLUMNS[CANDIDATES]]
                 return file.read(columns)
-        # An id is what is written: 007 is not 7.
+        # Ids are text: 007 is not 7.
         as_text = pyarrow.csv.ConvertOptions(column_types=dict.fromkeys(ITEM, pa.string()))
         return pyarrow.csv.read_csv(path, convert_options=as_text)
     except (pa.ArrowException, OSError) as error:
         raise DataError(f"{path}: the scores cannot be read ({error})") from error
 
 
-def _scored(path: Path, tables: list[pa.Table]) -> Scored:
+def _to_scores(path: Path, tables: list[pa.Table]) -> DocumentScores:
     for table in tables:
-        # A table of scores is one of candidates, of one policy that needs no name.
+        # A table of scores is a table of candidates of a single policy, which needs no name.
         schema = table.schema
         if POLICY not in schema.names:
             schema = schema.append(pa.field(POLICY, pa.string()))
@@ -138,26 +138,27 @@ def _scored(path: Path, tables: list[pa.Table]) -> Scored:
     columns = [pa.concat_tables([t.select([name]) for t in tables])[name] for name in (*ITEM, SCORE)]
     query_ids, doc_ids = (column.cast(pa.string()).combine_chunks() for column in columns[:2])
     scores = columns[2].cast(pa.float64()).to_numpy().astype(np.float64)
-    return Scored(query_ids, doc_ids, scores)
+    return DocumentScores(query_ids, doc_ids, scores)
 
 
-def _checked(scored: Scored, where: str) -> Scored:
+def _check(scored: DocumentScores, where: str) -> DocumentScores:
     if scored.query_ids.null_count or scored.doc_ids.null_count:
         raise DataError(f"{where}: a row has no query_id or no doc_id; every row needs both")
-    # Written so that NaN is bad.
+    # Written so that NaN counts as bad.
     bad = np.flatnonzero(~((np.abs(scored.scores) <= LARGEST_SCORE) | (scored.scores == -np.inf)))
     if len(bad):
         raise DataError(
             f"{where}: {_pair(scored, bad[0])}: the score is {scored.scores[bad[0]]}; scores are finite and "
-            f"within ±{LARGEST_SCORE:g}, or -inf for what is never shown ({len(bad)} bad ones in all)"
+            f"within ±{LARGEST_SCORE:g}, or -inf for documents that are never shown ({len(bad)} bad scores "
+            f"in total)"
         )
-    repeated = first_repeated(scored.query_ids, scored.doc_ids)
+    repeated = find_repeated(scored.query_ids, scored.doc_ids)
     if repeated is not None:
         raise DataError(f"{where}: {_pair(scored, repeated)}: it has more than one score")
     return scored
 
 
-def first_repeated(query_ids: pa.Array, doc_ids: pa.Array) -> int | None:
+def find_repeated(query_ids: pa.Array, doc_ids: pa.Array) -> int | None:
     """The first row whose query and document are those of an earlier row; None if all differ."""
     codes = item_keys(query_ids, doc_ids).dictionary_encode().indices.to_numpy()
     seen, first = np.unique(codes, return_index=True)
@@ -168,7 +169,7 @@ def first_repeated(query_ids: pa.Array, doc_ids: pa.Array) -> int | None:
     return int(np.flatnonzero(again)[0])
 
 
-def _pair(scored: Scored, row: int) -> str:
+def _pair(scored: DocumentScores, row: int) -> str:
     return f"query {scored.query_ids[int(row)].as_py()!r}, document {scored.doc_ids[int(row)].as_py()!r}"
 
 

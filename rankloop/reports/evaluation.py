@@ -7,7 +7,7 @@ from functools import partial
 
 from matplotlib.axes import Axes
 
-from rankloop.offline import Comparison, Contestant, ValueInterval
+from rankloop.offline import Comparison, PolicyEstimate, ValueInterval
 from rankloop.offline.intervals import CONFIDENCE
 from rankloop.reports.document import (
     Column,
@@ -81,7 +81,7 @@ def _intervals(found: Comparison) -> Figures:
     return Figures(figures, (*legend, LegendEntry(extremes, None, ":")))
 
 
-def _extremes(policy: Contestant) -> tuple[float, float]:
+def _extremes(policy: PolicyEstimate) -> tuple[float, float]:
     """The ends of the interval if documents without support were all irrelevant, and all relevant."""
     estimate = policy.estimate
     less, more = policy.if_nothing - estimate.value, policy.if_everything - estimate.value

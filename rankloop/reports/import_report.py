@@ -76,9 +76,9 @@ def _rows(report: ImportReport) -> Table:
     read = report.read
     rows = [
         ["impressions", "", f"{report.impressions:,}"],
-        ["documents shown", f"{read['shown']:,}", f"{report.rows:,}"],
+        ["documents shown", f"{read['impressions']:,}", f"{report.rows:,}"],
         ["clicks", f"{read['clicks']:,}" if read["clicks"] else "", f"{report.clicks:,}"],
-        ["candidates with a score", f"{read['scored']:,}", f"{report.candidates:,}"],
+        ["candidates with a score", f"{read['scores']:,}", f"{report.candidates:,}"],
         ["documents with features", f"{report.features:,}", f"{report.features:,}"],
         *([f"set aside: {kind}", f"{count:,}", ""] for kind, count in report.aside.items()),
     ]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from rankloop import rank_weights
 from rankloop.estimators import Estimator, InterventionAware
+from rankloop.estimators import estimator as find_estimator
 from rankloop.models import SGD, Adam
+from rankloop.names import unknown
 from rankloop.statistics import Statistics
 from rankloop.training.problem import Problem
 from rankloop.training.settings import Settings
@@ -77,3 +79,15 @@ PAPER = Learning(
     name="paper",
 )
 LEARNING = {learning.name: learning for learning in (ROBUST, PAPER)}
+
+
+def learning_named(name: str, *, estimator: str | None = None) -> Learning:
+    """A preset by its name, with another estimator if one is named.
+
+    >>> learning_named("paper", estimator="ips").estimator
+    IPS(clip='paper')
+    """
+    if name not in LEARNING:
+        raise unknown("learning", name, LEARNING)
+    preset = LEARNING[name]
+    return preset if estimator is None else replace(preset, estimator=find_estimator(estimator))

@@ -10,7 +10,8 @@ import pytest
 
 from rankloop.bias import perplexity
 from rankloop.errors import DataError
-from rankloop.logs import Columns, count, import_columns, open_log
+from rankloop.logs import Columns, import_columns
+from rankloop.offline import open_log
 from tests.bias.counts_of import counts_of, simulated
 
 
@@ -63,7 +64,7 @@ def test_a_real_log(real_data: Path, tmp_path: Path) -> None:
     for split in ("train", "test"):
         source = real_data / "clicks-yandex" / "impressions.csv.gz"
         import_columns(source, tmp_path / split, columns=columns, policy="production", only={"split": split})
-        counts[split] = count(open_log(tmp_path / split))
+        counts[split] = open_log(tmp_path / split).count()
     found = perplexity(counts["train"], counts["test"])
     expected = {"affine": 1.4223, "position": 1.4223, "rank": 1.4704, "document": 1.4313}
     assert {model: found.overall[model] for model in expected} == pytest.approx(expected, abs=2e-4)

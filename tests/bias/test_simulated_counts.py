@@ -9,14 +9,15 @@ import pytest
 
 from rankloop.bias import RankCounts, simulated_counts
 from rankloop.errors import DataError
-from rankloop.logs import count, open_log, write_simulated
+from rankloop.logs import write_simulated
+from rankloop.offline import open_log
 from tests.bias.counts_of import counts_of
 from tests.logs.logs_of import simulated
 
 
 def test_against_a_log_in_files(tmp_path: Path) -> None:
     split, gathered = simulated()
-    counts = count(open_log(write_simulated(tmp_path / "log", split, gathered)))
+    counts = open_log(write_simulated(tmp_path / "log", split, gathered)).count()
     made = simulated_counts(
         split.offsets, {part.policy: part.interactions.counts(split.offsets) for part in gathered}
     )

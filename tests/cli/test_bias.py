@@ -10,7 +10,8 @@ import pytest
 
 from rankloop.bias import estimate_bias, load_bias
 from rankloop.clicks import gather_log, users
-from rankloop.logs import PolicyTraffic, count, open_log, write_simulated
+from rankloop.logs import PolicyTraffic, write_simulated
+from rankloop.offline import open_log
 from rankloop.types import Split
 from tests.cli.commands import Run
 from tests.logs.logs_of import Row, write_rows
@@ -33,7 +34,7 @@ def test_the_command_is_one_call(run: Run, log: Path) -> None:
         "--ranks", "2", "--report", "page.html", "--json",
     )  # fmt: skip
     assert outcome.code == 0
-    expected = estimate_bias(count(open_log(log), ranks=2), rng=np.random.default_rng(3), resamples=20)
+    expected = estimate_bias(open_log(log).count(2), rng=np.random.default_rng(3), resamples=20)
     assert json.loads(outcome.out) == {"path": "new/bias.json", **expected.to_dict()}
     assert np.array_equal(load_bias("new/bias.json").alpha, expected.bias.alpha)
     assert Path("page.html").read_text().startswith("<!DOCTYPE html>")

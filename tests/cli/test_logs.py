@@ -13,7 +13,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from rankloop.logs import MetarankFields, check, import_metarank, import_ubi, open_log, write_simulated
+from rankloop.logs import MetarankFields, import_metarank, import_ubi, write_simulated
+from rankloop.offline import open_log
 from tests.cli.commands import Run
 from tests.logs.importers.reading import rows_of, shown, write_lines
 from tests.logs.logs_of import Row, simulated, write_rows
@@ -87,7 +88,7 @@ def test_import_prints_the_report_as_json(run: Run, tmp_path: Path) -> None:
     refused = run("import", "ubi", "q.jsonl", "e.jsonl")
     assert (refused.code, refused.err) == (
         2,
-        "rankloop: log exists: choose another folder, or say that the log may be overwritten\n",
+        "rankloop: log exists: choose another folder, or allow it to be overwritten\n",
     )
     assert run("import", "ubi", "q.jsonl", "e.jsonl", "--overwrite").code == 0
 
@@ -134,7 +135,7 @@ def test_import_columns_with_every_option(run: Run, tmp_path: Path) -> None:
 def test_check_prints_what_the_check_finds(run: Run, tmp_path: Path) -> None:
     split, gathered = simulated()
     log = open_log(write_simulated(tmp_path / "log", split, gathered))
-    found = check(log)
+    found = log.check()
     code, out, err = run("check", "log", "--report", "page.html")
     assert code == 0
     assert [line for line in err.splitlines() if not line.startswith("compiling")] == []
@@ -195,7 +196,7 @@ COLUMNS, UBI = ["import", "columns", "table"], ["import", "ubi", "queries", "eve
 WRONG: dict[str, tuple[str, str | bytes, list[str], str]] = {
     "wrong columns": (
         "t.csv", "session,query_id\ni,q\n", COLUMNS,
-        "t.csv, line 2: the column 'impression_id' is missing.*and here are: session, query_id",
+        "t.csv, line 2: the column 'impression_id' is missing.*but found: session, query_id",
     ),
     "wrong types": (
         "t.csv", f"{HEAD}\ni,5,q,a,first,x,1\n", COLUMNS,
@@ -217,7 +218,7 @@ WRONG: dict[str, tuple[str, str | bytes, list[str], str]] = {
     ),
     "no policy": ("t.csv", GOOD, [*COLUMNS, "--columns", "policy_id=-"], "rows without a policy: name"),
     "unreadable --columns": ("t.csv", GOOD, [*COLUMNS, "--columns", "query=q"], "cannot read 'query=q'"),
-    "unreadable --only": ("t.csv", GOOD, [*COLUMNS, "--only", "train"], "--only takes column=value"),
+    "unreadable --only": ("t.csv", GOOD, [*COLUMNS, "--only", "train"], "--only expects column=value"),
     "another base": ("t.csv", GOOD, [*COLUMNS, "--position-base", "2"], "positions count from 0 or from 1"),
     "a page that cannot be": (
         "t.csv", GOOD, [*COLUMNS, "--report", "t.csv/page.html"], "t.csv/page.html cannot be written",
@@ -266,13 +267,13 @@ WRONG: dict[str, tuple[str, str | bytes, list[str], str]] = {
         "f.txt", "x", ["import", "columns", "good.csv", "--features", "table"],
         "f.txt: the features cannot be read as Parquet",
     ),
-    "no log": ("t.csv", GOOD, ["check", "nowhere"], "nowhere is no folder: a log is a folder with"),
-    "a folder that is no log": ("t.csv", GOOD, ["check", "there"], r"there is no log: .*only \['thesis"),
+    "no log": ("t.csv", GOOD, ["check", "nowhere"], "nowhere is not a folder: a log is a folder that"),
+    "a folder that is no log": ("t.csv", GOOD, ["check", "there"], r"there is not a log: .*only \['thesis"),
     "an empty log": (
         "impressions.parquet",
         _parquet(**{name: pa.array(values)[:0] for name, values in _own().items()}),
         ["check", "."],
-        r"\.: the log is empty: there is no row of impressions",
+        r"\.: the log is empty: it has no rows of impressions",
     ),
     "a log with wrong columns": (
         "impressions.parquet", _parquet(**_own(doc_id=None)), ["check", "."],
@@ -288,11 +289,11 @@ WRONG: dict[str, tuple[str, str | bytes, list[str], str]] = {
     ),
     "a log, cut short": (
         "impressions.parquet", _cut(_parquet(**_own())), ["check", "."],
-        "impressions.parquet: this is not a Parquet file, or the end of it is missing",
+        "impressions.parquet: this is not a Parquet file, or its end is missing",
     ),
     "another engine": (
         "impressions.parquet", _parquet(**_own()), ["check", ".", "--engine", "postgres"],
-        "unknown engine 'postgres': there are duckdb and spark",
+        "unknown engine 'postgres': choose duckdb or spark",
     ),
     "a master of DuckDB": (
         "impressions.parquet", _parquet(**_own()), ["check", ".", "--master", "local"], "is for Spark",

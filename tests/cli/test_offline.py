@@ -14,8 +14,9 @@ import pytest
 
 import rankloop
 from rankloop.bias import load_bias, save_bias
-from rankloop.logs import open_log
-from rankloop.offline import evaluate, fit
+from rankloop.offline import EvaluationOptions, open_log
+from rankloop.reports.fit import fit_document
+from rankloop.reports.html import html_page
 from tests.cli.commands import Run
 from tests.logs.logs_of import Row, write_rows
 from tests.offline.worlds_of_logs import BIAS, Simulated, simulated
@@ -37,19 +38,20 @@ def files(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def test_fit_writes_a_policy_and_what_belongs_to_it(run: Run, log: str, tmp_path: Path) -> None:
-    code, out, _ = run("fit", log, "--model", TREES, "--bias", "paper@3", "-o", "new.rankloop", "--seed", "3")
+def test_fit_stores_a_policy_with_all_that_belongs_to_it(run: Run, log: str, tmp_path: Path) -> None:
+    code, out, _ = run("fit", log, "--model", TREES, "--bias", "paper@3", "-o", "new", "--seed", "3")
     assert code == 0
-    expected = fit(open_log(log), BIAS, model=TREES, seed=3)
-    assert rankloop.load("new.rankloop").fingerprint == expected.model.fingerprint
+    expected = open_log(log).fit(TREES, bias=BIAS, seed=3)
     assert sorted(files(tmp_path)) == [
-        "new.rankloop", "new.rankloop.bias.json", "new.rankloop.held-out.txt", "new.rankloop.html",
+        "new/bias.json", "new/fit.json", "new/model.rankloop", "new/report.html",
     ]  # fmt: skip
-    # How users click is in the file beside; the model is trees and nothing else, and ranks without it.
-    np.testing.assert_array_equal(load_bias("new.rankloop.bias.json").alpha, BIAS.alpha)
-    assert Path("new.rankloop").read_bytes() == expected.model.to_bytes()
-    assert Path("new.rankloop.held-out.txt").read_text().splitlines() == list(expected.held_out_queries)
-    assert Path("new.rankloop.html").read_text().startswith("<!DOCTYPE html>")
+    stored = rankloop.load_fit("new")
+    assert (stored.name, stored.to_dict()) == ("new", expected.to_dict())
+    # The bias is a file of its own; the model is trees and nothing else, and ranks without it.
+    np.testing.assert_array_equal(load_bias("new/bias.json").alpha, BIAS.alpha)
+    assert Path("new/model.rankloop").read_bytes() == expected.model.to_bytes()
+    assert stored.held_out_queries == expected.held_out_queries
+    assert Path("new/report.html").read_text() == html_page(fit_document(expected))
     held = expected.held_out
     assert re.search(rf"│ sorted by the model’s scores +│ +{held.sorted:.4f} │", out)
     assert re.findall(r"^wrote (.+)$", out, re.MULTILINE) == sorted(files(tmp_path))
@@ -59,21 +61,35 @@ def test_fit_as_json_estimates_the_bias_by_default(run: Run, log: str) -> None:
     code, out, _ = run("fit", log, "--model", "linear", "--json")
     assert code == 0
     facts = json.loads(out)
-    assert facts["path"] == "policy.rankloop"
+    assert (facts["path"], facts["page"]) == ("policy", "policy/report.html")
     assert facts["model"] == "linear"
-    estimated = load_bias(facts["bias_path"])
+    estimated = load_bias("policy/bias.json")
     assert estimated.alpha.tolist() == facts["bias"]["alpha"]
-    assert any("bias was estimated from this very log" in note for note in facts["notes"])
-    assert json.loads(Path(facts["bias_path"]).read_text())["estimate"]["model"] == "affine"
+    assert any("bias was estimated from a log" in note for note in facts["notes"])
+    assert json.loads(Path("policy/bias.json").read_text())["estimate"]["model"] == "affine"
 
 
+def test_fit_with_another_estimator_and_fewer_ranks(run: Run, log: str) -> None:
+    code, out, _ = run("fit", log, "--model", "linear", "--estimator", "ips", "--ranks", "2", "--json")
+    assert code == 0
+    facts = json.loads(out)
+    assert facts["estimator"] == "ips"
+    assert len(facts["bias"]["alpha"]) == 2
+
+
+@pytest.mark.parametrize("stored", ["fit", "model"])
 @pytest.mark.parametrize("model", ["linear", TREES])
 def test_rank_a_run_to_standard_output_or_a_file(
-    run: Run, log: str, world: Simulated, model: str, tmp_path: Path
+    run: Run, log: str, world: Simulated, model: str, stored: str, tmp_path: Path
 ) -> None:
-    rankloop.save(fit(world.log, BIAS, model=model).model, "policy")
+    found = world.log.fit(model, bias=BIAS)
+    if stored == "fit":
+        found.save("policy")
+    else:
+        rankloop.save(found.model, "policy")
     code, out, _ = run("rank", "policy", log, "--top", "2", "--tag", "mine")
     assert code == 0
+    assert out == world.log.rank(found, top=2).trec("mine")
     lines = [line.split() for line in out.splitlines()]
     assert len(lines) == np.minimum(world.split.sizes, 2).sum()
     assert {(line[1], line[5]) for line in lines} == {("Q0", "mine")}
@@ -89,25 +105,20 @@ def test_rank_a_run_to_standard_output_or_a_file(
     assert first == again != other
 
 
-def test_evaluate_says_what_python_says(run: Run, log: str, world: Simulated) -> None:
-    found = fit(world.log, BIAS, model="linear")
+@pytest.mark.parametrize("name", ["held-out.json", "held-out.txt"])
+def test_evaluate_says_what_python_says(run: Run, log: str, world: Simulated, name: str) -> None:
+    found = world.log.fit("linear", bias=BIAS)
     rankloop.save(found.model, "new")
     save_bias(BIAS, "bias.json")
-    Path("held-out.txt").write_text("\n".join(found.held_out_queries))
+    queries = found.held_out_queries
+    Path(name).write_text(json.dumps(queries) if name.endswith("json") else "\n".join(queries))
     options = ["--policy", "new", "--against", "production", "--bias", "bias.json", "--measure", "clicks"]
-    more = ["--ranking", "drawn", "--queries", "held-out.txt", "--support", "0.01", "--seed", "4"]
+    more = ["--ranking", "drawn", "--queries", name, "--support", "0.01", "--seed", "4"]
     code, out, _ = run("evaluate", log, *options, *more, "--json", "-o", "page.html")
     assert code == 0
-    expected = evaluate(
-        world.log,
-        BIAS,
-        Path("new"),
-        "production",
-        measure="clicks",
-        ranking="drawn",
-        queries=found.held_out_queries,
-        support=0.01,
-        seed=4,
+    chosen = EvaluationOptions(ranking="drawn", support=0.01, seed=4)
+    expected = world.log.evaluate(
+        Path("new"), "production", bias=BIAS, measure="clicks", queries=queries, options=chosen
     )
     assert json.loads(out) == {**json.loads(json.dumps(expected.to_dict())), "page": "page.html"}
     assert Path("page.html").read_text().startswith("<!DOCTYPE html>")
@@ -116,27 +127,29 @@ def test_evaluate_says_what_python_says(run: Run, log: str, world: Simulated) ->
     gain = expected.difference.estimate
     assert re.search(rf"│ difference +│ +{gain.value:.4f} │ {gain.low:.4f} to {gain.high:.4f} │", out)
     assert out.startswith(f"{expected.verdict.text}\n")
-    assert "\nwarning: Only 8 queries came" in out
+    assert "\nwarning: Only 8 queries are used" in out
     assert out.endswith("\nwrote evaluation.html\n")
 
 
-def test_a_policy_on_the_clicks_that_it_was_fitted_to_comes_with_a_note(run: Run, log: str) -> None:
+def test_a_fitted_policy_is_judged_on_the_queries_that_it_held_out(run: Run, log: str) -> None:
     assert run("fit", log, "--bias", "paper@3", "--model", "linear", "-o", "new").code == 0
-    options = ["--policy", "new", "--against", "production", "--bias", "paper@3"]
-    warning = "new looks better than it is if it was fitted to these very clicks"
-    plain = run("evaluate", log, *options)
-    assert plain.code == 0
-    assert f"warning: {warning}" in plain.out
-    assert warning in Path("evaluation.html").read_text()
-    held_out = run("evaluate", log, *options, "--queries", "new.held-out.txt")
-    assert held_out.code == 0
-    assert warning not in held_out.out
+    options = ["--policy", "new", "--against", "production", "--json"]
+    code, out, _ = run("evaluate", log, *options)
+    assert code == 0
+    found = json.loads(out)
+    note = "Estimated on the 8 queries of this log that new was not fitted to."
+    assert (found["queries"], found["new"]["name"]) == (8, "new")
+    assert {note, "The bias is the one that new was fitted with."} <= set(found["notes"])
+    assert note in Path("evaluation.html").read_text()
+    everything = json.loads(run("evaluate", log, *options, "--queries", "all").out)
+    assert everything["queries"] == 40
+    assert any("was fitted to clicks on all queries" in note for note in everything["notes"])
 
 
 def test_evaluate_with_an_estimated_bias(run: Run, log: str) -> None:
     code, out, _ = run("evaluate", log, "--policy", "later", "--against", "production", "--json")
     assert code == 0
-    assert any("bias was estimated from this very log" in note for note in json.loads(out)["notes"])
+    assert any("bias was estimated from a log" in note for note in json.loads(out)["notes"])
 
 
 NAMED = {"query_id": ["q", "q", "r", "r"], "doc_id": ["x", "y", "x", "y"]}
@@ -154,16 +167,24 @@ def small_log(name: str, rows: list[Row], features: dict[str, Any]) -> None:
 
 
 WRONG = [
-    (["fit", "nowhere"], "nowhere is no folder"),
+    (["fit", "nowhere"], "nowhere is not a folder"),
     (["fit", "LOG", "--model", "mpl", "--bias", "paper@3"], "unknown model 'mpl', did you mean 'mlp'"),
     (["fit", "LOG", "--learning", "robots"], "unknown learning 'robots'"),
-    (["fit", "LOG", "--bias", "papr@3"], "--bias 'papr@3' is neither a file, nor 'estimate', nor"),
+    (
+        ["fit", "LOG", "--bias", "papr@3"],
+        "the bias 'papr@3' is neither a file nor the name of simulated users",
+    ),
     (["fit", "LOG", "--bias", "none.json"], "none.json: cannot read the bias"),
     (["fit", "LOG", "--bias", "file"], "file, line 1: the file is damaged or is not a bias file"),
     (["fit", "LOG", "--bias", "paper@3", "--ranks", "2"], "--ranks is for --bias estimate"),
-    (["fit", "LOG", "--bias", "paper@3", "-o", "folder"], "folder cannot be written: it is a folder"),
+    (
+        ["fit", "LOG", "--bias", "paper@3", "-o", "folder"],
+        "folder cannot be written: it is a folder with oth",
+    ),
+    (["fit", "LOG", "--bias", "paper@3", "-o", "file"], "file cannot be written: it is a file"),
+    (["fit", "LOG", "--estimator", "afine"], "unknown estimator 'afine'"),
     (["fit", "LOG", "--bias", "paper@3", "--validation", "2"], "validation is the share of the queries"),
-    (["fit", "sorting"], "the bias cannot be estimated from this log: .*; give one with --bias"),
+    (["fit", "sorting"], "the bias cannot be estimated from this log: .*; give one instead .*--bias"),
     (["fit", "empty", "--bias", "paper@3"], "the log is empty"),
     (["fit", "empty"], "the log is empty"),
     (["fit", "missing", "--bias", "paper@3"], "no features for query 'r', document 'y'"),
@@ -194,6 +215,7 @@ def test_what_is_wrong_is_said_in_one_line(
 ) -> None:
     (tmp_path / "file").write_text("neither a model nor a bias")
     (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "mine.txt").write_text("not a fit")
     rankloop.save(rankloop.Linear(9, np.zeros(10)), "wide")
     rankloop.save(rankloop.Linear(1, np.zeros(2)), "stored")
     ages = {"age": [1.0, 2.0, 3.0, 4.0]}

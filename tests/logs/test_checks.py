@@ -15,10 +15,12 @@ import pytest
 
 from rankloop.clicks import gather_log, users
 from rankloop.errors import DataError
-from rankloop.logs import Columns, LogWriter, PolicyTraffic, check, import_columns, open_log, write_simulated
+from rankloop.logs import Columns, LogWriter, PolicyTraffic, import_columns, write_simulated
 from rankloop.logs.defects import DefectFinder
 from rankloop.logs.engines import engine
-from rankloop.logs.problems import Found
+from rankloop.logs.problems import ProblemCounter
+from rankloop.offline import open_log
+from rankloop.progress import Update
 from rankloop.types import Split
 from tests.logs.logs_of import Row, write_rows
 
@@ -47,7 +49,7 @@ def test_what_is_in_a_log_by_hand(tmp_path: Path) -> None:
     pq.write_table(
         pa.table({"query_id": ["q"] * 4, "doc_id": list("vxyz"), "f": [1] * 4}), folder / "features.parquet"
     )
-    found = check(open_log(folder))
+    found = open_log(folder).check()
     assert (found.rows, found.impressions, found.clicks) == (4, 3, 2)
     assert (found.queries, found.documents, found.ranks) == (2, 5, 2)
     assert found.without_features == 1
@@ -83,7 +85,7 @@ def test_policies_over_time(tmp_path: Path) -> None:
         Row("l", "r", "a", 1, "x", True, 62 * SECOND),
         Row("m", "r", "a", 1, "x", True, None),
     ]
-    found = check(open_log(write_rows(tmp_path / "log", rows)))
+    found = open_log(write_rows(tmp_path / "log", rows)).check()
     assert found.period_seconds == 1
     assert (len(found.periods), found.periods[0]) == (53, datetime(1970, 1, 1, 0, 0, 10, tzinfo=UTC))
     nonzero = [
@@ -95,7 +97,7 @@ def test_policies_over_time(tmp_path: Path) -> None:
     with LogWriter(tmp_path / "promised") as writer:
         writer.starts = True
         writer.write("impressions", pq.read_table(tmp_path / "log" / "impressions.parquet"))
-    again = check(open_log(tmp_path / "promised"))
+    again = open_log(tmp_path / "promised").check()
     assert [p.impressions_by_period for p in again.policies] == [
         p.impressions_by_period for p in found.policies
     ]
@@ -105,7 +107,7 @@ def test_what_is_wrong_with_features_is_said(tmp_path: Path) -> None:
     folder = write_rows(tmp_path / "log", deterministic(1))
     features = {"query_id": ["q", "q"], "doc_id": ["x", "y"], "f": [1.0, np.nan]}
     pq.write_table(pa.table(features), folder / "features.parquet")
-    found = check(open_log(folder))
+    found = open_log(folder).check()
     assert found.without_features == 0
     assert any("document 'y': feature 'f' is nan" in warning for warning in found.warnings)
 
@@ -113,27 +115,32 @@ def test_what_is_wrong_with_features_is_said(tmp_path: Path) -> None:
 def test_documents_that_are_shown_against_the_scores_are_warned_of(tmp_path: Path) -> None:
     candidates = {"policy_id": ["fixed"] * 2, "query_id": ["q"] * 2, "doc_id": ["x", "y"]}
     candidates["score"] = [0.0, -np.inf]  # type: ignore[list-item]
-    found = check(open_log(write_rows(tmp_path / "log", deterministic(2), candidates)))
+    found = open_log(write_rows(tmp_path / "log", deterministic(2), candidates)).check()
     support = found.policies[0].support
     assert support is not None
     assert (support.impossible, support.strangers) == (1, 0)
-    assert "policy 'fixed' showed 1 documents that by its scores it never shows" in found.warnings[1]
+    assert (
+        "policy 'fixed' showed 1 documents that it never shows according to its scores" in found.warnings[1]
+    )
 
 
-def test_progress_is_told(tmp_path: Path) -> None:
-    told: list[str] = []
-    check(open_log(write_rows(tmp_path / "log", deterministic(1))), progress=told.append)
-    assert told == ["counting", "computing exposures", "looking for problems", "looking at features"]
+def test_progress_is_reported(tmp_path: Path) -> None:
+    updates: list[Update] = []
+    open_log(write_rows(tmp_path / "log", deterministic(1))).check(progress=updates.append)
+    assert {update.task for update in updates} == {"check"}
+    assert [update.note for update in updates] == [
+        "counting", "computing exposures", "looking for problems", "checking features",
+    ]  # fmt: skip
 
 
 def test_a_policy_that_never_explores_is_warned_of(tmp_path: Path) -> None:
-    found = check(open_log(write_rows(tmp_path / "log", deterministic(5))))
+    found = open_log(write_rows(tmp_path / "log", deterministic(5))).check()
     (policy,) = found.policies
     assert policy.explores == 0.0
     assert found.warnings[0].startswith("policy 'fixed' never explores")
     # One change in one of its queries, and it does.
     changed = [*deterministic(5), Row(99, "q", "fixed", 1, "y", False, 0)]
-    assert check(open_log(write_rows(tmp_path / "other", changed))).policies[0].explores == 1.0
+    assert open_log(write_rows(tmp_path / "other", changed)).check().policies[0].explores == 1.0
 
 
 def simulated(scores: np.ndarray, logged: np.ndarray, folder: Path) -> Any:
@@ -141,7 +148,7 @@ def simulated(scores: np.ndarray, logged: np.ndarray, folder: Path) -> Any:
     log = gather_log(
         scores, split.offsets, np.full(6, 0.5), users("paper@3"), 2_000, np.random.default_rng(0)
     )
-    return check(open_log(write_simulated(folder, split, [PolicyTraffic("a", logged, log)])))
+    return open_log(write_simulated(folder, split, [PolicyTraffic("a", logged, log)])).check()
 
 
 def test_scores_that_do_not_explain_what_was_shown_are_noticed(tmp_path: Path) -> None:
@@ -160,7 +167,7 @@ def test_a_deterministic_policy_with_scores_is_noticed(tmp_path: Path) -> None:
         "doc_id": list("xyz"),
         "score": [2.0, 1.0, 0.0],
     }
-    found = check(open_log(write_rows(tmp_path / "log", deterministic(200), candidates)))
+    found = open_log(write_rows(tmp_path / "log", deterministic(200), candidates)).check()
     assert [warning.split(":")[0] for warning in found.warnings] == [
         "policy 'fixed' never explores",
         "policy 'fixed' does not draw its rankings from its scores",
@@ -174,11 +181,11 @@ def test_strangers_and_queries_without_candidates_are_warned_of(tmp_path: Path) 
         Row("j", "r", "a", 1, "z", True),
     ]
     candidates = {"policy_id": ["a"], "query_id": ["q"], "doc_id": ["x"], "score": [0.0]}
-    found = check(open_log(write_rows(tmp_path / "log", rows, candidates)))
+    found = open_log(write_rows(tmp_path / "log", rows, candidates)).check()
     support = found.policies[0].support
     assert support is not None
     assert (support.strangers, support.unknown) == (1, 1)
-    assert "has no candidates for 1 of the queries" in found.warnings[0]
+    assert "has no candidates for 1 of its queries" in found.warnings[0]
     assert "showed 1 documents that are not among its candidates" in found.warnings[1]
     assert "no timestamps" in found.warnings[2]
 
@@ -196,7 +203,7 @@ def test_problems_of_a_log_that_was_not_imported(tmp_path: Path) -> None:
         Row("m", "q", "a", 2, "x", False, 1),  # no first position
         Row("n", "q", "a", 1, "x", False, None),  # no time
     ]
-    found = check(open_log(write_rows(tmp_path / "log", rows)))
+    found = open_log(write_rows(tmp_path / "log", rows)).check()
     assert {problem.name: problem.count for problem in found.problems} == {
         "duplicate_rows": 1,
         "mixed_impressions": 1,
@@ -206,8 +213,8 @@ def test_problems_of_a_log_that_was_not_imported(tmp_path: Path) -> None:
         "missing_times": 1,
     }
     assert found.problems[0].examples == ("impression 'i', policy 'a', query 'q', doc 'x'",)
-    assert found.problems[0].done == "in the log as it is; `rankloop import columns` repairs it"
-    assert found.problems[-1].done == "in the log as it is"
+    assert found.problems[0].done == "present in the log; `rankloop import columns` repairs it"
+    assert found.problems[-1].done == "present in the log"
 
 
 def messy(seed: int, timed: float) -> list[Row]:
@@ -243,7 +250,7 @@ def test_impressions_that_are_not_looked_at_closely_have_no_problem(
     tmp_path: Path, seed: int, timed: float
 ) -> None:
     log = open_log(write_rows(tmp_path / "log", messy(seed, timed)))
-    everything = Found()
+    everything = ProblemCounter()
     with engine() as running:
         look = DefectFinder(running, everything)
         rows = running.table(log.files("impressions")).mutate(place=ibis.literal(0))
@@ -254,7 +261,7 @@ def test_impressions_that_are_not_looked_at_closely_have_no_problem(
     problems = {problem.name: (problem.count, problem.examples) for problem in everything.problems()}
     assert len(problems) >= 4
     assert ("missing_times" in problems) == (timed > 0)
-    found = check(log).problems
+    found = log.check().problems
     assert {problem.name: (problem.count, problem.examples) for problem in found} == problems
 
 
@@ -262,21 +269,21 @@ def test_what_the_import_did_is_remembered(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     path.write_text("impression_id,query_id,position,doc_id,clicked\ni,q,1,x,1\ni,q,1,x,1\nj,q,1,x,0\n")
     report = import_columns(path, tmp_path / "log", columns=Columns(timestamp=None), policy="a")
-    found = check(open_log(report.log))
+    found = open_log(report.log).check()
     assert [problem["name"] for problem in found.imported] == ["duplicate_rows"]
     assert found.problems == ()
     (tmp_path / "log" / "import.json").write_text("[]")
-    assert check(open_log(report.log)).imported == ()
+    assert open_log(report.log).check().imported == ()
 
 
 def test_deep_ranks_are_not_looked_at(tmp_path: Path) -> None:
     rows = [Row("i", "q", "a", position, f"d{position}", True, 1) for position in range(1, 31)]
-    found = check(open_log(write_rows(tmp_path / "log", rows)))
+    found = open_log(write_rows(tmp_path / "log", rows)).check()
     assert (found.rows, found.clicks, found.ranks, found.left_out) == (30, 30, 30, 10)
     assert len(found.policies[0].displays_by_rank) == 20
-    assert "10 rows below rank 20 are not looked at." in found.warnings
+    assert "10 rows below rank 20 are not checked." in found.warnings
 
 
 def test_an_empty_log_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="the log is empty"):
-        check(open_log(write_rows(tmp_path / "log", [])))
+        open_log(write_rows(tmp_path / "log", [])).check()

@@ -11,9 +11,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from rankloop.errors import DataError
-from rankloop.logs import LogWriter, count, open_log, split_of_log, statistics_of_log, write_simulated
+from rankloop.logs import LogWriter, write_simulated
 from rankloop.logs.features import copy_features, why_unusable
-from tests.logs.logs_of import BIAS, Row, simulated, write_rows
+from rankloop.offline import open_log
+from tests.logs.logs_of import Row, simulated, write_rows
 
 ROWS = [
     Row("i", "q", "a", 1, "x", True),
@@ -39,7 +40,7 @@ def test_features_are_in_the_order_of_the_items(tmp_path: Path, vector: bool) ->
     if vector:
         features = {"anything": [list(map(float, row)) for row in zip(*COLUMNS.values(), strict=True)]}
     log = open_log(log_with(tmp_path / "log", TABLE | features))
-    split = split_of_log(log, count(log))
+    split = log.split()
     assert split.features.tolist() == EXPECTED
     assert split.features.dtype == np.float32
     assert split.query_ids.tolist() == ["1:q", "q"]
@@ -50,7 +51,7 @@ def test_features_are_in_the_order_of_the_items(tmp_path: Path, vector: bool) ->
 def test_a_simulated_log_gives_its_split_back(tmp_path: Path) -> None:
     split, gathered = simulated()
     log = open_log(write_simulated(tmp_path / "log", split, gathered))
-    back = split_of_log(log, statistics_of_log(log, BIAS))
+    back = log.split()
     np.testing.assert_array_equal(back.features, split.features)
     np.testing.assert_array_equal(back.offsets, split.offsets)
     assert split.doc_ids is not None
@@ -58,7 +59,7 @@ def test_a_simulated_log_gives_its_split_back(tmp_path: Path) -> None:
     assert back.doc_ids.tolist() == split.doc_ids.tolist()
     without = write_simulated(tmp_path / "other", split, gathered, features=False)
     with pytest.raises(DataError, match=r"the log has no features.parquet"):
-        split_of_log(open_log(without), count(open_log(without)))
+        open_log(without).split()
 
 
 @pytest.mark.parametrize(
@@ -80,14 +81,14 @@ def test_a_simulated_log_gives_its_split_back(tmp_path: Path) -> None:
 def test_features_that_cannot_be_are_refused(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
     log = open_log(log_with(tmp_path / "log", TABLE | COLUMNS | changes))
     with pytest.raises(DataError, match=f"features.parquet: {message}"):
-        split_of_log(log, count(log))
+        log.split()
 
 
 @pytest.mark.parametrize(
     ("features", "message"),
     [
         ({"colour": ["red"] * 4}, "the feature 'colour' holds string; expected numbers"),
-        ({}, "there are no features, only query_id, doc_id"),
+        ({}, "there are no columns of features, only query_id, doc_id"),
         ({"v": [["red"]] * 4}, "the vectors in 'v' hold string; expected numbers"),
         ({"query_id": [0.5] * 4, "v": [1] * 4}, "the column 'query_id' holds double"),
     ],
@@ -103,8 +104,8 @@ def test_tables_that_hold_no_features_are_refused(
 def test_vectors_of_different_lengths_are_refused(tmp_path: Path) -> None:
     features = {"v": [[1.0, 2.0], [1.0], [1.0, 2.0], [1.0, 2.0]]}
     log = open_log(log_with(tmp_path / "log", TABLE | features))
-    with pytest.raises(DataError, match="document 'x': a vector of 1 features, where others have 2"):
-        split_of_log(log, count(log))
+    with pytest.raises(DataError, match="document 'x': a vector of 1 features, but others have 2"):
+        log.split()
     parts = tmp_path / "parts"
     write_rows(parts, ROWS)
     (parts / "features.parquet").mkdir()
@@ -112,8 +113,8 @@ def test_vectors_of_different_lengths_are_refused(tmp_path: Path) -> None:
         part = {name: values[2 * number : 2 * number + 2] for name, values in TABLE.items()}
         vectors = pa.array([[1.0] * width] * 2)
         pq.write_table(pa.table(part | {"v": vectors}), parts / "features.parquet" / f"{number}.parquet")
-    with pytest.raises(DataError, match=r"1.parquet: 3 features, where others have 2"):
-        split_of_log(open_log(parts), count(open_log(parts)))
+    with pytest.raises(DataError, match=r"1.parquet: 3 features, but other rows have 2"):
+        open_log(parts).split()
 
 
 @pytest.mark.parametrize("ending", ["parquet", "csv"])
@@ -137,7 +138,7 @@ def test_copies_are_checked(tmp_path: Path) -> None:
     for text, message in (
         ("query_id,doc_id,f\nq,x,1\nq,y,nan\n", "table.csv: query 'q', document 'y': feature 'f' is nan"),
         ("query_id,doc_id,f\nq,x,1\nq,y\n", "table.csv: the features cannot be read"),
-        ("query_id,doc_id,f\n", "table.csv: there are no features in it"),
+        ("query_id,doc_id,f\n", "table.csv: the table has no rows of features"),
         ("query_id,doc_id,f\nq,x,red\n", "table.csv: the feature 'f' holds string"),
         ("query_id,doc_id,f\nq,x,\n", "table.csv: query 'q', document 'x': feature 'f' is nan"),
         ("query,doc_id,f\nq,x,1\n", "the column 'query_id' is missing"),
@@ -176,5 +177,5 @@ def test_why_features_cannot_be_used(tmp_path: Path) -> None:
         ("twice", {"doc_id": ["y", "x", "x", "x"], "price": [1.0] * 4}, "more than one row for query 'q'"),
     ):
         log = open_log(log_with(tmp_path / name, TABLE | COLUMNS | changes))
-        why = why_unusable(log, count(log))
+        why = why_unusable(log, log.count())
         assert why is None if message is None else message in str(why)

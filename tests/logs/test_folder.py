@@ -12,7 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from rankloop.errors import DataError, RankloopError
-from rankloop.logs import LogWriter, count, open_log
+from rankloop.logs import LogWriter
+from rankloop.offline import open_log
 from tests.logs.logs_of import TIME, Row, write_rows
 
 ROWS = [Row("i", "q", "a", 1, "x", True, 5), Row("i", "q", "a", 2, "y", False, 5)]
@@ -39,7 +40,7 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
     log = open_log(tmp_path / "new" / "log")
     assert log.tables == ("impressions",)
     assert not log.starts
-    assert count(log).query_counts.tolist() == [[2]]
+    assert log.count().query_counts.tolist() == [[2]]
     schema = pq.read_schema(log.folder / "impressions.parquet")
     # What others read are plain types, whatever the writer used.
     assert schema.field("query_id").type == pa.string()
@@ -65,7 +66,7 @@ def test_a_log_is_replaced_only_if_that_is_wanted_and_only_a_log(tmp_path: Path)
         LogWriter(tmp_path / "log")
     with LogWriter(tmp_path / "log", overwrite=True) as writer:
         writer.write("impressions", columns(doc_id=["v", "w"]))
-    assert count(open_log(tmp_path / "log")).doc_ids.tolist() == ["v", "w"]
+    assert open_log(tmp_path / "log").count().doc_ids.tolist() == ["v", "w"]
     (tmp_path / "thesis").mkdir()
     (tmp_path / "thesis" / "chapter.txt").write_text("years of work")
     with pytest.raises(DataError, match="thesis is not a log, and is not overwritten"):
@@ -74,7 +75,9 @@ def test_a_log_is_replaced_only_if_that_is_wanted_and_only_a_log(tmp_path: Path)
     (tmp_path / "log" / "import.json").touch()
     LogWriter(tmp_path / "log", overwrite=True)
     (tmp_path / "log" / "notes.txt").write_text("what I saw")
-    with pytest.raises(DataError, match=r"log holds other things than a log \(notes.txt\), and is not over"):
+    with pytest.raises(
+        DataError, match=r"log contains other files than a log \(notes.txt\), and is not over"
+    ):
         LogWriter(tmp_path / "log", overwrite=True)
 
 
@@ -107,14 +110,14 @@ def test_a_promise_about_a_file_does_not_outlive_its_rows(tmp_path: Path) -> Non
     pq.write_table(pq.read_table(path).slice(1), path)
     log = open_log(tmp_path / "log")
     assert not log.starts
-    assert count(log).query_counts.tolist() == [[1]]
+    assert log.count().query_counts.tolist() == [[1]]
 
 
 def test_what_is_no_log_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="none is no folder"):
+    with pytest.raises(DataError, match="none is not a folder"):
         open_log(tmp_path / "none")
     (tmp_path / "queries.csv").touch()
-    with pytest.raises(DataError, match=r"there is no impressions.parquet in it, only \['queries.csv'\]"):
+    with pytest.raises(DataError, match=r"it does not contain impressions.parquet, only \['queries.csv'\]"):
         open_log(tmp_path)
     (tmp_path / "impressions.parquet").mkdir()
     with pytest.raises(DataError, match=r"impressions.parquet is a folder without Parquet files"):
@@ -127,7 +130,7 @@ def test_what_is_no_log_is_refused(tmp_path: Path) -> None:
         ({"clicked": None}, "the column 'clicked' is missing; a table of impressions has impression_id, "),
         (
             {"query_id": None, "queryid": ["q", "q"]},
-            r"the column 'query_id' is missing \(is it 'queryid'\?\).*and here are: .*, queryid",
+            r"the column 'query_id' is missing \(is it 'queryid'\?\).*but found: .*, queryid",
         ),
         ({"position": [1.0, 2.0]}, "the column 'position' holds double; expected whole numbers"),
         (
@@ -161,7 +164,7 @@ def test_wrong_columns_are_refused(tmp_path: Path, changes: dict[str, Any], mess
 )
 def test_other_types_that_are_as_good(tmp_path: Path, changes: dict[str, Any], documents: list[str]) -> None:
     pq.write_table(pa.table(columns(**changes)), tmp_path / "impressions.parquet")
-    counted = count(open_log(tmp_path))
+    counted = open_log(tmp_path).count()
     assert counted.doc_ids.tolist() == documents
     assert counted.displays_by_rank.tolist() == [[1, 0], [0, 1]]
 
@@ -178,9 +181,7 @@ def test_a_file_that_was_cut_short_is_refused(tmp_path: Path) -> None:
     folder = write_rows(tmp_path / "log", ROWS)
     path = folder / "impressions.parquet"
     path.write_bytes(path.read_bytes()[:-20])
-    with pytest.raises(
-        DataError, match=r"impressions.parquet: this is not a Parquet file, or the end of it is"
-    ):
+    with pytest.raises(DataError, match=r"impressions.parquet: this is not a Parquet file, or its end is"):
         open_log(folder)
 
 
@@ -191,7 +192,7 @@ def test_a_file_that_is_damaged_inside_is_refused(tmp_path: Path) -> None:
     data[10:200] = bytes(190)
     path.write_bytes(bytes(data))
     with pytest.raises(DataError, match=r"^the log cannot be read: .*: write or copy it again$"):
-        count(open_log(folder))
+        open_log(folder).count()
 
 
 def test_a_newer_version_is_refused(tmp_path: Path) -> None:
@@ -199,7 +200,7 @@ def test_a_newer_version_is_refused(tmp_path: Path) -> None:
     path = folder / "impressions.parquet"
     table = pq.read_table(path)
     pq.write_table(table.replace_schema_metadata({b"rankloop.version": b"2"}), path)
-    with pytest.raises(DataError, match="the log has version '2', but this program reads '1'"):
+    with pytest.raises(DataError, match="the log has version '2', but this program reads version '1'"):
         open_log(folder)
 
 

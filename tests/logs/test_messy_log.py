@@ -11,16 +11,8 @@ import pytest
 
 from examples.messy_log import USERS, Messy, write
 from rankloop.clicks import bias_of
-from rankloop.logs import (
-    ImportOptions,
-    ImportReport,
-    check,
-    import_ubi,
-    open_log,
-    split_of_log,
-    statistics_of_log,
-    write_simulated,
-)
+from rankloop.logs import ImportOptions, ImportReport, import_ubi, write_simulated
+from rankloop.offline import open_log
 from tests.statistics.equality import assert_same
 
 SIZES = {"impressions": 1_500, "queries": 25}
@@ -56,16 +48,16 @@ def test_what_is_left_is_the_clean_log(messy: Messy, report: ImportReport, tmp_p
     bias = bias_of(USERS)
     clean = open_log(write_simulated(tmp_path / "clean", messy.split, messy.gathered))
     log = open_log(report.log)
-    expected, found = statistics_of_log(clean, bias), statistics_of_log(log, bias)
+    expected, found = clean.statistics(bias), log.statistics(bias)
     assert found.notes == expected.notes == ()
     assert found.query_ids.tolist() == expected.query_ids.tolist()
     assert_same(found.statistics, expected.statistics)
-    np.testing.assert_array_equal(split_of_log(log, found).features, split_of_log(clean, expected).features)
+    np.testing.assert_array_equal(log.split().features, clean.split().features)
 
 
 def test_the_log_has_two_policies_that_draw_from_their_scores(report: ImportReport) -> None:
     """With other seeds, the right scores would raise an alarm in one of a million logs."""
-    found = check(open_log(report.log))
+    found = open_log(report.log).check()
     assert [policy.policy_id for policy in found.policies] == ["production", "production-2"]
     assert [policy.explores for policy in found.policies] == [1.0, 1.0]
     assert found.warnings == ()

@@ -7,6 +7,7 @@ import os
 import shutil
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from rankloop.errors import DataError, RankloopError
-from rankloop.logs import check, count, open_log, statistics_of_log, write_simulated
+from rankloop.logs import write_simulated
+from rankloop.offline import open_log
 from rankloop.types import Bias
 from tests.logs.logs_of import BIAS, Row, simulated, write_rows
 from tests.statistics.equality import assert_same
@@ -52,8 +54,8 @@ def spark() -> Iterator[Any]:
 def test_statistics_are_the_same(spark: Any, tmp_path: Path, exposure: Any) -> None:
     split, gathered = simulated(queries=12, interactions=300)
     log = open_log(write_simulated(tmp_path / "log", split, gathered))
-    there = statistics_of_log(log, BIAS, exposure=exposure, engine="spark")
-    here = statistics_of_log(log, BIAS, exposure=exposure)
+    there = replace(log, exposure=exposure, engine="spark").statistics(BIAS)
+    here = replace(log, exposure=exposure).statistics(BIAS)
     assert_same(there.statistics, here.statistics)
     assert there.doc_ids.tolist() == here.doc_ids.tolist()
     assert there.notes == here.notes
@@ -72,7 +74,7 @@ def test_counts_of_odd_rows_are_the_same(tmp_path: Path) -> None:
         Row(3, "￿", "a", 3, 9, True, 5),
     ]
     log = open_log(write_rows(tmp_path / "log", rows))
-    there, here = count(log, ranks=3, engine="spark"), count(log, ranks=3)
+    there, here = replace(log, engine="spark").count(3), log.count(3)
     assert there.policy_ids == here.policy_ids == ("a", "b")
     assert there.left_out == here.left_out == 1
     for name in ("query_ids", "doc_ids", "offsets", "query_counts", "displays_by_rank", "clicks_by_rank"):
@@ -84,7 +86,7 @@ def test_counts_of_odd_rows_are_the_same(tmp_path: Path) -> None:
 def test_checks_are_the_same(tmp_path: Path) -> None:
     split, gathered = simulated()
     log = open_log(write_simulated(tmp_path / "log", split, gathered))
-    assert check(log, engine="spark").to_dict() == check(log).to_dict()
+    assert replace(log, engine="spark").check().to_dict() == log.check().to_dict()
 
 
 @extras
@@ -108,7 +110,7 @@ def test_checks_of_a_messy_log_are_the_same(tmp_path: Path) -> None:
     features = pa.table({"query_id": ["q", "q"], "doc_id": ["x", "y"], "f": [1.0, 2.0]})
     pq.write_table(features, folder / "features.parquet")
     log = open_log(folder)
-    there, here = check(log, engine="spark"), check(log)
+    there, here = replace(log, engine="spark").check(), log.check()
     assert there.to_dict() == here.to_dict()
     assert {problem.name for problem in here.problems} >= {"duplicate_rows", "mixed_impressions"}
     assert (here.without_features, here.period_seconds) == (2, 3_600)
@@ -125,9 +127,10 @@ def test_counts_and_exposures_of_a_table_in_many_files_are_the_same(tmp_path: Pa
         for number, part in enumerate((rows[:7], rows[7:20], rows[20:])):
             pq.write_table(part, tmp_path / "parts" / f"{table}.parquet" / f"{number}.parquet")
     log = open_log(tmp_path / "parts")
-    counts = count(log, ranks=3, engine="spark")
-    there = statistics_of_log(log, BIAS, counts=counts, engine="spark")
-    assert_same(there.statistics, statistics_of_log(open_log(whole), BIAS).statistics)
+    on_spark = replace(log, engine="spark")
+    assert on_spark.count(3).rows == open_log(whole).count(3).rows
+    there = on_spark.statistics(BIAS)  # with the counts of before
+    assert_same(there.statistics, open_log(whole).statistics(BIAS).statistics)
 
 
 @extras
@@ -139,7 +142,7 @@ def test_what_spark_cannot_do_is_said_in_one_line(tmp_path: Path) -> None:
     data[10:200] = bytes(190)
     path.write_bytes(bytes(data))
     with pytest.raises(RankloopError, match=r"^Spark failed: .*") as raised:
-        count(log, engine="spark")
+        replace(log, engine="spark").count()
     assert "\n" not in str(raised.value)
 
 
@@ -149,7 +152,7 @@ def test_bad_candidates_are_refused_alike(tmp_path: Path) -> None:
     candidates = {"policy_id": ["a"], "query_id": ["q"], "doc_id": ["x"], "score": [float("nan")]}
     log = open_log(write_rows(tmp_path / "log", [Row("i", "q", "a", 1, "x", True)], candidates))
     with pytest.raises(DataError, match="document 'x': the score is nan"):
-        statistics_of_log(log, Bias(np.ones(1), np.zeros(1), np.ones(1)), engine="spark")
+        replace(log, engine="spark").statistics(Bias(np.ones(1), np.zeros(1), np.ones(1)))
 
 
 @extras
@@ -157,8 +160,8 @@ def test_bad_candidates_are_refused_alike(tmp_path: Path) -> None:
 def test_another_master_than_the_active_one_is_refused(tmp_path: Path) -> None:
     log = open_log(write_rows(tmp_path / "log", [Row("i", "q", "a", 1, "x", True)]))
     with pytest.raises(RankloopError, match=r"a Spark session with master 'local\[1\]' is active"):
-        count(log, engine="spark", master="local[7]")
-    assert count(log, engine="spark", master="local[1]").rows == 1
+        replace(log, engine="spark", master="local[7]").count()
+    assert replace(log, engine="spark", master="local[1]").count().rows == 1
 
 
 def test_without_spark_the_error_says_what_to_install(
@@ -173,4 +176,4 @@ def test_without_spark_the_error_says_what_to_install(
     log = open_log(write_rows(tmp_path / "log", [Row("i", "q", "a", 1, "x", True)]))
     monkeypatch.setattr(builtins, "__import__", without_spark)
     with pytest.raises(RankloopError, match=r'pip install "rankloop\[spark\]"'):
-        count(log, engine="spark")
+        replace(log, engine="spark").count()

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from rankloop.offline import Comparison, Contestant, Difference, ValueInterval
+from rankloop.offline import Comparison, Difference, PolicyEstimate, ValueInterval
 
 
 def interval(value: float, half: float) -> ValueInterval:
@@ -16,7 +16,7 @@ def interval(value: float, half: float) -> ValueInterval:
 
 def comparison(value: float, half: float, *, unseen: float = 0.0, impressions: int = 1_000) -> Comparison:
     gain = interval(value, half)
-    new = Contestant("new", "sorted", interval(1.0, 0.1), 500.0, 0.03, 0.9, 1.2)
+    new = PolicyEstimate("new", "sorted", interval(1.0, 0.1), 500.0, 0.03, 0.9, 1.2)
     return Comparison(
         measure="dcg@5",
         new=new,
@@ -41,10 +41,10 @@ def comparison(value: float, half: float, *, unseen: float = 0.0, impressions: i
         (-0.2, 0.3, 0.0, "undecided", 1_300, "Undecided: about 1,300 more impressions are needed."),
         (0.02, 0.3, 0.0, "undecided", None, "Undecided: the difference is too small to tell; more than 100"),
         (0.0, 0.3, 0.0, "undecided", None, "Undecided: the difference is too small to tell"),
-        (0.0, 0.0, 0.0, "undecided", None, "Both rank alike"),
+        (0.0, 0.0, 0.0, "undecided", None, "Both policies rank alike"),
         # The clicks say better, but what was not seen could make it worse.
-        (0.2, 0.1, 0.15, "undecided", None, "Undecided: new is better than old if the documents of which"),
-        (-0.2, 0.1, 0.15, "undecided", None, "Undecided: new is worse than old if the documents of which"),
+        (0.2, 0.1, 0.15, "undecided", None, "Undecided: new is better than old if the documents about"),
+        (-0.2, 0.1, 0.15, "undecided", None, "Undecided: new is worse than old if the documents about"),
     ],
 )
 def test_verdict(value: float, half: float, unseen: float, kind: str, more: int | None, text: str) -> None:
@@ -55,7 +55,7 @@ def test_verdict(value: float, half: float, unseen: float, kind: str, more: int 
 
 def test_the_share_outside_the_support_is_said_where_it_decides() -> None:
     assert (
-        "3.0% of what it shows (and 1.0% of what the other does)"
+        "3.0% of what it shows (and 1.0% of what the other shows)"
         in comparison(0.2, 0.1, unseen=0.15).verdict.text
     )
 

@@ -30,25 +30,25 @@ def two_policies() -> Statistics:
 
 
 def test_expected_alpha_is_averaged_over_the_impressions_of_the_query() -> None:
-    beliefs = ControlVariate.of(two_policies(), BIAS, np.array([True, True]))
-    np.testing.assert_allclose(beliefs.alpha, [0.375 / 2, (0.125 + 0.5) / 2, 0.5, 0.0])
-    np.testing.assert_allclose(beliefs.frequencies, [0.5, 0.5])
-    assert beliefs.support == pytest.approx(SUPPORT_SCALE / np.sqrt(16))
-    assert beliefs.guess == pytest.approx((9 - 16 * 0.2) / (16 * 0.5))
-    assert beliefs.supported.tolist() == [True, True, True, False]
+    variate = ControlVariate.of(two_policies(), BIAS, np.array([True, True]))
+    np.testing.assert_allclose(variate.alpha, [0.375 / 2, (0.125 + 0.5) / 2, 0.5, 0.0])
+    np.testing.assert_allclose(variate.frequencies, [0.5, 0.5])
+    assert variate.support == pytest.approx(SUPPORT_SCALE / np.sqrt(16))
+    assert variate.guess == pytest.approx((9 - 16 * 0.2) / (16 * 0.5))
+    assert variate.supported.tolist() == [True, True, True, False]
 
 
 def test_queries_that_are_not_used_count_for_nothing() -> None:
     statistics = two_policies()
-    beliefs = ControlVariate.of(statistics, BIAS, np.array([False, True]), support=0.0)
-    assert beliefs.frequencies.tolist() == [0.0, 1.0]
-    assert beliefs.guess == mean_relevance(statistics.select([1]), BIAS)
+    variate = ControlVariate.of(statistics, BIAS, np.array([False, True]), support=0.0)
+    assert variate.frequencies.tolist() == [0.0, 1.0]
+    assert variate.guess == mean_relevance(statistics.select([1]), BIAS)
     policies = shown(np.ones(4), 2), shown(np.ones(4), 2)
-    np.testing.assert_allclose(beliefs.factors(policies)[:, 0], [0, 0, 1 / 0.5, 0])
+    np.testing.assert_allclose(variate.factors(policies)[:, 0], [0, 0, 1 / 0.5, 0])
 
 
 def test_what_is_not_supported_is_average_and_may_be_anything() -> None:
-    beliefs = ControlVariate(
+    variate = ControlVariate(
         guess=0.25,
         alpha=np.array([0.4, 0.0, 0.1, 0.3]),
         support=0.2,
@@ -58,10 +58,10 @@ def test_what_is_not_supported_is_average_and_may_be_anything() -> None:
     new = shown([1.0, 0.5, 0.6, 0.0], 2, elsewhere=[0.0, 0.4], always=[0.1, 0.2])
     old = shown([0.5, 1.0, 0.0, 0.6], 2, elsewhere=[0.2, 0.0])
     np.testing.assert_allclose(
-        beliefs.before((new, old)), [[0.25 * 1.5 + 0.1, 0.25 * 1.7], [0.25 * 1.0 + 0.2, 0.25 * 0.6]]
+        variate.before((new, old)), [[0.25 * 1.5 + 0.1, 0.25 * 1.7], [0.25 * 1.0 + 0.2, 0.25 * 0.6]]
     )
-    np.testing.assert_allclose(beliefs.factors((new, old)), [[2.5, 1.25], [0, 0], [0, 0], [0, 2.0]])
-    unseen = beliefs.unseen((new, old))
+    np.testing.assert_allclose(variate.factors((new, old)), [[2.5, 1.25], [0, 0], [0, 0], [0, 2.0]])
+    unseen = variate.bounds((new, old))
     outside = np.array([0.75 * 0.5 + 0.25 * 0.6 + 0.25 * 0.4, 0.75 * 1.0 + 0.75 * 0.2])
     total = np.array([0.75 * 1.5 + 0.25 * 1.0, 0.75 * 1.7 + 0.25 * 0.6])
     np.testing.assert_allclose(unseen.shares, outside / total)
@@ -78,9 +78,9 @@ def test_bounds_are_those_of_every_relevance() -> None:
     """With every combination of relevances 0 and 1 tried out."""
     rng = np.random.default_rng(0)
     guess, often = 0.3, np.array([0.2, 0.8])
-    beliefs = ControlVariate(guess, np.zeros(4), 0.0, often, np.array([0, 2, 4]))
+    variate = ControlVariate(guess, np.zeros(4), 0.0, often, np.array([0, 2, 4]))
     new, old = shown(rng.random(4), 2), shown(rng.random(4), 2)
-    unseen = beliefs.unseen((new, old))
+    unseen = variate.bounds((new, old))
     delta = np.repeat(often, 2) * (new.weights - old.weights)
     changes = [float(delta @ (np.array(relevance) - guess)) for relevance in np.ndindex(2, 2, 2, 2)]
     assert (unseen.worst, unseen.best) == pytest.approx((min(changes), max(changes)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,17 +14,24 @@ import pytest
 import rankloop
 from rankloop.errors import RankloopError
 from rankloop.estimators import InterventionAware
-from rankloop.logs import count, open_log, statistics_of_log
-from rankloop.offline import evaluate
-from rankloop.offline._evaluate import ESTIMATOR
+from rankloop.offline import Comparison, EvaluationOptions, Log, open_log
+from rankloop.offline.comparison import ESTIMATOR
 from rankloop.offline.policy_rankings import sorted_rank_weights
 from rankloop.policies import expected_rank_weights
+from rankloop.progress import Update
 from rankloop.ragged import segment_sum
 from rankloop.rank_weights import dcg
+from rankloop.types import Bias
 from tests.logs.logs_of import Row, write_rows
 from tests.offline.worlds_of_logs import BIAS, Simulated, simulated, write_scores
 
-FEW = "Only 8 queries came"
+FEW = "Only 8 queries are used"
+
+
+def evaluate(log: Log, bias: Bias, policy: Any, against: Any, **options: Any) -> Comparison:
+    """`Log.evaluate`, with its options one by one."""
+    chosen = {name: options.pop(name) for name in ("ranking", "support", "seed") if name in options}
+    return log.evaluate(policy, against, bias=bias, options=EvaluationOptions(**chosen), **options)
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +46,7 @@ def linear(world: Simulated) -> rankloop.Linear:
 
 def by_weights(world: Simulated, earned: Any, estimator: InterventionAware = ESTIMATOR) -> float:
     """R̂(π) = 1/n Σ_q Σ_d λ_d w_d, by the estimator's own weights."""
-    weights = estimator.weights(statistics_of_log(world.log, BIAS).statistics, BIAS)
+    weights = estimator.weights(world.log.statistics(BIAS).statistics, BIAS)
     return float(segment_sum(weights * earned, world.split.offsets).mean())
 
 
@@ -62,7 +70,7 @@ def test_the_estimate_is_that_of_the_estimators_weights(world: Simulated, linear
 def test_clicks_are_alpha_times_relevance_and_beta(world: Simulated, linear: rankloop.Linear) -> None:
     found = evaluate(world.log, BIAS, linear, "later", measure="clicks", support=0.0)
     scores, offsets = linear.scores(world.split.features), world.split.offsets
-    came = statistics_of_log(world.log, BIAS).statistics.query_counts
+    came = world.log.statistics(BIAS).statistics.query_counts
     always = segment_sum(sorted_rank_weights(scores, offsets, BIAS.beta), offsets)
     expected = by_weights(world, sorted_rank_weights(scores, offsets, BIAS.alpha))
     expected += float(np.average(always, weights=came))
@@ -101,7 +109,7 @@ def test_every_way_to_name_a_policy_gives_the_same(
     drawn = write_scores(tmp_path / "own.parquet", world.split, world.scores["production"])
     same = evaluate(world.log, BIAS, drawn, "production", ranking="drawn")
     assert same.difference.estimate.value == pytest.approx(0.0, abs=1e-12)
-    assert same.verdict.text.startswith("Both rank alike")
+    assert same.verdict.text.startswith("Both policies rank alike")
 
 
 def test_the_same_seed_gives_the_same(world: Simulated, linear: rankloop.Linear) -> None:
@@ -116,7 +124,7 @@ def test_on_some_queries_alone(world: Simulated, linear: rankloop.Linear) -> Non
     chosen = ["q001", "q004", "q006"]
     found = evaluate(world.log, BIAS, linear, "production", queries=chosen, support=0.0)
     numbers = [1, 4, 6]
-    statistics = statistics_of_log(world.log, BIAS).statistics.select(numbers)
+    statistics = world.log.statistics(BIAS).statistics.select(numbers)
     split = world.split.select(numbers)
     earned = sorted_rank_weights(linear.scores(split.features), split.offsets, dcg(3))
     weights = ESTIMATOR.weights(statistics, BIAS)
@@ -131,7 +139,7 @@ def test_documents_that_the_log_does_not_know_are_outside_its_support(
     top = {("q000", "stranger"): 99.0, ("elsewhere", "d0"): 1.0}
     table = write_scores(tmp_path / "scores.parquet", world.split, world.scores["production"], top)
     found = evaluate(world.log, BIAS, table, "production", support=0.0)
-    came = statistics_of_log(world.log, BIAS).statistics.query_counts
+    came = world.log.statistics(BIAS).statistics.query_counts
     share, theta = came[0] / came.sum(), dcg(3)
     per_query = np.array([theta[: min(size, 3)].sum() for size in world.split.sizes])
     # It stands on top, and moves the others of its query down.
@@ -163,7 +171,7 @@ def test_a_document_below_the_support_counts_as_average(world: Simulated, linear
     everything = evaluate(world.log, BIAS, linear, "production", support=0.999)
     assert everything.new.outside == pytest.approx(1.0)
     sums = sorted_rank_weights(linear.scores(world.split.features), world.split.offsets, dcg(3))
-    came = statistics_of_log(world.log, BIAS).statistics.query_counts
+    came = world.log.statistics(BIAS).statistics.query_counts
     expected = everything.guess * np.average(segment_sum(sums, world.split.offsets), weights=came)
     assert everything.new.estimate.value == pytest.approx(expected)
     assert everything.new.if_nothing == pytest.approx(0.0)
@@ -180,15 +188,15 @@ def without(world: Simulated, folder: Path, table: str) -> Any:
 def test_a_log_without_candidates_goes_by_displays(world: Simulated, tmp_path: Path) -> None:
     log = without(world, tmp_path / "log", "candidates")
     found = evaluate(log, BIAS, "later", "production")
-    displays = count(log, ranks=3)
+    displays = log.count(3)
     number = displays.policy_ids.index("later")
     came = np.repeat(displays.query_counts[number], np.diff(displays.offsets))
     earned = displays.displays_of(number) @ dcg(3) / came
-    weights = ESTIMATOR.weights(statistics_of_log(log, BIAS).statistics, BIAS)
+    weights = ESTIMATOR.weights(log.statistics(BIAS).statistics, BIAS)
     assert found.new.estimate.value == pytest.approx(segment_sum(weights * earned, displays.offsets).mean())
     assert found.new.ranking == "as displayed"
     assert "Exposures are estimated from how often each document was shown" in found.notes[0]
-    same = evaluate(world.log, BIAS, "later", "production", exposure="displays")
+    same = evaluate(replace(world.log, exposure="displays"), BIAS, "later", "production")
     assert same.new.estimate.value == pytest.approx(found.new.estimate.value)
 
 
@@ -200,7 +208,7 @@ def test_queries_that_never_came_under_a_policy_without_candidates_are_left_out(
     ]
     found = evaluate(open_log(write_rows(tmp_path / "log", rows)), BIAS, "a", "b")
     assert (found.queries, found.impressions) == (1, 2)
-    assert "1 queries are left out: they never came under policy 'b'" in " ".join(found.notes)
+    assert "1 queries are left out: policy 'b' never served them" in " ".join(found.notes)
 
 
 def test_few_queries_are_said_to_be_few(world: Simulated, linear: rankloop.Linear) -> None:
@@ -208,9 +216,12 @@ def test_few_queries_are_said_to_be_few(world: Simulated, linear: rankloop.Linea
 
 
 def test_progress_is_told(world: Simulated, linear: rankloop.Linear) -> None:
-    told: list[str] = []
-    evaluate(world.log, BIAS, linear, "production", watch=told.append)
-    assert told == ["counting", "ranking", "exposures", "summing over impressions", "resampling queries"]
+    updates: list[Update] = []
+    evaluate(world.log, BIAS, linear, "production", progress=updates.append)
+    assert {update.task for update in updates} == {"evaluate"}
+    assert [update.note for update in updates] == [
+        "counting", "ranking", "computing exposures", "summing over impressions", "resampling queries",
+    ]  # fmt: skip
 
 
 def empty_log(folder: Path) -> Any:
@@ -220,15 +231,18 @@ def empty_log(folder: Path) -> Any:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"new": "nobody"}, "'nobody' is neither a policy of the log nor a file: .*'production', 'later'"),
+        (
+            {"new": "nobody"},
+            "'nobody' is neither a policy of the log nor a stored policy: .*'production', 'later'",
+        ),
         ({"against": "nobody"}, "'nobody' is neither a policy of the log"),
-        ({"new": rankloop.Linear(9, np.zeros(10))}, "takes 9 features, and the log's documents have 3"),
+        ({"new": rankloop.Linear(9, np.zeros(10))}, "takes 9 features, but the log's documents have 3"),
         ({"measure": "ndcg@5"}, "unknown measure 'ndcg', did you mean 'dcg'"),
         ({"measure": "clicks@5"}, "expected 'clicks', 'dcg' or a cut-off"),
         ({"ranking": "shuffled"}, "rankings are sorted or drawn, not 'shuffled'"),
         ({"support": 1.5}, "support is an expected α"),
         ({"queries": ["q000", "nowhere"]}, "query 'nowhere' is not in the log"),
-        ({"queries": []}, "none of the 0 queries asked for ever came"),
+        ({"queries": []}, "none of the 0 requested queries has an impression"),
     ],
 )
 def test_what_is_refused(world: Simulated, arguments: dict[str, Any], message: str) -> None:
@@ -247,7 +261,7 @@ def test_what_is_refused(world: Simulated, arguments: dict[str, Any], message: s
             {"query_id": ["q000"] * 2, "doc_id": ["d0", None], "score": [1, 2]},
             "a row has no query_id or no doc_id",
         ),
-        ({}, "no scores for query 'q001' \\(7 of 8 queries in all\\)"),
+        ({}, "no scores for query 'q001' \\(7 of 8 queries in total\\)"),
         ({"query_id": ["q000"] * 2, "doc_id": ["d0"] * 2, "score": [1, 2]}, "it has more than one score"),
         ({"score": None}, "the column 'score' is missing"),
     ],

@@ -14,10 +14,9 @@ import pytest
 
 from rankloop.errors import RankloopError
 from rankloop.estimators import estimator
-from rankloop.logs import count, open_log, split_of_log, statistics_of_log
 from rankloop.models import Adam, Linear
 from rankloop.models.specs import LightGBMSpec, LinearSpec
-from rankloop.offline import fit
+from rankloop.offline import open_log
 from rankloop.progress import Update
 from rankloop.ragged import segment_sum
 from rankloop.training import PAPER, ROBUST, Settings, Task, train_network, train_trees
@@ -34,8 +33,8 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Simulated:
 
 
 def tasks(world: Simulated, train: Any, held_out: Any, learning: Any = QUICK) -> tuple[Task, Task]:
-    found = statistics_of_log(world.log, BIAS)
-    split = split_of_log(world.log, found)
+    found = world.log.statistics(BIAS)
+    split = world.log.split()
     numbers = [np.flatnonzero(np.isin(found.query_ids, ids)) for ids in (train, held_out)]
     unclipped = learning.estimator if learning.clip_validation else learning.estimator.unclipped
     first, second = (
@@ -51,7 +50,7 @@ def tasks(world: Simulated, train: Any, held_out: Any, learning: Any = QUICK) ->
 
 
 def test_networks_are_trained_on_the_estimators_weights(world: Simulated) -> None:
-    found = fit(world.log, BIAS, model="linear", learning=QUICK, seed=5)
+    found = world.log.fit("linear", bias=BIAS, learning=QUICK, seed=5)
     assert (len(found.train_queries), len(found.held_out_queries)) == (16, 4)
     assert sorted(found.train_queries + found.held_out_queries) == world.split.query_ids.tolist()
     train, held_out = tasks(world, found.train_queries, found.held_out_queries)
@@ -70,7 +69,7 @@ def test_networks_are_trained_on_the_estimators_weights(world: Simulated) -> Non
 
 
 def test_trees_grow_from_nothing(world: Simulated) -> None:
-    found = fit(world.log, BIAS, model=TREES, learning=QUICK, seed=5)
+    found = world.log.fit(TREES, bias=BIAS, learning=QUICK, seed=5)
     train, held_out = tasks(world, found.train_queries, found.held_out_queries)
     rng = np.random.default_rng(5)
     rng.permutation(20)
@@ -83,7 +82,7 @@ def test_trees_grow_from_nothing(world: Simulated) -> None:
 
 def test_the_paper_does_not_clip_held_out_weights(world: Simulated) -> None:
     learning = replace(PAPER, settings=replace(PAPER.settings, epochs=2))
-    found = fit(world.log, BIAS, model="linear", learning=learning)
+    found = world.log.fit("linear", bias=BIAS, learning=learning)
     _, held_out = tasks(world, found.train_queries, found.held_out_queries, learning)
     assert found.best.held_out == held_out.value(found.model.scores(held_out.features))
     assert found.reward == "clicks"
@@ -91,10 +90,10 @@ def test_the_paper_does_not_clip_held_out_weights(world: Simulated) -> None:
 
 
 def test_what_held_out_clicks_say(world: Simulated) -> None:
-    found = fit(world.log, BIAS, model="linear", estimator="affine(clip=off)", learning=QUICK)
     weighing = replace(QUICK, estimator=estimator("affine(clip=off)"))
+    found = world.log.fit("linear", bias=BIAS, learning=weighing)
     _, task = tasks(world, found.train_queries, found.held_out_queries, weighing)
-    statistics = statistics_of_log(world.log, BIAS).statistics
+    statistics = world.log.statistics(BIAS).statistics
     numbers = np.flatnonzero(np.isin(world.split.query_ids, found.held_out_queries))
     chosen = statistics.select(numbers)
     came = chosen.per_item(chosen.query_counts)
@@ -114,8 +113,8 @@ def test_what_held_out_clicks_say(world: Simulated) -> None:
 
 def test_it_learns(world: Simulated) -> None:
     """The first feature is the label with noise: a linear model must find it."""
-    found = fit(
-        world.log, BIAS, model="linear", learning=replace(ROBUST, settings=Settings(Adam(0.05), epochs=30))
+    found = world.log.fit(
+        "linear", bias=BIAS, learning=replace(ROBUST, settings=Settings(Adam(0.05), epochs=30))
     )
     assert isinstance(found.model, Linear)
     first, *others = found.model.parameters[:-1]
@@ -124,7 +123,7 @@ def test_it_learns(world: Simulated) -> None:
 
 
 def test_what_it_was_learned_from(world: Simulated) -> None:
-    found = fit(world.log, BIAS, model="linear", learning=QUICK)
+    found = world.log.fit("linear", bias=BIAS, learning=QUICK)
     assert [(part.policy_id, part.impressions, part.queries) for part in found.policies] == [
         ("production", 1_000, 20),
         ("later", 1_000, 20),
@@ -132,7 +131,7 @@ def test_what_it_was_learned_from(world: Simulated) -> None:
     assert [part.clicks for part in found.policies] == [
         world.gathered[name].clicks.sum() for name in ("production", "later")
     ]
-    exposures = statistics_of_log(world.log, BIAS).statistics.policies["later"].exposure.alpha
+    exposures = world.log.statistics(BIAS).statistics.policies["later"].exposure.alpha
     assert found.policies[1].below[0.01] == pytest.approx((exposures < 0.01).mean())
     assert found.notes == ()
     facts = json.loads(json.dumps(found.to_dict()))
@@ -141,17 +140,17 @@ def test_what_it_was_learned_from(world: Simulated) -> None:
 
 
 def test_the_same_seed_and_counts_given_before_give_the_same(world: Simulated) -> None:
-    first = fit(world.log, BIAS, model="linear", learning=QUICK, seed=1)
-    again = fit(world.log, BIAS, model="linear", learning=QUICK, seed=1, counts=count(world.log, ranks=3))
-    other = fit(world.log, BIAS, model="linear", learning=QUICK, seed=2)
+    first = world.log.fit("linear", bias=BIAS, learning=QUICK, seed=1)
+    again = replace(world.log).fit("linear", bias=BIAS, learning=QUICK, seed=1)
+    other = world.log.fit("linear", bias=BIAS, learning=QUICK, seed=2)
     assert first.to_dict() == again.to_dict()
     assert other.train_queries != first.train_queries
 
 
 def test_every_epoch_is_reported(world: Simulated) -> None:
     updates: list[Update] = []
-    found = fit(world.log, BIAS, model=TREES, progress=updates.append)
-    assert tuple(update.detail for update in updates) == found.history
+    found = world.log.fit(TREES, bias=BIAS, progress=updates.append)
+    assert tuple(update.detail for update in updates if update.detail) == found.history
 
 
 def log_of(folder: Path, rows: list[Row], features: dict[str, Any]) -> Any:
@@ -170,11 +169,11 @@ ALWAYS = [
 
 
 def test_a_log_that_never_explores_is_warned_of(tmp_path: Path) -> None:
-    found = fit(log_of(tmp_path / "log", ALWAYS, FEATURES), BIAS, model="linear", learning=QUICK)
+    found = log_of(tmp_path / "log", ALWAYS, FEATURES).fit("linear", bias=BIAS, learning=QUICK)
     assert any(note.startswith("The log never explores") for note in found.notes)
     assert any(note.startswith("Exposures are estimated from how often") for note in found.notes)
     moved = [*ALWAYS, Row("again", "q", "sorts", 1, "y", True)]
-    found = fit(log_of(tmp_path / "moved", moved, FEATURES), BIAS, model="linear", learning=QUICK)
+    found = log_of(tmp_path / "moved", moved, FEATURES).fit("linear", bias=BIAS, learning=QUICK)
     assert not any(note.startswith("The log never explores") for note in found.notes)
 
 
@@ -182,7 +181,7 @@ def test_a_log_that_never_explores_is_warned_of(tmp_path: Path) -> None:
     ("rows", "features", "message"),
     [
         ([], FEATURES, "the log is empty"),
-        (ALWAYS[:4], FEATURES, "only 1 queries of the log ever came"),
+        (ALWAYS[:4], FEATURES, "only 1 queries of the log have impressions"),
         (ALWAYS, {**FEATURES, "age": [1.0, 2.0, 3.0, np.nan]}, "feature 'age' is nan"),
         (
             ALWAYS,
@@ -193,18 +192,18 @@ def test_a_log_that_never_explores_is_warned_of(tmp_path: Path) -> None:
 )
 def test_logs_that_are_refused(tmp_path: Path, rows: list[Row], features: Any, message: str) -> None:
     with pytest.raises(RankloopError, match=message):
-        fit(log_of(tmp_path / "log", rows, features), BIAS, model="linear", learning=QUICK)
+        log_of(tmp_path / "log", rows, features).fit("linear", bias=BIAS, learning=QUICK)
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         ({"model": "mpl"}, "unknown model 'mpl', did you mean 'mlp'"),
-        ({"estimator": "afine"}, "unknown estimator 'afine'"),
+        ({"learning": "robots"}, "unknown learning 'robots'"),
+        ({"bias": "papr@3"}, "the bias 'papr@3' is neither a file nor the name of simulated users"),
         ({"validation": 0.0}, "validation is the share of the queries"),
-        ({"exposure": "guesses"}, "exposures come from candidates or displays"),
     ],
 )
 def test_options_that_are_refused(world: Simulated, options: dict[str, Any], message: str) -> None:
     with pytest.raises(RankloopError, match=message):
-        fit(world.log, BIAS, **options)
+        world.log.fit(**{"bias": BIAS, **options})

@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rankloop.logs import count, open_log, statistics_of_log
 from rankloop.logs.engines import engine
+from rankloop.offline import open_log
 from rankloop.offline.control_variate import ControlVariate
-from rankloop.offline.impression_sums import ImpressionSums, impression_sums
+from rankloop.offline.impression_sums import ImpressionSums, sum_impressions
 from rankloop.ragged import segment_sum
 from tests.logs.logs_of import Row, write_rows
 from tests.offline.brute import shown, sums_of
@@ -46,11 +46,11 @@ def test_an_engine_sums_as_python_does(world: Simulated, name: str) -> None:
     rng = np.random.default_rng(1)
     # Some documents count for one of the policies only, some for none.
     factors = rng.normal(size=(world.split.n_docs, 2)) * (rng.random((world.split.n_docs, 2)) < 0.6)
-    counts = count(world.log)
+    counts = world.log.count()
     if name == "spark":
         pytest.importorskip("pyspark")
     with engine(name, master="local[1]" if name == "spark" else None) as running:
-        found = impression_sums(running, world.log, counts, factors, BIAS, GUESS)
+        found = sum_impressions(running, world.log, counts, factors, BIAS, GUESS)
     happened = [
         (int(query), ranking.tolist(), clicks.tolist())
         for log in world.gathered.values()
@@ -62,17 +62,17 @@ def test_an_engine_sums_as_python_does(world: Simulated, name: str) -> None:
 def test_the_first_sums_are_those_of_the_statistics(world: Simulated) -> None:
     """What is estimated from impressions is what the estimators estimate from counts."""
     rng = np.random.default_rng(2)
-    statistics = statistics_of_log(world.log, BIAS).statistics
+    statistics = world.log.statistics(BIAS).statistics
     n_queries = world.split.n_queries
     policies = (
         shown(rng.random(world.split.n_docs), n_queries),
         shown(rng.random(world.split.n_docs), n_queries),
     )
-    beliefs = ControlVariate.of(statistics, BIAS, statistics.query_counts > 0)
-    factors = beliefs.factors(policies)
+    variate = ControlVariate.of(statistics, BIAS, statistics.query_counts > 0)
+    factors = variate.factors(policies)
     with engine() as running:
-        found = impression_sums(running, world.log, count(world.log), factors, BIAS, beliefs.guess)
-    unexplained = statistics.clicks - statistics.displays_by_rank @ (BIAS.alpha * beliefs.guess + BIAS.beta)
+        found = sum_impressions(running, world.log, world.log.count(), factors, BIAS, variate.guess)
+    unexplained = statistics.clicks - statistics.displays_by_rank @ (BIAS.alpha * variate.guess + BIAS.beta)
     np.testing.assert_allclose(
         found.first, segment_sum(factors * unexplained[:, None], statistics.offsets), atol=1e-10
     )
@@ -88,11 +88,11 @@ def test_rows_below_the_last_rank_and_other_documents_do_not_count(tmp_path: Pat
         Row("j", "r", "a", 1, "x", True),
     ]
     log = open_log(write_rows(tmp_path / "log", rows))
-    counts = count(log, ranks=BIAS.ranks)
+    counts = log.count(BIAS.ranks)
     assert counts.doc_ids.tolist() == ["x", "y", "z", "x"]
     factors = np.array([[2.0, 0.0], [1.0, 1.0], [9.0, 9.0], [0.0, 0.0]])
     with engine() as running:
-        found = impression_sums(running, log, counts, factors, BIAS, 0.0)
+        found = sum_impressions(running, log, counts, factors, BIAS, 0.0)
     first, second = 2 * (1 - BIAS.beta[0]) - BIAS.beta[1], 1 - BIAS.beta[0]
     np.testing.assert_allclose(found.first, [[first + second, -BIAS.beta[1] + second], [0, 0]])
     np.testing.assert_allclose(found.squares[0, 0], first**2 + second**2)

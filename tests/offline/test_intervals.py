@@ -68,15 +68,15 @@ def test_the_estimate_is_unbiased_whatever_the_guess(worlds: dict[str, World]) -
     total = np.zeros(2)
     for probability, statistics in every_log(world):
         used = statistics.query_counts > 0
-        beliefs = ControlVariate(GUESS, ControlVariate.of(statistics, world.bias, used).alpha, 0.0,
+        variate = ControlVariate(GUESS, ControlVariate.of(statistics, world.bias, used).alpha, 0.0,
                           statistics.query_counts / statistics.timesteps, statistics.offsets)  # fmt: skip
         unexplained = statistics.clicks - statistics.displays_by_rank @ (
             world.bias.alpha * GUESS + world.bias.beta
         )
-        first = segment_sum(beliefs.factors(policies) * unexplained[:, None], statistics.offsets)
+        first = segment_sum(variate.factors(policies) * unexplained[:, None], statistics.offsets)
         nothing = np.zeros((n_queries, 2))
         sums = ImpressionSums(first, nothing, nothing[:, 0], nothing, nothing)
-        impressions = ImpressionSample(statistics.query_counts, beliefs.before(policies), sums)
+        impressions = ImpressionSample(statistics.query_counts, variate.before(policies), sums)
         total += probability * np.array([impressions.value(NEW), impressions.value(AGAINST)])
     by_query = [
         segment_sum(policy.weights * world.flat_relevance, world.offsets) + policy.always
@@ -89,9 +89,9 @@ def every_estimate(world: World) -> list[tuple[float, ImpressionSample]]:
     """What every log of a world gives, with its chance; exposures are those of the whole world."""
     chances = np.array(world.periods[0].query_chances)
     alpha = sum(period.timesteps / world.timesteps * world.exposure(period).alpha for period in world.periods)
-    beliefs = ControlVariate(GUESS, np.asarray(alpha), 0.0, chances, world.offsets)
+    variate = ControlVariate(GUESS, np.asarray(alpha), 0.0, chances, world.offsets)
     policies = (shown(LAMBDAS[0], 2), shown(LAMBDAS[1], 2))
-    factors, before = beliefs.factors(policies), beliefs.before(policies)
+    factors, before = variate.factors(policies), variate.before(policies)
     steps = [list(world.impressions(period)) for period in world.periods for _ in range(period.timesteps)]
     result = []
     for logged in product(*steps):

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rankloop.logs import Log, count, open_log
+from rankloop.offline import Log, open_log
 from rankloop.offline.policy_rankings import Measure, RankingResolver, sorted_rank_weights
 from rankloop.policies import expected_rank_weights
 from rankloop.rank_weights import dcg
@@ -51,11 +51,11 @@ def log(tmp_path: Path) -> Log:
 
 
 def showing(log: Log, **options: bool) -> RankingResolver:
-    return RankingResolver(log, count(log, ranks=3), Measure.of("clicks", BIAS), **options)
+    return RankingResolver(log, log.count(3), Measure.of("clicks", BIAS), **options)
 
 
 def test_a_policys_candidates_tell_of_queries_that_never_came(log: Log) -> None:
-    shown = showing(log).of("a", "sorted")
+    shown = showing(log).resolve("a", "sorted")
     expected = expected_rank_weights(
         [1.0, 0.0, -1.0, 0.0], np.array([0, 2, 4]), np.stack([BIAS.alpha, BIAS.beta])
     )
@@ -67,11 +67,11 @@ def test_a_policys_candidates_tell_of_queries_that_never_came(log: Log) -> None:
 
 
 def test_where_there_are_no_candidates_displays_tell(log: Log) -> None:
-    shown = showing(log).of("b", "sorted")
+    shown = showing(log).resolve("b", "sorted")
     assert shown.known.tolist() == [True, True]
     np.testing.assert_allclose(shown.weights, [BIAS.alpha[0] / 2, BIAS.alpha[0] / 2, BIAS.alpha[0], 0.0])
     np.testing.assert_allclose(shown.always, [BIAS.beta[0], BIAS.beta[0]])
-    displayed = showing(log, candidates=False).of("b", "sorted")
+    displayed = showing(log, candidates=False).resolve("b", "sorted")
     assert displayed.ranking == "as displayed"
     assert displayed.known.tolist() == [True, False]
     np.testing.assert_allclose(displayed.weights[:2], shown.weights[:2])
@@ -80,7 +80,7 @@ def test_where_there_are_no_candidates_displays_tell(log: Log) -> None:
 def test_ties_go_by_the_documents_ids_whatever_the_order_of_rows(log: Log, tmp_path: Path) -> None:
     table = tmp_path / "scores.csv"
     table.write_text("query_id,doc_id,score\nr,y,1\nq,y,1\nr,a,1\nq,x,1\nr,x,1\n")
-    shown = showing(log).of(table, "sorted")
+    shown = showing(log).resolve(table, "sorted")
     np.testing.assert_allclose(shown.weights, [*BIAS.alpha[:2], *BIAS.alpha[1:3]])
     # The document that the log does not know has the lowest id, and so stands first.
     np.testing.assert_allclose(shown.elsewhere, [0.0, BIAS.alpha[0]])

@@ -11,7 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rankloop.clicks import Impressions, bias_of, gather_log, users
-from rankloop.logs import Log, PolicyTraffic, open_log, write_simulated
+from rankloop.logs import PolicyTraffic, write_simulated
+from rankloop.offline import Log, open_log
 from rankloop.ragged import segment_index
 from rankloop.types import Bias, Split
 

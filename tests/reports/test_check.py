@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from rankloop.logs import LogCheck, check, open_log, write_simulated
+from rankloop.logs import LogCheck, write_simulated
+from rankloop.offline import open_log
 from rankloop.reports.check import MOST_DRAWN, check_document
 from rankloop.reports.html import html_page
 from tests.logs.logs_of import Row, simulated, write_rows
@@ -18,7 +19,7 @@ SECOND = 10**6
 @pytest.fixture(scope="module")
 def found(tmp_path_factory: pytest.TempPathFactory) -> LogCheck:
     split, gathered = simulated()
-    return check(open_log(write_simulated(tmp_path_factory.mktemp("logs") / "my<log>", split, gathered)))
+    return open_log(write_simulated(tmp_path_factory.mktemp("logs") / "my<log>", split, gathered)).check()
 
 
 def test_the_page_says_what_the_check_found(found: LogCheck) -> None:
@@ -41,7 +42,7 @@ def test_the_same_log_gives_the_same_page(found: LogCheck) -> None:
 
 def test_warnings_and_problems_are_on_the_page(tmp_path: Path) -> None:
     rows = [Row(i, "q", "fixed", 1, "<x>", False, i * SECOND) for i in range(3)]
-    page = html_page(check_document(check(open_log(write_rows(tmp_path / "log", [*rows, rows[0]])))))
+    page = html_page(check_document(open_log(write_rows(tmp_path / "log", [*rows, rows[0]])).check()))
     assert '<p class="warning">policy &#x27;fixed&#x27; never explores' in page
     assert "rows that repeat the impression, position and document of another" in page
     assert "doc &#x27;&lt;x&gt;&#x27;" in page
@@ -51,7 +52,7 @@ def test_warnings_and_problems_are_on_the_page(tmp_path: Path) -> None:
 
 def test_a_log_without_times_has_no_picture_of_them(tmp_path: Path) -> None:
     log = write_rows(tmp_path / "log", [Row("i", "q", "a", 1, "x", True)])
-    page = html_page(check_document(check(open_log(log))))
+    page = html_page(check_document(open_log(log).check()))
     assert page.count("<figure>") == 1
     assert "The log has no timestamps" in page
 
@@ -62,7 +63,7 @@ def test_of_many_policies_the_largest_are_drawn(tmp_path: Path) -> None:
         for policy in range(9)
         for i in range(1 + policy)
     ]
-    page = html_page(check_document(check(open_log(write_rows(tmp_path / "log", rows)))))
+    page = html_page(check_document(open_log(write_rows(tmp_path / "log", rows)).check()))
     assert "The figures show the 6 policies with the most impressions." in page
     drawn = re.findall(r"</svg>(p\d)</li>", page)
     assert drawn == [f"p{policy}" for policy in range(9 - MOST_DRAWN, 9)]

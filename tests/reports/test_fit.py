@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rankloop.offline import Fit, fit
+from rankloop.offline import Fit
 from rankloop.reports.fit import fit_document, importance
 from rankloop.reports.html import html_page
 from rankloop.training import ROBUST, Settings
@@ -24,7 +24,7 @@ def fits(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Fit]:
     folder: Path = tmp_path_factory.mktemp("reports")
     log = simulated(folder / "log", queries=12, interactions=600).log
     learning = replace(ROBUST, settings=Settings(epochs=2))
-    return {model: fit(log, BIAS, model=model, learning=learning) for model in MODELS}
+    return {model: log.fit(model, bias=BIAS, learning=learning) for model in MODELS}
 
 
 @pytest.mark.parametrize("model", MODELS)

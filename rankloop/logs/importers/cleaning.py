@@ -13,7 +13,7 @@ from rankloop.errors import DataError
 from rankloop.logs.defects import IMPRESSION, DefectFinder
 from rankloop.logs.engines import Engine, Expression
 from rankloop.logs.importers.files import LINE_BITS, SourceFiles
-from rankloop.logs.importers.staging import CLICKS, SCORED, SHOWN, Staging
+from rankloop.logs.importers.staging import CLICKS, SCORES, Staging
 from rankloop.logs.schema import CANDIDATES, COLUMNS, IMPRESSIONS, ITEM
 from rankloop.logs.writer import LogWriter
 
@@ -51,7 +51,7 @@ class Cleaning:
             counted: whether the importer has counted positions, from 1; what is said of their base is then
                 said of the positions of clicks.
         """
-        shown = self.engine.table([self.staging.path(SHOWN)])
+        shown = self.engine.table([self.staging.path(IMPRESSIONS)])
         self.click_base = position_base
         if not counted:
             self.base = self._recognised_base(shown) if position_base is None else position_base
@@ -164,10 +164,10 @@ class Cleaning:
             writer.write(IMPRESSIONS, {name: named[name] for name in COLUMNS[IMPRESSIONS]})
 
     def _write_candidates(self, writer: LogWriter) -> None:
-        if not self.staging.rows[SCORED]:
+        if not self.staging.rows[SCORES]:
             return
         by_item = self.engine.stored(
-            self.engine.table([self.staging.path(SCORED)])
+            self.engine.table([self.staging.path(SCORES)])
             .group_by("policy_id", *ITEM)
             .agg(score=_.score.argmin(_.place), low=_.score.min(), high=_.score.max(), place=_.place.max())
         )

@@ -27,8 +27,8 @@ from rankloop.logs.importers.files import (
 )
 from rankloop.logs.importers.pipeline import DEFAULTS, ImportOptions, ImportSession, run
 from rankloop.logs.importers.report import ImportReport
-from rankloop.logs.importers.staging import CLICKS, SCORED, SHOWN, TIME
-from rankloop.logs.schema import is_id, missing_column
+from rankloop.logs.importers.staging import CLICKS, SCORES, TIME
+from rankloop.logs.schema import IMPRESSIONS, is_id, missing_column
 
 # How a column is left out where columns are spelled.
 NONE = "-"
@@ -172,7 +172,7 @@ class _Table:
             table = pa.Table.from_batches([batch]).append_column("place", pa.array(places))
             whole = self.staged(table)
             if whole is not None:
-                self.reading.staging.add_batch(SHOWN, whole)
+                self.reading.staging.add_batch(IMPRESSIONS, whole)
                 self.reading.tell(len(batch))
             else:
                 rows = python_rows(batch, self.reading.files.paths[number], row)
@@ -198,7 +198,7 @@ class _Shown(_Table):
                 self.reading.aside[f"rows where {column} is not {wanted!r}"] += 1
                 return
         self.reading.staging.add(
-            SHOWN,
+            IMPRESSIONS,
             [
                 (
                     place,
@@ -281,7 +281,7 @@ class _Scored(_Table):
             read_value.text_id(values.get(names.doc_id), names.doc_id),
             read_value.score(values.get(names.score), names.score),
         )
-        self.reading.staging.add(SCORED, [row])
+        self.reading.staging.add(SCORES, [row])
 
 
 def _time(values: dict[str, Any], names: Columns) -> int | None:

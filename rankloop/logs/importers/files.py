@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rankloop.errors import DataError, one_line
-from rankloop.logs.problems import Found
+from rankloop.logs.problems import ProblemCounter
 
 GZIP_MAGIC = b"\x1f\x8b"
 JSON_ENDINGS = (".jsonl", ".ndjson", ".json")
@@ -45,7 +45,7 @@ class Record:
 class SourceFiles:
     """The files of an import: their records, and the names of places in them."""
 
-    def __init__(self, found: Found) -> None:
+    def __init__(self, found: ProblemCounter) -> None:
         self.paths: list[Path] = []
         self.found = found
 

@@ -33,7 +33,8 @@ from rankloop.logs.importers.files import Paths, Record
 from rankloop.logs.importers.parsing import BadValueError, microseconds, score, text_id
 from rankloop.logs.importers.pipeline import DEFAULTS, ImportOptions, ImportSession, run
 from rankloop.logs.importers.report import ImportReport
-from rankloop.logs.importers.staging import CLICKS, SCORED, SHOWN
+from rankloop.logs.importers.staging import CLICKS, SCORES
+from rankloop.logs.schema import IMPRESSIONS
 
 CLICK_TYPES = ("click",)
 
@@ -125,8 +126,8 @@ class _Events:
         if not shown:
             place = self.reading.files.place_name(record.place)
             self.reading.found.add("empty_impressions", f"{place}: query {query!r}")
-        self.reading.staging.add(SHOWN, shown)
-        self.reading.staging.add(SCORED, scored)
+        self.reading.staging.add(IMPRESSIONS, shown)
+        self.reading.staging.add(SCORES, scored)
 
     def _interaction(self, record: Record) -> None:
         values = record.values

@@ -17,15 +17,15 @@ from rankloop.logs.importers.cleaning import Cleaning
 from rankloop.logs.importers.files import Paths, Record, SourceFiles
 from rankloop.logs.importers.parsing import BadValueError
 from rankloop.logs.importers.report import ImportReport
-from rankloop.logs.importers.staging import FEATURED, SHOWN, Staging
-from rankloop.logs.problems import Found
-from rankloop.logs.schema import REPORT_FILE
+from rankloop.logs.importers.staging import Staging
+from rankloop.logs.problems import ProblemCounter
+from rankloop.logs.schema import FEATURES, IMPRESSIONS, REPORT_FILE
 from rankloop.logs.writer import LogWriter
+from rankloop.progress import Progress, report
 
-# How many records are read between two words to whoever is waiting.
-RECORDS_PER_WORD = 50_000
+# How many records are read between two reports of progress.
+RECORDS_PER_REPORT = 50_000
 
-Progress = Callable[[str, int], None]
 BASES = (0, 1, None)
 
 
@@ -39,7 +39,7 @@ class ImportOptions:
             source lists what was shown in its order, it is the positions of clicks that are meant.
         strict: refuse a log with any problem, rather than repair it.
         overwrite: whether a log that is there may be replaced.
-        progress: called now and then with what is being done and how many records have been.
+        progress: called now and then with what is being done; ``detail`` is the number of records.
     """
 
     features: str | os.PathLike[str] | None = None
@@ -67,7 +67,7 @@ class ImportSession:
 
     def __init__(self, staging: Staging, progress: Progress | None) -> None:
         self.staging = staging
-        self.found = Found()
+        self.found = ProblemCounter()
         self.files = SourceFiles(self.found)
         self.aside: Counter[str] = Counter()
         self._progress = progress
@@ -89,8 +89,8 @@ class ImportSession:
     def tell(self, records: int = 1) -> None:
         """Count records, and say so now and then."""
         before, self._records = self._records, self._records + records
-        if self._progress and self._records // RECORDS_PER_WORD > before // RECORDS_PER_WORD:
-            self._progress("reading", self._records)
+        if self._records // RECORDS_PER_REPORT > before // RECORDS_PER_REPORT:
+            _report(self._progress, "reading", self._records)
 
 
 def run(
@@ -109,15 +109,14 @@ def run(
         counted: whether the importer itself counts positions, from 1.
     """
     writer = LogWriter(out, overwrite=options.overwrite)
-    tell = options.progress or (lambda _what, _records: None)
     with tempfile.TemporaryDirectory(prefix="rankloop-import-") as scratch:
         with Staging(Path(scratch)) as staging:
             reading = ImportSession(staging, options.progress)
             read(reading)
         sources = tuple(map(str, reading.files.paths))
-        if not staging.rows[SHOWN]:
+        if not staging.rows[IMPRESSIONS]:
             raise _nothing("no impression could be read", sources, reading)
-        tell("checking", staging.rows[SHOWN])
+        _report(options.progress, "checking", staging.rows[IMPRESSIONS])
         with writer, engine() as running:
             cleaning = Cleaning(staging, reading.files, running)
             cleaning.run(writer, options.position_base, counted=counted)
@@ -125,12 +124,12 @@ def run(
                 raise _nothing("no impression is left", sources, reading)
             features = 0
             if options.features is not None:
-                tell("copying features", cleaning.rows)
+                _report(options.progress, "copying features", cleaning.rows)
                 features = _copy_features(options.features, writer, cleaning)
             if options.strict and reading.found.problems():
                 listed = "; ".join(map(str, reading.found.problems()))
                 raise DataError(f"{', '.join(sources)}: refused, because strict: {listed}")
-            report = ImportReport(
+            done = ImportReport(
                 writer.folder,
                 sources,
                 dict(staging.rows),
@@ -143,18 +142,22 @@ def run(
                 reading.found.problems(),
                 dict(reading.aside),
             )
-            text = json.dumps(report.to_dict(), indent=2, ensure_ascii=False)
+            text = json.dumps(done.to_dict(), indent=2, ensure_ascii=False)
             (writer.scratch / REPORT_FILE).write_text(text + "\n", encoding="utf-8")
-        tell("written", cleaning.rows)
-    return report
+        _report(options.progress, "written", cleaning.rows)
+    return done
+
+
+def _report(progress: Progress | None, what: str, records: int) -> None:
+    report(progress, "import", note=f"{what}, {records:,} records", detail=records)
 
 
 def _copy_features(path: str | os.PathLike[str], writer: LogWriter, cleaning: Cleaning) -> int:
-    with Staging(cleaning.staging.folder, (FEATURED,)) as ids:
+    with Staging(cleaning.staging.folder, (FEATURES,)) as ids:
         for batch in copy_features(path, writer):
-            ids.add_batch(FEATURED, batch)
-    cleaning.look_at_features(ids.path(FEATURED), path)
-    return ids.rows[FEATURED]
+            ids.add_batch(FEATURES, batch)
+    cleaning.look_at_features(ids.path(FEATURES), path)
+    return ids.rows[FEATURES]
 
 
 def _nothing(what: str, sources: tuple[str, ...], reading: ImportSession) -> DataError:

@@ -1,9 +1,9 @@
 """What importers read, before it is looked at: tables in files, with the place of every row.
 
-    shown     place  impression_id  timestamp  query_id  policy_id  position  doc_id  clicked
-    clicks    place  impression_id  doc_id  timestamp  position
-    scored    place  policy_id  query_id  doc_id  score
-    featured  query_id  doc_id
+    impressions  place  impression_id  timestamp  query_id  policy_id  position  doc_id  clicked
+    clicks       place  impression_id  doc_id  timestamp  position
+    scores       place  policy_id  query_id  doc_id  score
+    features     query_id  doc_id
 
 Logs whose rows say themselves whether they were clicked have no clicks of their own.
 """
@@ -18,14 +18,14 @@ from typing import Any, Self
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from rankloop.logs.schema import ITEM
+from rankloop.logs.schema import FEATURES, IMPRESSIONS, ITEM
 
-SHOWN, CLICKS, SCORED, FEATURED = "shown", "clicks", "scored", "featured"
+CLICKS, SCORES = "clicks", "scores"
 TIME = pa.timestamp("us", tz="UTC")
 _TEXT = pa.string()
 
 SCHEMAS = {
-    SHOWN: pa.schema(
+    IMPRESSIONS: pa.schema(
         [
             ("place", pa.int64()),
             ("impression_id", _TEXT),
@@ -46,7 +46,7 @@ SCHEMAS = {
             ("position", pa.int64()),
         ]
     ),
-    SCORED: pa.schema(
+    SCORES: pa.schema(
         [
             ("place", pa.int64()),
             ("policy_id", _TEXT),
@@ -54,7 +54,7 @@ SCHEMAS = {
             ("score", pa.float64()),
         ]
     ),
-    FEATURED: pa.schema([(name, _TEXT) for name in ITEM]),
+    FEATURES: pa.schema([(name, _TEXT) for name in ITEM]),
 }
 # Rows that are held in Python before they go to a file.
 ROWS_HELD = 100_000
@@ -67,7 +67,7 @@ class Staging:
         rows: by table, how many rows there are.
     """
 
-    def __init__(self, folder: Path, tables: Sequence[str] = (SHOWN, CLICKS, SCORED)) -> None:
+    def __init__(self, folder: Path, tables: Sequence[str] = (IMPRESSIONS, CLICKS, SCORES)) -> None:
         self.folder = folder
         self.rows = dict.fromkeys(tables, 0)
         self._held: dict[str, list[tuple[Any, ...]]] = {table: [] for table in tables}

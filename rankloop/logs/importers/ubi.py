@@ -31,7 +31,8 @@ from rankloop.logs.importers.files import Paths, Record
 from rankloop.logs.importers.parsing import BadValueError, at_path, microseconds, score, text_id, whole
 from rankloop.logs.importers.pipeline import DEFAULTS, ImportOptions, ImportSession, run
 from rankloop.logs.importers.report import ImportReport
-from rankloop.logs.importers.staging import CLICKS, SCORED, SHOWN
+from rankloop.logs.importers.staging import CLICKS, SCORES
+from rankloop.logs.schema import IMPRESSIONS
 
 CLICK_ACTIONS = ("click", "click_through")
 # Lines of OpenSearch's bulk format that say what to do with the next one.
@@ -91,10 +92,10 @@ class _Queries:
             self.reading.found.add("empty_impressions", f"{place}: query {text!r}")
             return
         self.reading.staging.add(
-            SHOWN,
+            IMPRESSIONS,
             [(record.place, impression, time, text, policy, i, doc, False) for i, doc in enumerate(shown, 1)],
         )
-        self.reading.staging.add(SCORED, [(record.place, policy, text, doc, value) for doc, value in scored])
+        self.reading.staging.add(SCORES, [(record.place, policy, text, doc, value) for doc, value in scored])
 
 
 class _Events:

@@ -15,7 +15,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from rankloop.errors import DataError
-from rankloop.logs import Columns, ImportOptions, count, import_columns, open_log
+from rankloop.logs import Columns, ImportOptions, import_columns
+from rankloop.offline import open_log
 from tests.logs.importers.reading import counts, examples, rows_of, shown, write_lines
 
 NAMES = Columns(
@@ -92,7 +93,7 @@ def test_mixed_position_bases_are_refused_until_one_is_meant(tmp_path: Path) -> 
     assert [row[3] for row in shown(report.log)] == [1, 2, 2, 3]
     assert counts(report) == {"missing_positions": 1}
     assert not open_log(report.log).starts
-    assert count(open_log(report.log)).query_counts.sum() == 2
+    assert open_log(report.log).count().query_counts.sum() == 2
 
 
 def test_positions_before_the_first_are_left_out(tmp_path: Path) -> None:
@@ -386,7 +387,7 @@ def test_real_clicks(tmp_path: Path, real_data: Path) -> None:
     assert report.rows == len(train)
     assert report.clicks == sum(row["clicked"] == "1" for row in train)
     assert report.impressions == len({row["impression_id"] for row in train})
-    counted = count(open_log(report.log))
+    counted = open_log(report.log).count()
     assert counted.n_items == len({(row["query_id"], row["doc_id"]) for row in train})
     by_rank = [sum(row["position"] == str(k) for row in train) for k in range(1, 11)]
     assert counted.displays_by_rank.sum(axis=0).tolist() == by_rank

@@ -13,12 +13,12 @@ import pytest
 
 from rankloop.errors import DataError
 from rankloop.logs.importers.files import SourceFiles
-from rankloop.logs.problems import Found
+from rankloop.logs.problems import ProblemCounter
 
 
 def read(*paths: Path) -> tuple[list[tuple[str, dict[str, Any]]], list[str]]:
     """Records with the names of their places, and what was broken."""
-    found = Found()
+    found = ProblemCounter()
     files = SourceFiles(found)
     records = [(files.place_name(record.place), record.values) for record in files.records(paths, "clicks")]
     return records, [example for problem in found.problems() for example in problem.examples]

@@ -12,6 +12,7 @@ import pytest
 
 from rankloop.errors import DataError
 from rankloop.logs import ImportOptions, import_ubi
+from rankloop.progress import Update
 from tests.logs.importers.reading import counts, examples, rows_of, shown, write_lines
 
 
@@ -287,7 +288,7 @@ def test_impressions_that_cannot_be_used(tmp_path: Path) -> None:
         ("i6", "cat", "a", 1, "x", False),
     ]
     left_out = {problem.name: problem.left_out for problem in report.problems}
-    assert report.read["shown"] == report.rows + sum(
+    assert report.read["impressions"] == report.rows + sum(
         left_out[name]
         for name in ("duplicate_rows", "mixed_impressions", "repeated_positions", "repeated_documents")
     )
@@ -333,11 +334,12 @@ def test_nothing_to_import_is_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "log").exists()
 
 
-def test_progress_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from rankloop.logs.importers import pipeline
 
-    monkeypatch.setattr(pipeline, "RECORDS_PER_WORD", 2)
-    told: list[tuple[str, int]] = []
-    options = ImportOptions(progress=lambda what, records: told.append((what, records)))
-    imported(tmp_path, [query(n) for n in range(5)], [], options=options)
-    assert told == [("reading", 2), ("reading", 4), ("checking", 10), ("written", 10)]
+    monkeypatch.setattr(pipeline, "RECORDS_PER_REPORT", 2)
+    updates: list[Update] = []
+    imported(tmp_path, [query(n) for n in range(5)], [], options=ImportOptions(progress=updates.append))
+    assert {update.task for update in updates} == {"import"}
+    reported = [(update.note.partition(",")[0], update.detail) for update in updates]
+    assert reported == [("reading", 2), ("reading", 4), ("checking", 10), ("written", 10)]

@@ -1,10 +1,10 @@
-"""From a log to counts: one expression, whichever engine runs it.
+"""Counts a log with ibis expressions that are the same for every engine.
 
     blocks    impressions grouped by policy, query, document and eight positions: displays and clicks of each
-    items     every document of a query that was shown or could have been, numbered query by query
-    queries   how often each query came under each policy
+    items     every document of a query that was shown or is a candidate, numbered query by query
+    queries   the number of impressions of each query under each policy
 
-Only counts leave the engine: their number does not grow with that of the clicks.
+Only counts leave the engine, and their number does not grow with the number of clicks.
 """
 
 from __future__ import annotations
@@ -23,33 +23,33 @@ from numpy.typing import NDArray
 from rankloop.errors import DataError
 from rankloop.logs.counts import Cells, LogCounts
 from rankloop.logs.engines import Engine, Expression
-from rankloop.logs.folder import Log
+from rankloop.logs.folder import LogFolder
 from rankloop.logs.schema import CANDIDATES, IMPRESSIONS, ITEM
 from rankloop.ragged import offsets_of
 from rankloop.types import Int64, Str
 
 CELL = ("policy_id", *ITEM, "position")
-# Nobody looks so far down. A position beyond it is no position, and would ask for all memory.
+# No user looks this far down. A larger position is an error, and counting it would take all memory.
 DEEPEST_RANK = 1_000
-# 2³ positions are counted side by side, as columns of one row: half as much work as one row each.
+# 2³ positions are counted as columns of one row, which takes half the work of one row per position.
 SHIFT = 3
 BESIDE = range(1 << SHIFT)
 COUNTED = ("displays", "clicks", "cells")
 DISPLAYS, CLICKS, CELLS = ([f"{what}_{place}" for place in BESIDE] for what in COUNTED)
 
 
-class Counting:
-    """The expressions over one log, and what they give on an engine; impressions are grouped once.
+class LogCounter:
+    """Counts one log on one engine; impressions are grouped once, for everything that is asked.
 
     Args:
-        log: what is counted.
-        engine: where.
-        ranks: how many ranks are counted; None: as many as there are.
-        known: what was counted before, where it was: items are not counted again.
+        log: the log.
+        engine: the engine that runs the expressions.
+        ranks: how many ranks to count; None for all.
+        known: the counts of the log, if they are known: its items are not listed again.
     """
 
     def __init__(
-        self, log: Log, engine: Engine, ranks: int | None = None, known: LogCounts | None = None
+        self, log: LogFolder, engine: Engine, ranks: int | None = None, known: LogCounts | None = None
     ) -> None:
         self.log, self.engine, self.ranks, self.known = log, engine, ranks, known
         self.impressions = engine.table(log.files(IMPRESSIONS))
@@ -60,7 +60,7 @@ class Counting:
 
     @cached_property
     def blocks(self) -> Expression:
-        """Impressions, grouped."""
+        """Impressions, grouped by policy, item and block of positions."""
         below_top = _.position.cast("int64") - 1
         placed = self.impressions.mutate(block=below_top >> SHIFT, place=below_top & BESIDE[-1])
         counted = {name: _.count(where=_.place == place) for place, name in enumerate(DISPLAYS)}
@@ -73,7 +73,7 @@ class Counting:
 
     @cached_property
     def items(self) -> Expression:
-        """Items with their numbers."""
+        """The items, numbered."""
         if self.known is not None:
             queries = np.repeat(self.known.query_ids, np.diff(self.known.offsets))
             names = dict(zip(ITEM, (queries, self.known.doc_ids), strict=True))
@@ -86,7 +86,7 @@ class Counting:
         return self.engine.stored(items.distinct().mutate(item=numbered))
 
     def counts(self) -> LogCounts:
-        """Run the expressions."""
+        """Count."""
         totals = self.totals
         query_ids, doc_ids, offsets = self._names()
         policy_ids = tuple(row["policy_id"] for row in self.policy_times)
@@ -103,23 +103,23 @@ class Counting:
         deepest = self.totals["deepest"]
         if self.ranks is None and deepest > DEEPEST_RANK:
             raise DataError(
-                f"{self.log.source(IMPRESSIONS)}: the deepest position is {deepest:,}: say how many ranks to "
-                f"count (ranks=10), up to {DEEPEST_RANK:,}"
+                f"{self.log.source(IMPRESSIONS)}: the deepest position is {deepest:,}: choose how many ranks "
+                f"to count, at most {DEEPEST_RANK:,}, such as ranks=10"
             )
         return deepest if self.ranks is None else self.ranks
 
     @cached_property
     def totals(self) -> dict[str, int]:
-        """Rows and clicks of the whole log, and its deepest position; bad rows are refused."""
+        """The rows and clicks of the whole log and its deepest position; refuses bad rows."""
         self._refuse_bad_rows()
         if not len(self.by_rank):
-            raise DataError(f"{self.log.folder}: the log is empty: there is no row of impressions in it")
+            raise DataError(f"{self.log.folder}: the log is empty: it has no rows of impressions")
         rows, clicks = (int(self.by_rank[name].sum()) for name in ("displays", "clicks"))
         return {"rows": rows, "clicks": clicks, "deepest": int(self.by_rank["rank"].max()) + 1}
 
     @cached_property
     def by_rank(self) -> NDArray[np.void]:
-        """Ranks, from 0, where anything was shown: displays, clicks, and how many cells these are in."""
+        """The ranks, from 0, at which anything was shown: displays, clicks and number of cells."""
         sums = {name: _[name].sum() for name in (*DISPLAYS, *CLICKS)}
         cells = {name: (_[shown] > 0).sum() for name, shown in zip(CELLS, DISPLAYS, strict=True)}
         found = [
@@ -132,7 +132,7 @@ class Counting:
 
     @cached_property
     def policy_times(self) -> list[dict[str, Any]]:
-        """The policies with the times of their first and last impressions, in the order of the first."""
+        """The policies with the times of their first and last impressions, ordered by the first."""
         by_policy = self.impressions.group_by(**as_text("policy_id"))
         try:
             found = self.rows(by_policy.agg(first=_.timestamp.min(), last=_.timestamp.max()))
@@ -184,7 +184,7 @@ class Counting:
 
     def _cells(self, policy_ids: tuple[str, ...], ranks: int) -> Cells:
         within = self.by_rank["rank"] < ranks
-        # Filled batch by batch: millions of cells are held once.
+        # Filled batch by batch, so that millions of cells are held only once.
         result = Cells.empty(int(self.by_rank["cells"][within].sum()))
         named = self.blocks.join(self.items, ITEM)
         at = 0
@@ -209,7 +209,7 @@ class Counting:
             self._refuse_nameless()
             impressions = self.impressions.select("impression_id", **as_text(*by_query)).distinct()
             came = impressions.group_by(*by_query).agg(came=_.count())
-        # A query's first item says which query it is.
+        # A query is identified by its first item.
         firsts = self.items.group_by("query_id").agg(first=_.item.min())
         result = np.zeros((len(policy_ids), len(offsets) - 1), np.int64)
         for batch in self.engine.batches(came.join(firsts, "query_id")):
@@ -220,12 +220,12 @@ class Counting:
 
 
 def as_text(*columns: str) -> dict[str, Expression]:
-    """These columns as text: whole numbers are ids too."""
+    """Columns as text: ids may be whole numbers."""
     return {column: _[column].cast("string") for column in columns}
 
 
 def _utc(time: datetime | None) -> datetime | None:
-    """Engines differ in whether they say that a time is UTC."""
+    """A time in UTC, which not every engine states."""
     return time if time is None else time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
 
 
@@ -235,7 +235,7 @@ def _codes(values: pa.Array, known: tuple[str, ...]) -> NDArray[np.int32]:
 
 
 def _matrix(batch: pa.RecordBatch, columns: list[str]) -> Int64:
-    """Columns of counts side by side: rows × columns."""
+    """Columns of counts as one matrix: rows × columns."""
     return np.stack([batch.column(name).to_numpy() for name in columns], axis=1)
 
 

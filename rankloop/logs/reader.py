@@ -1,0 +1,132 @@
+"""A log and how to read it: counts, statistics and checks, on the engine that it was opened with."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import Literal
+
+from rankloop.errors import RankloopError
+from rankloop.logs.checks import LogCheck, check_log
+from rankloop.logs.counter import DEEPEST_RANK, LogCounter
+from rankloop.logs.counts import LogCounts
+from rankloop.logs.engines import Engine, check_engine, engine
+from rankloop.logs.features import read_feature_names, split_of_log
+from rankloop.logs.folder import LogFolder
+from rankloop.logs.log_statistics import LogStatistics, assemble_statistics
+from rankloop.logs.policy_exposures import compute_exposures
+from rankloop.logs.schema import CANDIDATES
+from rankloop.progress import Progress, report
+from rankloop.types import Bias, Split
+
+ExposureSource = Literal["candidates", "displays"]
+EXPOSURE_SOURCES = ("candidates", "displays")
+
+
+@dataclass(frozen=True, eq=False)
+class LogReader(LogFolder):
+    """The folder of a log, the engine that counts it, and the counts that are known so far.
+
+    Attributes:
+        engine: ``duckdb``, inside this process, or ``spark``.
+        master: where Spark runs, such as ``local[4]`` or ``spark://host:7077``; None for Spark's settings.
+        exposure: where exposures come from: ``candidates`` (exact, from the scores of all candidates, where
+            the log has them), or ``displays`` (always estimated), for policies that do not draw their
+            rankings from their scores.
+    """
+
+    engine: str = "duckdb"
+    master: str | None = None
+    exposure: ExposureSource = "candidates"
+    _known: dict[int, LogCounts] = field(default_factory=dict, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        check_engine(self.engine, self.master)
+        if self.exposure not in EXPOSURE_SOURCES:
+            raise RankloopError(
+                f"exposures come from {' or '.join(EXPOSURE_SOURCES)}, not from {self.exposure!r}"
+            )
+
+    def open_engine(self) -> AbstractContextManager[Engine]:
+        """The engine, to be used in a ``with`` block."""
+        return engine(self.engine, master=self.master)
+
+    def check(self, *, progress: Progress | None = None) -> LogCheck:
+        """Check what is in the log: policies over time, clicks by rank, support, and problems."""
+        with self.open_engine() as running:
+            return check_log(self, running, progress)
+
+    def count(self, ranks: int | None = None, *, progress: Progress | None = None) -> LogCounts:
+        """How often each document was shown and clicked, by policy and rank.
+
+        The log is read once: later calls use what has been counted, whatever the number of ranks, unless it
+        is larger than before and rows were left out.
+
+        Args:
+            ranks: how many ranks to count; None for all, up to 1,000.
+            progress: called with what is being done.
+        """
+        if ranks is not None and not 1 <= ranks <= DEEPEST_RANK:
+            raise RankloopError(f"the number of ranks must be between 1 and {DEEPEST_RANK:,}, got {ranks}")
+        known = self._recall(ranks)
+        if known is None:
+            report(progress, "count")
+            with self.open_engine() as running:
+                known = self._remember(LogCounter(self, running, ranks).counts())
+            report(progress, "count", 1.0, f"{known.rows:,} rows")
+        return known
+
+    def statistics(self, bias: Bias) -> LogStatistics:
+        """The statistics of the log, which estimators take; as many ranks are counted as the bias has.
+
+        Exposures are exact where the log has the scores of all candidates of the policy and the query, and
+        are estimated from displays elsewhere; see `rankloop.logs.log_statistics.assemble_statistics`.
+        """
+        counts = self._recall(bias.ranks)
+        if self.exposure == "displays" or not self.has(CANDIDATES):
+            return assemble_statistics(self.count(bias.ranks), bias, None)
+        with self.open_engine() as running:
+            counter = LogCounter(self, running, bias.ranks, counts)
+            if counts is None:
+                counts = self._remember(counter.counts())
+            return assemble_statistics(counts, bias, compute_exposures(counter, counts, bias))
+
+    def split(self) -> Split:
+        """The items of the log with their features, in the order of its counts and statistics.
+
+        Labels are all 0: a log has none.
+        """
+        return split_of_log(self, self._any_counts())
+
+    @property
+    def policy_ids(self) -> tuple[str, ...]:
+        """The ids of the policies that logged, in the order of their first impressions."""
+        return self._any_counts().policy_ids
+
+    @property
+    def feature_names(self) -> tuple[str, ...] | None:
+        """The names of the features; None if they are stored as vectors, or if there are none."""
+        return read_feature_names(self)
+
+    @property
+    def fingerprint(self) -> str:
+        """A name for the content of the log, the same wherever it is stored; see `LogCounts.fingerprint`."""
+        return self._any_counts().fingerprint
+
+    def _any_counts(self) -> LogCounts:
+        """Counts of any number of ranks: the items are the same for all of them."""
+        return next(iter(self._known.values()), None) or self.count(DEEPEST_RANK)
+
+    def _recall(self, ranks: int | None) -> LogCounts | None:
+        """The counts of a number of ranks, if they follow from what has been counted."""
+        for counts in list(self._known.values()):
+            if ranks is None and counts.left_out == 0:
+                deepest = int(counts.cells.rank.max()) + 1
+                return self._known.get(deepest) or self._remember(counts.of_ranks(deepest))
+            if ranks is not None and counts.can_give(ranks):
+                return self._known.get(ranks) or self._remember(counts.of_ranks(ranks))
+        return None
+
+    def _remember(self, counts: LogCounts) -> LogCounts:
+        self._known[counts.ranks] = counts
+        return counts

@@ -1,0 +1,81 @@
+"""The bias that a fit or an evaluation assumes: given, read from a file, named, or estimated from the log."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rankloop import clicks
+from rankloop.bias import BiasEstimate, estimate_bias, load_bias
+from rankloop.bias.storage import bias_details
+from rankloop.errors import RankloopError
+from rankloop.logs import LogReader
+from rankloop.names import BadNameError
+from rankloop.progress import Progress
+from rankloop.types import Bias
+
+# What every report must state about an estimated bias.
+ESTIMATED = "The bias was estimated from a log; its uncertainty is not part of any interval here."
+
+# None to estimate the bias from the log itself.
+BiasSource = Bias | BiasEstimate | str | os.PathLike[str] | None
+
+
+class AssumedBias(NamedTuple):
+    """A bias, and what is known about it.
+
+    Attributes:
+        bias: how users click.
+        details: how it was estimated, if it was; for JSON.
+        notes: caveats that every report must state.
+    """
+
+    bias: Bias
+    details: Mapping[str, Any] | None = None
+    notes: tuple[str, ...] = ()
+
+
+def assume_bias(
+    log: LogReader, source: BiasSource, *, seed: int = 0, progress: Progress | None = None
+) -> AssumedBias:
+    """The bias that was asked for.
+
+    Args:
+        log: the log to estimate it from, if none is given.
+        source: a bias, an estimate, the path of a file that `rankloop.bias.save_bias` wrote, the name of
+            simulated users such as ``paper@5``, or None to estimate it from the log.
+        seed: the random seed of the estimate.
+        progress: called with what is being done.
+    """
+    if isinstance(source, Bias):
+        return AssumedBias(source)
+    if source is None:
+        with explain_missing_bias():
+            source = estimate_bias(log.count(), rng=np.random.default_rng(seed), progress=progress)
+    if isinstance(source, BiasEstimate):
+        return AssumedBias(source.bias, bias_details(source), (*source.notes, ESTIMATED))
+    if Path(source).exists() or str(source).endswith(".json"):
+        return AssumedBias(load_bias(source))
+    try:
+        return AssumedBias(clicks.bias_of(clicks.users(str(source))))
+    except BadNameError as error:
+        raise RankloopError(
+            f"the bias {str(source)!r} is neither a file nor the name of simulated users: {error}"
+        ) from error
+
+
+@contextmanager
+def explain_missing_bias() -> Iterator[None]:
+    """Say what to do if a bias cannot be estimated."""
+    try:
+        yield
+    except RankloopError as error:
+        raise RankloopError(
+            f"the bias cannot be estimated from this log: {error}; give one instead (bias=…, --bias …): a "
+            f"file that `rankloop bias` wrote, or the name of simulated users such as paper@5"
+        ) from error

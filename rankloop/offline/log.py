@@ -1,0 +1,153 @@
+"""The log as the object that everything offline starts from."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+import numpy as np
+
+from rankloop.bias import BiasEstimate, estimate_bias
+from rankloop.logs.folder import open_folder
+from rankloop.logs.reader import ExposureSource, LogReader
+from rankloop.models.specs import ModelSpec
+from rankloop.offline._evaluate import DEFAULTS, EvaluationOptions, evaluate
+from rankloop.offline._fit import fit
+from rankloop.offline._rank import Rankings, rank
+from rankloop.offline.assumed_bias import BiasSource
+from rankloop.offline.comparison import Comparison
+from rankloop.offline.fit_result import Fit
+from rankloop.offline.judged_queries import QueryChoice
+from rankloop.offline.policy_rankings import Policy
+from rankloop.progress import Progress
+from rankloop.training import Learning
+from rankloop.types import Model
+
+
+@dataclass(frozen=True, eq=False)
+class Log(LogReader):
+    """A log on disk: check it, estimate the bias of its users, fit rankers to it, evaluate rankers on it.
+
+    `open_log` opens it. Everything that has been counted is kept, so that the log is read as few times as
+    possible.
+
+    Example:
+        >>> import tempfile, rankloop
+        >>> from rankloop.clicks import gather_log, users
+        >>> rng = np.random.default_rng(0)
+        >>> split = rankloop.synthetic(queries=60, features=5).train
+        >>> scores = np.zeros(split.n_docs)
+        >>> clicks = gather_log(scores, split.offsets, split.labels / 4, users("paper@5"), 5_000, rng)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     traffic = [rankloop.PolicyTraffic("production", scores, clicks)]
+        ...     log = rankloop.open_log(rankloop.write_simulated(f"{folder}/log", split, traffic))
+        ...     fit = log.fit("linear", bias="paper@5")
+        ...     log.evaluate(fit, against="production").queries == len(fit.held_out_queries)
+        True
+
+    Reference: docs/offline.md, docs/logs.md.
+    """
+
+    def estimate_bias(
+        self,
+        model: str = "affine",
+        *,
+        ranks: int | None = None,
+        resamples: int = 100,
+        confidence: float = 0.9,
+        held_out: bool = True,
+        seed: int = 0,
+        progress: Progress | None = None,
+    ) -> BiasEstimate:
+        """Estimate how users click; see `rankloop.estimate_bias`.
+
+        Args:
+            model: ``affine``, ``position`` or ``harvesting``.
+            ranks: how many ranks to use; None for all.
+            resamples: how often queries are resampled for the intervals; 0 for no intervals.
+            confidence: the confidence level of the intervals.
+            held_out: whether to compare the affine and the position-based model on held-out queries.
+            seed: the random seed.
+            progress: called with what is being done.
+        """
+        return estimate_bias(
+            self.count(ranks, progress=progress),
+            rng=np.random.default_rng(seed),
+            model=model,
+            resamples=resamples,
+            confidence=confidence,
+            held_out=held_out,
+            progress=progress,
+        )
+
+    def fit(
+        self,
+        model: str | ModelSpec = "lightgbm",
+        *,
+        bias: BiasSource = None,
+        learning: str | Learning = "robust",
+        validation: float = 0.2,
+        seed: int = 0,
+        progress: Progress | None = None,
+    ) -> Fit:
+        """Fit a ranker to the clicks of the log; see `rankloop.fit`."""
+        return fit(
+            self, model, bias=bias, learning=learning, validation=validation, seed=seed, progress=progress
+        )
+
+    def evaluate(
+        self,
+        policy: Policy,
+        against: Policy,
+        *,
+        bias: BiasSource = None,
+        measure: str = "dcg",
+        queries: QueryChoice = None,
+        options: EvaluationOptions = DEFAULTS,
+        progress: Progress | None = None,
+    ) -> Comparison:
+        """Compare two policies by the clicks of the log; see `rankloop.evaluate`."""
+        return evaluate(
+            self,
+            policy,
+            against,
+            bias=bias,
+            measure=measure,
+            queries=queries,
+            options=options,
+            progress=progress,
+        )
+
+    def rank(
+        self,
+        policy: Fit | Model | str | os.PathLike[str],
+        *,
+        top: int | None = None,
+        rng: np.random.Generator | None = None,
+        progress: Progress | None = None,
+    ) -> Rankings:
+        """Rank the documents of the log; see `rankloop.rank`."""
+        return rank(policy, self.folder, top=top, rng=rng, progress=progress)
+
+
+def open_log(
+    folder: str | os.PathLike[str],
+    *,
+    engine: str = "duckdb",
+    master: str | None = None,
+    exposure: ExposureSource = "candidates",
+) -> Log:
+    """Open a log.
+
+    Args:
+        folder: its folder (docs/logs.md describes the files).
+        engine: ``duckdb``, inside this process, or ``spark``.
+        master: where Spark runs, such as ``local[4]`` or ``spark://host:7077``; None for Spark's settings.
+        exposure: ``candidates``, or ``displays`` to estimate exposures from displays, for policies that do
+            not draw their rankings from their scores.
+
+    Raises:
+        DataError: the folder is not a log, a file is damaged, or a column is missing or of the wrong type.
+    """
+    found = open_folder(folder)
+    return Log(found.folder, found.tables, found.starts, engine=engine, master=master, exposure=exposure)

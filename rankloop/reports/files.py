@@ -1,0 +1,39 @@
+"""Results as HTML pages on disk."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from rankloop.bias import BiasEstimate
+from rankloop.logs import ImportReport, LogCheck
+from rankloop.offline import Comparison, Fit
+from rankloop.reports.bias import bias_document
+from rankloop.reports.check import check_document
+from rankloop.reports.document import Document
+from rankloop.reports.evaluation import evaluation_document
+from rankloop.reports.fit import fit_document
+from rankloop.reports.html import write_page
+from rankloop.reports.import_report import import_document
+
+Result = ImportReport | LogCheck | BiasEstimate | Fit | Comparison
+
+DOCUMENTS: dict[type[Any], Any] = {
+    ImportReport: import_document,
+    LogCheck: check_document,
+    BiasEstimate: bias_document,
+    Fit: fit_document,
+    Comparison: evaluation_document,
+}
+
+
+def write_report(result: Result, path: str | os.PathLike[str]) -> Path:
+    """Write the HTML page on a result, whole or not at all.
+
+    Args:
+        result: what an import, `Log.check`, `Log.estimate_bias`, `Log.fit` or `Log.evaluate` returned.
+        path: the file.
+    """
+    document: Document = DOCUMENTS[type(result)](result)
+    return write_page(document, path)
