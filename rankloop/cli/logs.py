@@ -219,11 +219,9 @@ def _import(
 
     check_writable(page)
     with console.progress() as tasks:
-
-        def tell(what: str, records: int) -> None:
-            tasks.update("import", f"{what}, {records:,} records")
-
-        report = make(ImportOptions(**options, progress=tell))
+        report = make(
+            ImportOptions(**options, progress=lambda update: tasks.update(update.task, update.note))
+        )
     if page is not None:
         from rankloop.reports.import_report import import_page
 
@@ -253,9 +251,9 @@ def _print_import(report: ImportReport) -> None:
     read = report.read
     rows = [
         ["impressions", "", f"{report.impressions:,}"],
-        ["documents shown", f"{read['shown']:,}", f"{report.rows:,}"],
+        ["documents shown", f"{read['impressions']:,}", f"{report.rows:,}"],
         ["clicks", f"{read['clicks']:,}" if read["clicks"] else "", f"{report.clicks:,}"],
-        ["candidates with a score", f"{read['scored']:,}", f"{report.candidates:,}"],
+        ["candidates with a score", f"{read['scores']:,}", f"{report.candidates:,}"],
         ["documents with features", f"{report.features:,}", f"{report.features:,}"],
         *([f"set aside: {kind}", f"{count:,}", ""] for kind, count in report.aside.items()),
     ]

@@ -67,9 +67,9 @@ def _contents(report: ImportReport) -> Html:
     ]
     read = report.read
     rows = [
-        ["documents shown", f"{read['shown']:,}", f"{report.rows:,}"],
+        ["documents shown", f"{read['impressions']:,}", f"{report.rows:,}"],
         ["clicks", f"{read['clicks']:,}" if read["clicks"] else "in the rows", f"{report.clicks:,}"],
-        ["candidates with a score", f"{read['scored']:,}", f"{report.candidates:,}"],
+        ["candidates with a score", f"{read['scores']:,}", f"{report.candidates:,}"],
         ["documents with features", f"{report.features:,}", f"{report.features:,}"],
     ]
     return joined(

@@ -1,4 +1,4 @@
-"""What is kept and what is counted, against the rules in plain Python."""
+"""Cleaning against an implementation of its rules in plain Python."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def by_the_rules(
 
 @settings(max_examples=60, deadline=None)
 @given(rows=ROWS, clicks=CLICKS)
-def test_a_log_is_what_the_rules_say(rows: list[dict[str, Any]], clicks: list[dict[str, Any]]) -> None:
+def test_a_log_follows_the_rules(rows: list[dict[str, Any]], clicks: list[dict[str, Any]]) -> None:
     """With clicks in a table of their own, the rows' own do not count."""
     expected, found = by_the_rules([row | {"clicked": row["clicked"] and not clicks} for row in rows], clicks)
     with tempfile.TemporaryDirectory() as place:
