@@ -217,7 +217,7 @@ WRONG: dict[str, tuple[str, str | bytes, list[str], str]] = {
     "no policy": ("t.csv", GOOD, [*COLUMNS, "--columns", "policy_id=-"], "the rows have no policy: name"),
     "unreadable --columns": ("t.csv", GOOD, [*COLUMNS, "--columns", "query=q"], "cannot parse 'query=q'"),
     "unreadable --only": ("t.csv", GOOD, [*COLUMNS, "--only", "train"], "--only takes column=value"),
-    "another base": ("t.csv", GOOD, [*COLUMNS, "--position-base", "2"], "positions count from 0 or from 1"),
+    "another base": ("t.csv", GOOD, [*COLUMNS, "--position-base", "2"], "position_base must be 0, 1 or None"),
     "a page that cannot be": (
         "t.csv", GOOD, [*COLUMNS, "--report", "t.csv/page.html"], "t.csv/page.html cannot be written",
     ),
