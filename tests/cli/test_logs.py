@@ -211,15 +211,15 @@ WRONG: dict[str, tuple[str, str | bytes, list[str], str]] = {
     "no table": ("t.xlsx", GOOD, COLUMNS, "t.xlsx: expected impressions in a file whose name ends in .jsonl"),
     "a broken line, strictly": (
         "t.csv", f"{GOOD}i,5,q\n", [*COLUMNS, "--strict"],
-        "t.csv: refused, because strict: 1 lines .*t.csv, line 4: 3 fields where the first line has 7",
+        "t.csv: strict import failed: 1 lines .*t.csv, line 4: 3 fields where the first line has 7",
     ),
     "a quote that is never closed": (
         "t.csv", f'{GOOD}"i,5,q,a,1,x,1\n', COLUMNS, "t.csv, line 4: a quote is opened and never closed",
     ),
-    "no policy": ("t.csv", GOOD, [*COLUMNS, "--columns", "policy_id=-"], "rows without a policy: name"),
-    "unreadable --columns": ("t.csv", GOOD, [*COLUMNS, "--columns", "query=q"], "cannot read 'query=q'"),
-    "unreadable --only": ("t.csv", GOOD, [*COLUMNS, "--only", "train"], "--only expects column=value"),
-    "another base": ("t.csv", GOOD, [*COLUMNS, "--position-base", "2"], "positions count from 0 or from 1"),
+    "no policy": ("t.csv", GOOD, [*COLUMNS, "--columns", "policy_id=-"], "the rows have no policy: name"),
+    "unreadable --columns": ("t.csv", GOOD, [*COLUMNS, "--columns", "query=q"], "cannot parse 'query=q'"),
+    "unreadable --only": ("t.csv", GOOD, [*COLUMNS, "--only", "train"], "--only takes column=value"),
+    "another base": ("t.csv", GOOD, [*COLUMNS, "--position-base", "2"], "position_base must be 0, 1 or None"),
     "a page that cannot be": (
         "t.csv", GOOD, [*COLUMNS, "--report", "t.csv/page.html"], "t.csv/page.html cannot be written",
     ),
@@ -230,19 +230,19 @@ WRONG: dict[str, tuple[str, str | bytes, list[str], str]] = {
     ),
     "parquet, cut short": (
         "t.parquet", _cut(_parquet(a=list(range(5000)))), COLUMNS,
-        "t.parquet: this is not a Parquet file, or a part of it is missing: write or copy it again",
+        "t.parquet: this is not a Parquet file, or part of it is missing: write or copy it again",
     ),
     "gzip, cut short": (
         "q.jsonl.gz", _cut(gzip.compress(LINES)), UBI,
-        r"q.jsonl.gz, after line \d+: the compressed file is cut short or damaged",
+        r"q.jsonl.gz, after line \d+: the compressed file is damaged or ends early",
     ),
     "broken JSON, strictly": (
         "q.jsonl", LINES + b'{"query_id": \n', [*UBI, "--strict"],
-        r"q.jsonl, events.jsonl: refused, because strict: 1 lines .*q.jsonl, line 51: not JSON \(Expecting v",
+        r"q.jsonl, events.jsonl: strict import failed: 1 lines .*q.jsonl, line 51: not JSON \(Expecting v",
     ),
     "a JSON array": ("q.json", b"[" + LINES + b"]", UBI, "q.json, line 1: this is one JSON array"),
     "no events": (
-        "q.jsonl", LINES, ["import", "ubi", "queries", "nowhere.jsonl"], "nowhere.jsonl is no file",
+        "q.jsonl", LINES, ["import", "ubi", "queries", "nowhere.jsonl"], "nowhere.jsonl is not a file",
     ),
     "rankings alone are missing": (
         "q.jsonl", json.dumps(INTERACTION | {"type": "click"}), ["import", "metarank", "queries"],
@@ -251,7 +251,7 @@ WRONG: dict[str, tuple[str, str | bytes, list[str], str]] = {
     "features without some": (
         "f.csv", "query_id,doc_id,f\ncat,x,1\n",
         ["import", "columns", "good.csv", "--strict", "--features", "table"],
-        "refused, because strict: 1 documents without features: .*good.csv, line 3: query 'cat', doc 'y'",
+        "strict import failed: 1 documents without features: .*good.csv, line 3: query 'cat', doc 'y'",
     ),
     "NaN features": (
         "f.csv", "query_id,doc_id,f\ncat,x,1\ncat,y,nan\n",

@@ -1,1 +1,1 @@
-"""From the logs of other programs to a log: UBI, Metarank, and tables with any column names."""
+"""Import the logs of other programs: UBI, Metarank, and tables with arbitrary column names."""

@@ -1,4 +1,4 @@
-"""Tables with any column names: CSV, JSON lines or Parquet, one row a document that was shown."""
+"""Import tables with arbitrary column names: CSV, JSON lines or Parquet, one row per shown document."""
 
 from __future__ import annotations
 
@@ -30,26 +30,26 @@ from rankloop.logs.importers.report import ImportReport
 from rankloop.logs.importers.staging import CLICKS, SCORES, TIME
 from rankloop.logs.schema import IMPRESSIONS, is_id, missing_column
 
-# How a column is left out where columns are spelled.
+# Marks a missing column in the text form of `Columns`.
 NONE = "-"
-EVERYTHING: Mapping[str, str] = MappingProxyType({})
-# Rows of a Parquet file that are taken at a time, whole columns of them.
+ALL_ROWS: Mapping[str, str] = MappingProxyType({})
+# Number of rows of a Parquet file to process at a time as columns.
 ROWS_PER_BATCH = 500_000
 
 
 @dataclass(frozen=True)
 class Columns:
-    """What the columns of a table are called; None: there is no such column.
+    """The names of the columns of a table; None if there is no such column.
 
     Attributes:
-        impression_id: what was shown together.
-        timestamp: when; ISO 8601, or seconds, milli-, micro- or nanoseconds since 1970.
-        query_id: for which query.
-        policy_id: by which policy.
-        position: where, from 0 or from 1.
-        doc_id: which document.
-        clicked: whether it was clicked: true, false, 0, 1, or how often.
-        score: in a table of candidates, the policy's score.
+        impression_id: the impression.
+        timestamp: the time: ISO 8601, or seconds, milli-, micro- or nanoseconds since 1970.
+        query_id: the query.
+        policy_id: the policy.
+        position: the position of the document, from 0 or from 1.
+        doc_id: the document.
+        clicked: whether it was clicked: true, false, or the number of clicks.
+        score: the policy's score, in a table of candidates.
 
     Example:
         >>> Columns.parse("impression_id=session, query_id=text, timestamp=-").query_id
@@ -67,16 +67,16 @@ class Columns:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read ``column=name, …``; a name of ``-`` says that there is no such column."""
+        """Parse ``column=name, …``; the name ``-`` means that there is no such column."""
         known = [field.name for field in fields(cls)]
         named: dict[str, str | None] = {}
         for part in filter(None, (part.strip() for part in text.split(","))):
             column, equals, name = (word.strip() for word in part.partition("="))
             if not equals or not name or column not in known:
-                raise DataError(f"cannot read {part!r}: expected column=name with one of {', '.join(known)}")
+                raise DataError(f"cannot parse {part!r}: expected column=name with one of {', '.join(known)}")
             optional = column in ("timestamp", "policy_id", "clicked")
             if name == NONE and not optional:
-                raise DataError(f"every table has a column for {column}: it cannot be {NONE!r}")
+                raise DataError(f"the column {column} is required: it cannot be {NONE!r}")
             named[column] = None if name == NONE else name
         return replace(cls(), **named)  # type: ignore[arg-type]
 
@@ -89,39 +89,41 @@ def import_columns(
     policy: str | None = None,
     clicks: Paths | None = None,
     candidates: Paths | None = None,
-    only: Mapping[str, str] = EVERYTHING,
+    only: Mapping[str, str] = ALL_ROWS,
     options: ImportOptions = DEFAULTS,
 ) -> ImportReport:
-    """Make a log of tables whose columns have any names.
+    """Import tables with arbitrary column names.
 
     Args:
-        impressions: files with one row a document that was shown.
+        impressions: files with one row per shown document.
         out: the folder of the log.
-        columns: what the columns are called.
-        policy: the policy of all rows, where there is no column for it.
-        clicks: files with one row a click: impression, document and perhaps timestamp and position. Rows of
-            impressions then need no column for clicks.
-        candidates: files with one row a candidate: policy, query, document and score.
-        only: rows of impressions that count, by column and value; others are set aside.
-        options: what every import can be told.
+        columns: the names of the columns.
+        policy: the policy of all rows, if there is no column for it.
+        clicks: files with one row per click: impression, document, and optionally timestamp and position.
+            Rows of impressions then need no column for clicks.
+        candidates: files with one row per candidate: policy, query, document and score.
+        only: a filter on rows of impressions, by column and value; other rows are ignored.
+        options: options of all imports.
     """
     names = Columns() if columns is None else columns
     if policy is not None:
         names = replace(names, policy_id=None)
     elif names.policy_id is None:
         raise DataError(
-            "rows without a policy: name the column that has it, or say which policy all rows are of"
+            "the rows have no policy: name the column that contains it, or give the policy of all rows"
         )
 
-    def read(reading: ImportSession) -> None:
+    def read(session: ImportSession) -> None:
         shown = names if clicks is None else replace(names, clicked=None)
         if clicks is None and names.clicked is None:
-            raise DataError("rows without clicks: name the column that has them, or give a table of clicks")
-        _Shown(reading, shown, policy, only).read(impressions)
+            raise DataError(
+                "the rows have no clicks: name the column that contains them, or give a table of clicks"
+            )
+        _Impressions(session, shown, policy, only).read(impressions)
         if clicks is not None:
-            _Clicks(reading, names).read(clicks)
+            _Clicks(session, names).read(clicks)
         if candidates is not None:
-            _Scored(reading, names, policy).read(candidates)
+            _Candidates(session, names, policy).read(candidates)
 
     return run(read, out, options)
 
@@ -131,31 +133,31 @@ class _Table:
 
     what: str
 
-    def __init__(self, reading: ImportSession, needed: Mapping[str, str | None]) -> None:
-        self.reading = reading
+    def __init__(self, session: ImportSession, needed: Mapping[str, str | None]) -> None:
+        self.session = session
         self.needed = {name: column for name, column in needed.items() if column is not None}
 
     def read(self, sources: Paths) -> None:
         for path in as_paths(sources):
             self._checked = False
             if ending_of(path) == PARQUET_ENDING:
-                self._parquet(self.reading.files.enter(path))
+                self._parquet(self.session.files.add_file(path))
             else:
-                # Objects differ in what they have; lines of a table do not.
+                # JSON objects may have different keys; all lines of a CSV file have the same columns.
                 self._checked = ending_of(path) in JSON_ENDINGS
-                self.reading.each(path, self.what, self._record)
+                self.session.each(path, self.what, self._record)
 
     def take(self, place: int, values: dict[str, Any]) -> None:
         """Stage one record."""
         raise NotImplementedError
 
     def staged(self, _batch: pa.Table) -> pa.Table | None:
-        """Whole columns, ready to be staged, or None where rows must be looked at one by one."""
+        """Prepare whole columns for staging; None if the rows must be processed one by one."""
         return None
 
     def _record(self, record: Record) -> None:
         if not self._checked:
-            self._check(self.reading.files.place_name(record.place), record.values)
+            self._check(self.session.files.place_name(record.place), record.values)
         self.take(record.place, record.values)
 
     def _check(self, where: str, there: Any) -> None:
@@ -166,38 +168,38 @@ class _Table:
 
     def _parquet(self, number: int) -> None:
         row = 1
-        for batch in parquet_batches(self.reading.files.paths[number], ROWS_PER_BATCH):
-            self._check(str(self.reading.files.paths[number]), batch.schema.names)
+        for batch in parquet_batches(self.session.files.paths[number], ROWS_PER_BATCH):
+            self._check(str(self.session.files.paths[number]), batch.schema.names)
             places = place_of(number, row) + np.arange(len(batch))
             table = pa.Table.from_batches([batch]).append_column("place", pa.array(places))
             whole = self.staged(table)
             if whole is not None:
-                self.reading.staging.add_batch(IMPRESSIONS, whole)
-                self.reading.tell(len(batch))
+                self.session.staging.add_batch(IMPRESSIONS, whole)
+                self.session.count_records(len(batch))
             else:
-                rows = python_rows(batch, self.reading.files.paths[number], row)
+                rows = python_rows(batch, self.session.files.paths[number], row)
                 for place, values in zip(places.tolist(), rows, strict=True):
-                    self.reading.take(Record(place, values), self._record)
+                    self.session.take(Record(place, values), self._record)
             row += len(batch)
 
 
-class _Shown(_Table):
+class _Impressions(_Table):
     what = "impressions"
 
     def __init__(
-        self, reading: ImportSession, names: Columns, policy: str | None, only: Mapping[str, str]
+        self, session: ImportSession, names: Columns, policy: str | None, only: Mapping[str, str]
     ) -> None:
         columns = {field.name: getattr(names, field.name) for field in fields(names) if field.name != "score"}
-        super().__init__(reading, columns | {f"only {column}": column for column in only})
+        super().__init__(session, columns | {f"only {column}": column for column in only})
         self.names, self.policy, self.only = names, policy, only
 
     def take(self, place: int, values: dict[str, Any]) -> None:
         names = self.names
         for column, wanted in self.only.items():
-            if _spelled(values.get(column)) != wanted:
-                self.reading.aside[f"rows where {column} is not {wanted!r}"] += 1
+            if _filter_text(values.get(column)) != wanted:
+                self.session.aside[f"rows where {column} is not {wanted!r}"] += 1
                 return
-        self.reading.staging.add(
+        self.session.staging.add(
             IMPRESSIONS,
             [
                 (
@@ -234,23 +236,23 @@ class _Shown(_Table):
             return None
         if pa.types.is_integer(ready["clicked"].type):
             ready["clicked"] = pc.greater(ready["clicked"], 0)
-        # Nanoseconds are cut off, which no clock of a log has.
+        # Timestamps are truncated to microseconds.
         ready["timestamp"] = ready["timestamp"].cast(TIME, safe=False)
-        self.reading.aside.update(aside)
+        self.session.aside.update(aside)
         return pa.table(ready)
 
 
 class _Clicks(_Table):
     what = "clicks"
 
-    def __init__(self, reading: ImportSession, names: Columns) -> None:
-        super().__init__(reading, {"impression_id": names.impression_id, "doc_id": names.doc_id})
+    def __init__(self, session: ImportSession, names: Columns) -> None:
+        super().__init__(session, {"impression_id": names.impression_id, "doc_id": names.doc_id})
         self.names = names
 
     def take(self, place: int, values: dict[str, Any]) -> None:
         names = self.names
         position = values.get(names.position)
-        self.reading.staging.add(
+        self.session.staging.add(
             CLICKS,
             [
                 (
@@ -264,12 +266,12 @@ class _Clicks(_Table):
         )
 
 
-class _Scored(_Table):
+class _Candidates(_Table):
     what = "candidates"
 
-    def __init__(self, reading: ImportSession, names: Columns, policy: str | None) -> None:
+    def __init__(self, session: ImportSession, names: Columns, policy: str | None) -> None:
         needed = {name: getattr(names, name) for name in ("policy_id", "query_id", "doc_id", "score")}
-        super().__init__(reading, needed)
+        super().__init__(session, needed)
         self.names, self.policy = names, policy
 
     def take(self, place: int, values: dict[str, Any]) -> None:
@@ -281,7 +283,7 @@ class _Scored(_Table):
             read_value.text_id(values.get(names.doc_id), names.doc_id),
             read_value.score(values.get(names.score), names.score),
         )
-        self.reading.staging.add(SCORES, [row])
+        self.session.staging.add(SCORES, [row])
 
 
 def _time(values: dict[str, Any], names: Columns) -> int | None:
@@ -304,7 +306,7 @@ def _column(batch: pa.Table, name: str | None, constant: bool | None) -> Any:
 
 
 def _is_plain(columns: Mapping[str, Any]) -> bool:
-    """Whether columns can be taken as they are: types that fit, nothing missing, nothing out of range."""
+    """Whether columns can be staged without conversion: valid types, no missing values, none out of range."""
     ids = ("impression_id", "query_id", "doc_id", "policy_id")
     complete = not any(column.null_count for name, column in columns.items() if name != "timestamp")
     position, clicked = columns["position"], columns["clicked"]
@@ -335,6 +337,6 @@ def _are_times(column: Any) -> bool:
     )
 
 
-def _spelled(value: Any) -> str:
-    """A value as it is spelled where rows are chosen: as JSON has it."""
+def _filter_text(value: Any) -> str:
+    """Format a value for comparison with the text of a filter, as in JSON."""
     return str(value).lower() if isinstance(value, bool) else str(value)

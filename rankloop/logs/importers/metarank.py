@@ -1,23 +1,23 @@
-"""Metarank: ``ranking`` and ``interaction`` events, one JSON object a line.
+"""Import Metarank's ``ranking`` and ``interaction`` events, one JSON object per line.
 
-Of a ranking, one an impression:
+A ranking is one impression:
 
     event        ``ranking``
     id           the impression
     timestamp    milliseconds since 1970, as a number or as text, or ISO 8601
-    items        what was shown, best first; ``id`` of each is the document
+    items        the shown documents, best first; ``id`` of each is the document
     fields       a list of {name, value}; ``query`` is the query, ``policy`` the policy
 
-Of an interaction:
+An interaction:
 
     event        ``interaction``
     ranking      the impression
     item         the document
-    type         ``click``; others are set aside
+    type         ``click``; other types are ignored
     timestamp    as above
 
-Events ``item`` and ``user`` are set aside. An item's score is read where ``score_field`` says: from the item
-itself or from its own ``fields``.
+Events ``item`` and ``user`` are ignored. An item's score is read from the field ``MetarankFields.score`` of
+the item itself or of its ``fields``.
 
 Reference: https://docs.metarank.ai, "Supported events".
 """
@@ -41,13 +41,13 @@ CLICK_TYPES = ("click",)
 
 @dataclass(frozen=True)
 class MetarankFields:
-    """Where a ranking's fields hold what Metarank itself has no place for.
+    """The names of the fields with values that Metarank's own format does not include.
 
     Attributes:
         query: the field with the query.
         policy: the field with the policy.
-        score: the items' field with the score that the policy draws rankings from, such as ``relevancy`` if
-            it is that; None: there is none.
+        score: the field of an item with the score from which the policy draws rankings, such as
+            ``relevancy``; None if there is none.
     """
 
     query: str = "query"
@@ -67,28 +67,28 @@ def import_metarank(
     fields: MetarankFields = FIELDS,
     options: ImportOptions = DEFAULTS,
 ) -> ImportReport:
-    """Make a log of Metarank's events.
+    """Import Metarank's events.
 
     Args:
         events: files of events, of all kinds and in any order.
         out: the folder of the log.
-        policy: the policy of rankings that name none.
-        clicks: the types of interactions that are clicks.
-        fields: where rankings hold query, policy and scores.
-        options: what every import can be told.
+        policy: the policy of rankings without one.
+        clicks: the types of interactions that count as clicks.
+        fields: the names of the fields with query, policy and scores.
+        options: options of all imports.
     """
 
-    def read(reading: ImportSession) -> None:
-        reading.each(events, "Metarank events", _Events(reading, policy, frozenset(clicks), fields))
+    def read(session: ImportSession) -> None:
+        session.each(events, "Metarank events", _Events(session, policy, frozenset(clicks), fields))
 
     return run(read, out, options, counted=True)
 
 
 class _Events:
     def __init__(
-        self, reading: ImportSession, policy: str | None, clicks: frozenset[str], fields: MetarankFields
+        self, session: ImportSession, policy: str | None, clicks: frozenset[str], fields: MetarankFields
     ) -> None:
-        self.reading, self.policy, self.clicks, self.fields = reading, policy, clicks, fields
+        self.session, self.policy, self.clicks, self.fields = session, policy, clicks, fields
 
     def __call__(self, record: Record) -> None:
         event = record.values.get("event")
@@ -97,7 +97,7 @@ class _Events:
         elif event == "interaction":
             self._interaction(record)
         elif event in ("item", "user"):
-            self.reading.aside[f"{event} events"] += 1
+            self.session.aside[f"{event} events"] += 1
         else:
             raise BadValueError(f"the event is {event!r}; expected ranking, interaction, item or user")
 
@@ -124,30 +124,30 @@ class _Events:
                 value = score(given, f"an item's {self.fields.score!r}")
                 scored.append((record.place, policy, query, document, value))
         if not shown:
-            place = self.reading.files.place_name(record.place)
-            self.reading.found.add("empty_impressions", f"{place}: query {query!r}")
-        self.reading.staging.add(IMPRESSIONS, shown)
-        self.reading.staging.add(SCORES, scored)
+            place = self.session.files.place_name(record.place)
+            self.session.found.add("empty_impressions", f"{place}: query {query!r}")
+        self.session.staging.add(IMPRESSIONS, shown)
+        self.session.staging.add(SCORES, scored)
 
     def _interaction(self, record: Record) -> None:
         values = record.values
         kind = text_id(values.get("type"), "type")
         if kind not in self.clicks:
-            self.reading.aside[f"interactions of type {kind!r}"] += 1
+            self.session.aside[f"interactions of type {kind!r}"] += 1
             return
         document, time = text_id(values.get("item"), "item"), microseconds(values.get("timestamp"))
         impression = values.get("ranking")
         if impression is None or impression == "":
-            place = self.reading.files.place_name(record.place)
-            self.reading.found.add("clicks_without_impression", f"{place}: document {document!r}, no ranking")
+            place = self.session.files.place_name(record.place)
+            self.session.found.add("clicks_without_impression", f"{place}: document {document!r}, no ranking")
             return
-        self.reading.staging.add(
+        self.session.staging.add(
             CLICKS, [(record.place, text_id(impression, "ranking"), document, time, None)]
         )
 
 
 def _fields(value: Any) -> dict[str, Any]:
-    """Fields are a list of {name, value}."""
+    """Convert a list of {name, value} to a dictionary."""
     if value is None:
         return {}
     if not isinstance(value, list) or not all(isinstance(field, dict) and "name" in field for field in value):

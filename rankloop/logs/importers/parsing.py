@@ -1,4 +1,4 @@
-"""Single values as other programs write them: ids, times, numbers, clicks."""
+"""Parse single values as other programs write them: ids, times, numbers, clicks."""
 
 from __future__ import annotations
 
@@ -7,32 +7,32 @@ from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
 
-# Whole numbers are seconds, milli-, micro- or nanoseconds since 1970, by their size: as seconds, the first
-# bound is the year 5138; as milliseconds, 1973.
+# Integers are seconds, milli-, micro- or nanoseconds since 1970, depending on their size. The first bound is
+# the year 5138 in seconds and 1973 in milliseconds.
 SECONDS_BELOW, MILLISECONDS_BELOW, MICROSECONDS_BELOW = 10**11, 10**14, 10**17
-# Positions and numbers of clicks have at most so many digits: they fit in 32 bits.
+# Maximum number of digits of positions and click counts, so that they fit in 32 bits.
 DIGITS = 9
-# What a timestamp can be: the years 1 to 9999, in microseconds.
+# The range of timestamps: the years 1 to 9999, in microseconds.
 EARLIEST, LATEST = -62_135_596_800_000_000, 253_402_300_799_999_999
 
 
 class BadValueError(ValueError):
-    """A value that cannot be read; the message is the reason that a report gives."""
+    """An invalid value; the message is the reason shown in the report."""
 
 
 def text_id(value: Any, name: str) -> str:
-    """An id: text, or a whole number.
+    """Parse an id: text or an integer.
 
     >>> text_id(7, "query_id"), text_id("a b", "query_id")
     ('7', 'a b')
     """
     if isinstance(value, str) and value:
         if not value.isascii() and not _is_unicode(value):
-            raise BadValueError(f"{name} is {shortened(value)}, which is cut within a character")
+            raise BadValueError(f"{name} is {shortened(value)}, which ends within a character")
         return value
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
-    # How some databases export whole numbers.
+    # Some databases export integers as decimals.
     if isinstance(value, Decimal) and value.is_finite() and value == int(value):
         return str(int(value))
     if value is None or value == "":
@@ -41,7 +41,7 @@ def text_id(value: Any, name: str) -> str:
 
 
 def _is_unicode(text: str) -> bool:
-    """JSON can spell halves of characters, which no file can hold."""
+    """Whether text can be encoded: JSON can contain halves of characters, which files cannot."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -50,7 +50,7 @@ def _is_unicode(text: str) -> bool:
 
 
 def microseconds(value: Any, name: str = "timestamp") -> int | None:
-    """A time in microseconds since 1970, or None where there is none. Without a zone it is UTC.
+    """Parse a time to microseconds since 1970; None if it is missing. Times without a zone are UTC.
 
     >>> microseconds("2024-05-01T12:00:00Z") == microseconds(1714564800) == microseconds("1714564800000")
     True
@@ -84,7 +84,7 @@ def microseconds(value: Any, name: str = "timestamp") -> int | None:
     else:
         result = value if size < MICROSECONDS_BELOW else value // 1_000
     if not EARLIEST <= result <= LATEST:
-        raise BadValueError(f"{name} is {shortened(value)}, which is no time between the years 1 and 9999")
+        raise BadValueError(f"{name} is {shortened(value)}, which is not between the years 1 and 9999")
     return result
 
 
@@ -95,7 +95,7 @@ def _of_datetime(value: datetime) -> int:
 
 
 def whole(value: Any, name: str) -> int:
-    """A whole number, also as text or as 3.0.
+    """Parse an integer, also from text or from 3.0.
 
     >>> whole("3", "position"), whole(3.0, "position")
     (3, 3)
@@ -111,7 +111,7 @@ def whole(value: Any, name: str) -> int:
 
 
 def score(value: Any, name: str = "score") -> float:
-    """A score: a finite number, also as text, or -inf.
+    """Parse a score: a finite number or -inf, also from text.
 
     >>> score("0.5"), score(float("-inf"))
     (0.5, -inf)
@@ -123,7 +123,7 @@ def score(value: Any, name: str = "score") -> float:
 
 
 def _number(value: Any) -> float:
-    """A number, or NaN."""
+    """Convert a value to a float; NaN if it is not a number."""
     if isinstance(value, bool) or not isinstance(value, str | int | float | Decimal):
         return math.nan
     try:
@@ -137,7 +137,7 @@ CLICKED |= {"0": False, "false": False, "f": False, "no": False, "n": False}
 
 
 def clicked(value: Any, name: str = "clicked") -> bool:
-    """Whether there was a click: true or false, or how many clicks there were.
+    """Parse whether there was a click: true or false, or the number of clicks.
 
     >>> clicked("1"), clicked(False), clicked("true"), clicked(3)
     (True, False, True, True)
@@ -160,13 +160,13 @@ def clicked(value: Any, name: str = "clicked") -> bool:
 
 
 def shortened(value: Any, limit: int = 60) -> str:
-    """A value as messages show it."""
-    spelled = repr(value)
-    return spelled if len(spelled) <= limit else f"{spelled[: limit - 1]}…"
+    """Format a value for messages."""
+    text = repr(value)
+    return text if len(text) <= limit else f"{text[: limit - 1]}…"
 
 
 def at_path(record: Any, *names: str) -> Any:
-    """What lies at a path in nested objects, or None.
+    """Get the value at a path in nested objects; None if it is missing.
 
     >>> at_path({"object": {"object_id": 7}}, "object", "object_id"), at_path({}, "object", "object_id")
     (7, None)

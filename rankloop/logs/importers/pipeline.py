@@ -1,4 +1,7 @@
-"""How every import runs: read into staged tables, look, write what is left; or leave nothing behind."""
+"""The steps of every import: read the source into staged tables, clean them, and write the log.
+
+A failed import leaves no files behind.
+"""
 
 from __future__ import annotations
 
@@ -23,23 +26,23 @@ from rankloop.logs.schema import FEATURES, IMPRESSIONS, REPORT_FILE
 from rankloop.logs.writer import LogWriter
 from rankloop.progress import Progress, report
 
-# How many records are read between two reports of progress.
-RECORDS_PER_REPORT = 50_000
-
+# Number of records between two progress updates.
+RECORDS_PER_UPDATE = 50_000
+TASK = "import"
 BASES = (0, 1, None)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ImportOptions:
-    """What every import can be told.
+    """Options of all imports.
 
     Attributes:
-        features: a Parquet or CSV file with ``query_id``, ``doc_id`` and features, for the log's own table.
-        position_base: whether positions in the source count from 0 or from 1; None: find out. Where the
-            source lists what was shown in its order, it is the positions of clicks that are meant.
-        strict: refuse a log with any problem, rather than repair it.
-        overwrite: whether a log that is there may be replaced.
-        progress: called now and then with what is being done; ``detail`` is the number of records.
+        features: a Parquet or CSV file with ``query_id``, ``doc_id`` and features, to copy into the log.
+        position_base: whether positions in the source count from 0 or from 1; detected if None. For sources
+            that list the shown documents in order, this applies to the positions of clicks.
+        strict: whether to fail on any problem instead of repairing it.
+        overwrite: whether to replace an existing log.
+        progress: receives the task ``import``, with the number of records so far in its notes.
     """
 
     features: str | os.PathLike[str] | None = None
@@ -50,19 +53,19 @@ class ImportOptions:
 
     def __post_init__(self) -> None:
         if self.position_base not in BASES:
-            raise DataError(f"positions count from 0 or from 1, not from {self.position_base!r}")
+            raise DataError(f"position_base must be 0, 1 or None, got {self.position_base!r}")
 
 
 DEFAULTS = ImportOptions()
 
 
 class ImportSession:
-    """What an importer reads with, and puts its rows into.
+    """The files that an importer reads, and the tables that it fills.
 
     Attributes:
-        staging: where rows go.
-        files: the files that are read.
-        aside: records that have no place in a log, by kind.
+        staging: the staged tables.
+        files: the source files.
+        aside: number of records by kind that are not part of a log and are ignored.
     """
 
     def __init__(self, staging: Staging, progress: Progress | None) -> None:
@@ -74,23 +77,28 @@ class ImportSession:
         self._records = 0
 
     def each(self, sources: Paths, what: str, take: Callable[[Record], None]) -> None:
-        """Hand over every record; one whose values cannot be read is a broken line."""
+        """Process every record; a record with invalid values counts as a broken line."""
         for record in self.files.records(sources, what):
             self.take(record, take)
 
     def take(self, record: Record, take: Callable[[Record], None]) -> None:
-        """Hand over one record."""
+        """Process one record."""
         try:
             take(record)
         except BadValueError as error:
-            self.files.broken(record.place, error)
-        self.tell()
+            self.files.add_broken(record.place, error)
+        self.count_records()
 
-    def tell(self, records: int = 1) -> None:
-        """Count records, and say so now and then."""
+    def count_records(self, records: int = 1) -> None:
+        """Count records, and report progress from time to time."""
         before, self._records = self._records, self._records + records
-        if self._records // RECORDS_PER_REPORT > before // RECORDS_PER_REPORT:
-            _report(self._progress, "reading", self._records)
+        if self._records // RECORDS_PER_UPDATE > before // RECORDS_PER_UPDATE:
+            report_records(self._progress, "reading", self._records)
+
+
+def report_records(progress: Progress | None, step: str, records: int) -> None:
+    """Report a step of the import and the number of records."""
+    report(progress, TASK, note=f"{step}, {records:,} records")
 
 
 def run(
@@ -100,36 +108,36 @@ def run(
     *,
     counted: bool = False,
 ) -> ImportReport:
-    """Import.
+    """Run an import.
 
     Args:
         read: fills the staged tables.
         out: the folder of the log.
-        options: what the user wants.
-        counted: whether the importer itself counts positions, from 1.
+        options: options of all imports.
+        counted: whether the importer counts positions itself, from 1.
     """
     writer = LogWriter(out, overwrite=options.overwrite)
     with tempfile.TemporaryDirectory(prefix="rankloop-import-") as scratch:
         with Staging(Path(scratch)) as staging:
-            reading = ImportSession(staging, options.progress)
-            read(reading)
-        sources = tuple(map(str, reading.files.paths))
+            session = ImportSession(staging, options.progress)
+            read(session)
+        sources = tuple(map(str, session.files.paths))
         if not staging.rows[IMPRESSIONS]:
-            raise _nothing("no impression could be read", sources, reading)
-        _report(options.progress, "checking", staging.rows[IMPRESSIONS])
+            raise _no_impressions("no impression could be read", sources, session)
+        report_records(options.progress, "checking", staging.rows[IMPRESSIONS])
         with writer, engine() as running:
-            cleaning = Cleaning(staging, reading.files, running)
+            cleaning = Cleaning(staging, session.files, running)
             cleaning.run(writer, options.position_base, counted=counted)
             if not cleaning.rows:
-                raise _nothing("no impression is left", sources, reading)
+                raise _no_impressions("no impression is left", sources, session)
             features = 0
             if options.features is not None:
-                _report(options.progress, "copying features", cleaning.rows)
+                report_records(options.progress, "copying features", cleaning.rows)
                 features = _copy_features(options.features, writer, cleaning)
-            if options.strict and reading.found.problems():
-                listed = "; ".join(map(str, reading.found.problems()))
-                raise DataError(f"{', '.join(sources)}: refused, because strict: {listed}")
-            done = ImportReport(
+            if options.strict and session.found.problems():
+                listed = "; ".join(map(str, session.found.problems()))
+                raise DataError(f"{', '.join(sources)}: strict import failed: {listed}")
+            result = ImportReport(
                 writer.folder,
                 sources,
                 dict(staging.rows),
@@ -139,28 +147,24 @@ def run(
                 cleaning.candidates,
                 features,
                 None if counted else cleaning.base,
-                reading.found.problems(),
-                dict(reading.aside),
+                session.found.problems(),
+                dict(session.aside),
             )
-            text = json.dumps(done.to_dict(), indent=2, ensure_ascii=False)
+            text = json.dumps(result.to_dict(), indent=2, ensure_ascii=False)
             (writer.scratch / REPORT_FILE).write_text(text + "\n", encoding="utf-8")
-        _report(options.progress, "written", cleaning.rows)
-    return done
-
-
-def _report(progress: Progress | None, what: str, records: int) -> None:
-    report(progress, "import", note=f"{what}, {records:,} records", detail=records)
+        report_records(options.progress, "written", cleaning.rows)
+    return result
 
 
 def _copy_features(path: str | os.PathLike[str], writer: LogWriter, cleaning: Cleaning) -> int:
     with Staging(cleaning.staging.folder, (FEATURES,)) as ids:
         for batch in copy_features(path, writer):
             ids.add_batch(FEATURES, batch)
-    cleaning.look_at_features(ids.path(FEATURES), path)
+    cleaning.check_features(ids.path(FEATURES), path)
     return ids.rows[FEATURES]
 
 
-def _nothing(what: str, sources: tuple[str, ...], reading: ImportSession) -> DataError:
-    reasons = [str(problem) for problem in reading.found.problems()]
-    reasons += [f"{count:,} {kind}: set aside" for kind, count in reading.aside.items()]
+def _no_impressions(what: str, sources: tuple[str, ...], session: ImportSession) -> DataError:
+    reasons = [str(problem) for problem in session.found.problems()]
+    reasons += [f"{count:,} {kind}: set aside" for kind, count in session.aside.items()]
     return DataError(f"{', '.join(sources)}: {what}: {'; '.join(reasons) or 'the files are empty'}")

@@ -1,4 +1,4 @@
-"""What an import did."""
+"""The report of an import."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from rankloop.logs.problems import Problem
 
 @dataclass(frozen=True)
 class ImportReport:
-    """What was read, what was found wrong with it, and what is in the log now.
+    """What an import read, which problems it found, and what the log contains.
 
     Attributes:
         log: the folder of the log.
         sources: the files that were read.
-        read: how many rows of shown documents, clicks and scores could be read.
-        impressions: how many impressions are in the log.
-        rows: how many rows of shown documents.
-        clicks: how many of them are clicked.
-        candidates: how many rows of candidates; 0: there is no such table.
-        features: how many rows of features; 0: there is no such table.
-        position_base: the number of the first position in the source, 0 or 1; None where positions were
-            counted.
-        problems: what was wrong, and what was done about it.
-        aside: records of other kinds, which have no place in a log, by kind.
+        read: number of valid rows in the source: of shown documents, clicks and scores.
+        impressions: number of impressions in the log.
+        rows: number of rows of shown documents in the log.
+        clicks: number of these rows that are clicked.
+        candidates: number of rows of candidates; 0 if there is no such table.
+        features: number of rows of features; 0 if there is no such table.
+        position_base: the number of the first position in the source, 0 or 1; None if positions follow from
+            the order of the source.
+        problems: the problems that were found, and how they were handled.
+        aside: number of records by kind that are not part of a log and were ignored.
     """
 
     log: Path
@@ -43,7 +43,7 @@ class ImportReport:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a reader must know before anything is computed from the log."""
+        """Limitations of the log that affect every result computed from it."""
         if self.candidates:
             return ()
         return (
@@ -52,7 +52,7 @@ class ImportReport:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """The same for JSON."""
+        """Convert to plain values for JSON."""
         return {
             **self.__dict__,
             "log": str(self.log),

@@ -1,11 +1,11 @@
-"""What importers read, before it is looked at: tables in files, with the place of every row.
+"""Temporary tables of an import before cleaning, with the place of every row in its source.
 
     impressions  place  impression_id  timestamp  query_id  policy_id  position  doc_id  clicked
     clicks       place  impression_id  doc_id  timestamp  position
     scores       place  policy_id  query_id  doc_id  score
     features     query_id  doc_id
 
-Logs whose rows say themselves whether they were clicked have no clicks of their own.
+The table of clicks is empty if the source has its clicks in the rows of impressions.
 """
 
 from __future__ import annotations
@@ -56,21 +56,21 @@ SCHEMAS = {
     ),
     FEATURES: pa.schema([(name, _TEXT) for name in ITEM]),
 }
-# Rows that are held in Python before they go to a file.
-ROWS_HELD = 100_000
+# Number of rows to buffer in Python before they are written to a file.
+BUFFER_ROWS = 100_000
 
 
 class Staging:
-    """Tables while they are being filled; they can be read when the block has ended.
+    """A context in which the staged tables are written; they can be read after it ends.
 
     Attributes:
-        rows: by table, how many rows there are.
+        rows: number of rows per table.
     """
 
     def __init__(self, folder: Path, tables: Sequence[str] = (IMPRESSIONS, CLICKS, SCORES)) -> None:
         self.folder = folder
         self.rows = dict.fromkeys(tables, 0)
-        self._held: dict[str, list[tuple[Any, ...]]] = {table: [] for table in tables}
+        self._buffers: dict[str, list[tuple[Any, ...]]] = {table: [] for table in tables}
         self._writers: dict[str, pq.ParquetWriter] = {}
 
     def __enter__(self) -> Self:
@@ -88,29 +88,29 @@ class Staging:
             writer.close()
 
     def path(self, table: str) -> Path:
-        """The file of a table."""
+        """Return the file of a table."""
         return self.folder / f"{table}.parquet"
 
     def add(self, table: str, rows: Sequence[tuple[Any, ...]]) -> None:
-        """Add rows; times are microseconds since 1970."""
-        self._held[table].extend(rows)
-        if len(self._held[table]) >= ROWS_HELD:
+        """Add rows; times are in microseconds since 1970."""
+        self._buffers[table].extend(rows)
+        if len(self._buffers[table]) >= BUFFER_ROWS:
             self._flush(table)
 
     def add_batch(self, table: str, batch: pa.Table) -> None:
-        """Add rows that are in columns already."""
+        """Add a batch of columns."""
         self._flush(table)
         self._writers[table].write_table(batch.select(SCHEMAS[table].names).cast(SCHEMAS[table]))
         self.rows[table] += len(batch)
 
     def _flush(self, table: str) -> None:
-        held = self._held[table]
-        if held:
+        buffer = self._buffers[table]
+        if buffer:
             schema = SCHEMAS[table]
             columns = [
                 pa.array(column, field.type)
-                for column, field in zip(zip(*held, strict=True), schema, strict=True)
+                for column, field in zip(zip(*buffer, strict=True), schema, strict=True)
             ]
             self._writers[table].write_table(pa.table(columns, schema=schema))
-            self.rows[table] += len(held)
-            held.clear()
+            self.rows[table] += len(buffer)
+            buffer.clear()

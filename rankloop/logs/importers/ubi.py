@@ -1,18 +1,18 @@
-"""OpenSearch User Behavior Insights: ``ubi_queries`` and ``ubi_events``.
+"""Import OpenSearch User Behavior Insights: ``ubi_queries`` and ``ubi_events``.
 
-Of a query, one an impression:
+A query is one impression:
 
     query_id                      the impression
     user_query                    the query
     timestamp                     ISO 8601, or milliseconds since 1970
-    query_response_hit_ids        what was shown, best first
+    query_response_hit_ids        the shown documents, best first
     query_attributes.policy_id    the policy
-    query_attributes.scores       its scores: {document: score} of all candidates, or a list, one a hit
+    query_attributes.scores       its scores: {document: score} of all candidates, or a list, one per hit
 
-Of an event:
+An event:
 
     query_id                                  the impression
-    action_name                               ``click`` or ``click_through``; others are set aside
+    action_name                               ``click`` or ``click_through``; other actions are ignored
     timestamp                                 ISO 8601, or milliseconds since 1970
     event_attributes.object.object_id         the document
     event_attributes.position.ordinal         its position, compared with its place among the hits
@@ -35,7 +35,7 @@ from rankloop.logs.importers.staging import CLICKS, SCORES
 from rankloop.logs.schema import IMPRESSIONS
 
 CLICK_ACTIONS = ("click", "click_through")
-# Lines of OpenSearch's bulk format that say what to do with the next one.
+# The actions of OpenSearch's bulk format, which precede each document on their own line.
 BULK_ACTIONS = ("index", "create")
 
 
@@ -49,33 +49,34 @@ def import_ubi(
     clicks: Collection[str] = CLICK_ACTIONS,
     options: ImportOptions = DEFAULTS,
 ) -> ImportReport:
-    """Make a log of UBI's queries and events, as JSON lines or Parquet.
+    """Import UBI queries and events, as JSON lines or Parquet.
 
-    Records may be documents of the indices, search hits with their ``_source``, or OpenSearch's bulk format.
+    Records may be documents of the indices, search hits with their ``_source``, or in OpenSearch's bulk
+    format.
 
     Args:
         queries: files of ``ubi_queries``.
         events: files of ``ubi_events``.
         out: the folder of the log.
-        policy: the policy of queries that name none.
-        ranks: how many of the hits were shown; None: all.
-        clicks: the actions that are clicks.
-        options: what every import can be told.
+        policy: the policy of queries without one.
+        ranks: number of hits that were shown; all if None.
+        clicks: the actions that count as clicks.
+        options: options of all imports.
     """
 
-    def read(reading: ImportSession) -> None:
-        reading.each(queries, "UBI queries", _Queries(reading, policy, ranks))
-        reading.each(events, "UBI events", _Events(reading, frozenset(clicks)))
+    def read(session: ImportSession) -> None:
+        session.each(queries, "UBI queries", _Queries(session, policy, ranks))
+        session.each(events, "UBI events", _Events(session, frozenset(clicks)))
 
     return run(read, out, options, counted=True)
 
 
 class _Queries:
-    def __init__(self, reading: ImportSession, policy: str | None, ranks: int | None) -> None:
-        self.reading, self.policy, self.ranks = reading, policy, ranks
+    def __init__(self, session: ImportSession, policy: str | None, ranks: int | None) -> None:
+        self.session, self.policy, self.ranks = session, policy, ranks
 
     def __call__(self, record: Record) -> None:
-        query = _document(record, self.reading)
+        query = _document(record, self.session)
         if query is None:
             return
         attributes = _object(query.get("query_attributes"), "query_attributes")
@@ -88,27 +89,27 @@ class _Queries:
         scored = _scores(attributes.get("scores"), documents)
         shown = documents[: self.ranks]
         if not shown:
-            place = self.reading.files.place_name(record.place)
-            self.reading.found.add("empty_impressions", f"{place}: query {text!r}")
+            place = self.session.files.place_name(record.place)
+            self.session.found.add("empty_impressions", f"{place}: query {text!r}")
             return
-        self.reading.staging.add(
+        self.session.staging.add(
             IMPRESSIONS,
             [(record.place, impression, time, text, policy, i, doc, False) for i, doc in enumerate(shown, 1)],
         )
-        self.reading.staging.add(SCORES, [(record.place, policy, text, doc, value) for doc, value in scored])
+        self.session.staging.add(SCORES, [(record.place, policy, text, doc, value) for doc, value in scored])
 
 
 class _Events:
-    def __init__(self, reading: ImportSession, clicks: frozenset[str]) -> None:
-        self.reading, self.clicks = reading, clicks
+    def __init__(self, session: ImportSession, clicks: frozenset[str]) -> None:
+        self.session, self.clicks = session, clicks
 
     def __call__(self, record: Record) -> None:
-        event = _document(record, self.reading)
+        event = _document(record, self.session)
         if event is None:
             return
         action = text_id(event.get("action_name"), "action_name")
         if action not in self.clicks:
-            self.reading.aside[f"events of action {action!r}"] += 1
+            self.session.aside[f"events of action {action!r}"] += 1
             return
         attributes = _object(event.get("event_attributes"), "event_attributes")
         document = text_id(at_path(attributes, "object", "object_id"), "event_attributes.object.object_id")
@@ -117,27 +118,27 @@ class _Events:
         position = None if ordinal is None else whole(ordinal, "event_attributes.position.ordinal")
         impression = event.get("query_id")
         if impression is None or impression == "":
-            place = self.reading.files.place_name(record.place)
-            self.reading.found.add(
+            place = self.session.files.place_name(record.place)
+            self.session.found.add(
                 "clicks_without_impression", f"{place}: document {document!r}, no query_id"
             )
             return
         impression = text_id(impression, "query_id")
-        self.reading.staging.add(CLICKS, [(record.place, impression, document, time, position)])
+        self.session.staging.add(CLICKS, [(record.place, impression, document, time, position)])
 
 
-def _document(record: Record, reading: ImportSession) -> dict[str, Any] | None:
-    """The document itself, whatever it came wrapped in; None for a line that is none."""
+def _document(record: Record, session: ImportSession) -> dict[str, Any] | None:
+    """Unwrap a document; None for an action line of the bulk format."""
     values = record.values
     if len(values) == 1 and next(iter(values)) in BULK_ACTIONS:
-        reading.aside["lines of the bulk format"] += 1
+        session.aside["lines of the bulk format"] += 1
         return None
     source = values.get("_source")
     return source if isinstance(source, dict) else values
 
 
 def _object(value: Any, name: str) -> dict[str, Any]:
-    """An object, also as JSON in a text, which is how tables hold it."""
+    """Parse an object, which may also be JSON text, as in tables."""
     if isinstance(value, str) and value:
         try:
             value = json.loads(value)
@@ -145,7 +146,7 @@ def _object(value: Any, name: str) -> dict[str, Any]:
             raise BadValueError(f"{name} is not JSON ({error})") from error
     if value is None or value == "":
         return {}
-    # Parquet's maps are lists of pairs.
+    # Maps in Parquet become lists of pairs.
     if isinstance(value, list) and all(isinstance(pair, tuple) and len(pair) == 2 for pair in value):
         return dict(value)
     if not isinstance(value, dict):
@@ -156,7 +157,7 @@ def _object(value: Any, name: str) -> dict[str, Any]:
 def _list(value: Any, name: str) -> list[Any]:
     if value is None:
         return []
-    # OpenSearch does not tell a list of one from its element.
+    # OpenSearch does not distinguish a list of one element from the element.
     if isinstance(value, str | int):
         return [value]
     if not isinstance(value, list):
@@ -178,6 +179,7 @@ def _scores(value: Any, hits: list[str]) -> list[tuple[str, float]]:
         if len(value) != len(hits):
             raise BadValueError(f"{name} has {len(value)} numbers for {len(hits)} hits")
         return [(hit, score(number, name)) for hit, number in zip(hits, value, strict=True)]
-    # A column of structures has every document of the file, empty where it is none of the query's.
+    # A struct column in Parquet has a field for every document of the file, which is empty for documents of
+    # other queries.
     pairs = _object(value, name).items()
     return [(text_id(doc, "a document"), score(number, name)) for doc, number in pairs if number is not None]

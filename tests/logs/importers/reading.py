@@ -1,4 +1,4 @@
-"""Helpers of the importers' tests."""
+"""Helpers for the tests of importers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables with any column names, in all formats; positions from 0 and from 1; real clicks."""
+"""Tables with arbitrary column names, in all formats; positions from 0 and from 1; real clicks."""
 
 from __future__ import annotations
 
@@ -79,13 +79,13 @@ def test_positions_from_0_and_from_1(tmp_path: Path, ending: str, base: int, sai
     assert report.position_base == base
 
 
-def test_mixed_position_bases_are_refused_until_one_is_meant(tmp_path: Path) -> None:
+def test_mixed_position_bases_are_rejected_unless_one_is_given(tmp_path: Path) -> None:
     table = TABLE | {"rank": [0, 1, 1, 2]}
     path = write(tmp_path / "t.csv", table)
     with pytest.raises(
         DataError,
         match=r"count from 0 in 1 impressions \(such as .*t.csv, line 2\) and from 1 in 1 impressions "
-        r"\(such as .*t.csv, line 4\): say which is meant with position_base",
+        r"\(such as .*t.csv, line 4\): set position_base",
     ):
         import_columns(path, tmp_path / "log", columns=NAMES)
     assert not (tmp_path / "log").exists()
@@ -103,7 +103,7 @@ def test_positions_before_the_first_are_left_out(tmp_path: Path) -> None:
     assert report.rows == 3
 
 
-def test_positions_that_begin_late_must_be_explained(tmp_path: Path) -> None:
+def test_positions_that_begin_late_need_a_base(tmp_path: Path) -> None:
     path = write(tmp_path / "t.csv", TABLE | {"rank": [11, 12, 11, 12]})
     with pytest.raises(DataError, match="positions begin at 11 in 2 impressions"):
         import_columns(path, tmp_path / "log", columns=NAMES)
@@ -126,7 +126,7 @@ def test_only_some_rows(tmp_path: Path, ending: str) -> None:
     assert report.aside == {"rows where split is not 'train'": 2}
 
 
-def test_clicks_in_a_table_of_their_own(tmp_path: Path, ending: str) -> None:
+def test_a_separate_table_of_clicks(tmp_path: Path, ending: str) -> None:
     table = {name: values for name, values in TABLE.items() if name != "clicked"}
     clicks = {
         "session": ["i", "i", "k"],
@@ -208,7 +208,7 @@ def test_rows_that_cannot_be_read_are_broken_lines(
 @pytest.mark.parametrize(
     ("column", "value"), [("rank", -1), ("rank", 10**12), ("clicked", -1), ("rank", None), ("sku", None)]
 )
-def test_whole_columns_of_parquet_are_looked_at_too(tmp_path: Path, column: str, value: int | None) -> None:
+def test_parquet_columns_are_validated(tmp_path: Path, column: str, value: int | None) -> None:
     """Columns of the right types go the fast way: what it cannot take must still be counted."""
     table = TABLE | {"when": pa.array([1, 2, 3, 4], pa.timestamp("s"))}
     table[column] = [*TABLE[column][:3], value]  # type: ignore[list-item]
@@ -239,20 +239,20 @@ def test_other_types_of_parquet(
     from rankloop.logs.importers import columns as module
 
     if way == "slow":
-        monkeypatch.setattr(module._Shown, "staged", lambda *_: None)
+        monkeypatch.setattr(module._Impressions, "staged", lambda *_: None)
     table = TABLE | {"when": pa.array([1, 1, 2, 2], pa.timestamp("us"))} | changes
     report = import_columns(write(tmp_path / "t.parquet", table), tmp_path / "log", columns=NAMES)
     assert shown(report.log) == SHOWN
     assert report.problems == ()
 
 
-def test_times_after_the_last_year_are_refused(tmp_path: Path) -> None:
+def test_times_after_the_last_year_are_rejected(tmp_path: Path) -> None:
     table = TABLE | {"when": pa.array([1, 2, 3, 2**50], pa.timestamp("s"))}
-    with pytest.raises(DataError, match=r"t.parquet, rows 1 to 4: a value that Python has no room for"):
+    with pytest.raises(DataError, match=r"t.parquet, rows 1 to 4: a value is out of range in Python"):
         import_columns(write(tmp_path / "t.parquet", table), tmp_path / "log", columns=NAMES)
 
 
-def test_an_empty_id_is_none_whichever_way_it_comes(tmp_path: Path, ending: str) -> None:
+def test_an_empty_id_is_missing_in_every_format(tmp_path: Path, ending: str) -> None:
     table = TABLE | {"sku": ["007", "", "9", "8"], "when": pa.array([1, 1, 2, 2], pa.timestamp("us"))}
     if ending == "jsonl":
         table["when"] = [1, 1, 2, 2]
@@ -271,7 +271,7 @@ def test_rows_are_chosen_by_true_and_false_too(tmp_path: Path, ending: str, clic
     assert report.aside == {"rows where train is not 'true'": 2}
 
 
-def test_if_no_row_is_chosen_it_is_said(tmp_path: Path, ending: str) -> None:
+def test_an_import_without_matching_rows_fails(tmp_path: Path, ending: str) -> None:
     path = write(tmp_path / f"t.{ending}", TABLE)
     with pytest.raises(DataError, match=r"no impression could be read: 4 rows where text is not 'cow': set"):
         import_columns(path, tmp_path / "log", columns=NAMES, only={"text": "cow"})
@@ -291,7 +291,7 @@ def test_documents_without_features_are_counted_with_their_place(tmp_path: Path)
         f"{more}, line 2: query 'dog', doc '10'",
     )
     assert report.problems[0].left_out == 0
-    with pytest.raises(DataError, match="refused, because strict: 2 documents without features"):
+    with pytest.raises(DataError, match="strict import failed: 2 documents without features"):
         import_columns(
             path,
             tmp_path / "other",
@@ -302,7 +302,7 @@ def test_documents_without_features_are_counted_with_their_place(tmp_path: Path)
     assert not (tmp_path / "other").exists()
 
 
-def test_features_given_twice_are_refused(tmp_path: Path) -> None:
+def test_features_given_twice_are_rejected(tmp_path: Path) -> None:
     features = tmp_path / "features.csv"
     features.write_text("query_id,doc_id,f\ncat,007,1\ncat,8,2\ncat,007,1\n")
     with pytest.raises(DataError, match=r"features.csv: 2 rows for query 'cat', document '007'"):
@@ -315,7 +315,9 @@ def test_features_given_twice_are_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "log").exists()
 
 
-def test_the_fast_way_through_parquet_gives_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_fast_path_for_parquet_gives_the_same_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from rankloop.logs.importers import columns as module
 
     rng = np.random.default_rng(0)
@@ -332,7 +334,7 @@ def test_the_fast_way_through_parquet_gives_the_same(tmp_path: Path, monkeypatch
     path = tmp_path / "t.parquet"
     pq.write_table(pa.table(table), path, row_group_size=300)
     fast = import_columns(path, tmp_path / "fast", columns=NAMES, only={"kind": "1"})
-    monkeypatch.setattr(module._Shown, "staged", lambda *_: None)
+    monkeypatch.setattr(module._Impressions, "staged", lambda *_: None)
     slow = import_columns(path, tmp_path / "slow", columns=NAMES, only={"kind": "1"})
     assert shown(fast.log) == shown(slow.log)
     assert rows_of(fast.log) == rows_of(slow.log)
@@ -341,7 +343,7 @@ def test_the_fast_way_through_parquet_gives_the_same(tmp_path: Path, monkeypatch
     assert {problem.name for problem in fast.problems} >= {"mixed_impressions", "repeated_positions"}
 
 
-def test_columns_that_are_not_there_are_refused(tmp_path: Path) -> None:
+def test_missing_columns_are_rejected(tmp_path: Path) -> None:
     for ending in ("csv", "parquet"):
         path = write(tmp_path / f"t.{ending}", TABLE)
         with pytest.raises(
@@ -354,18 +356,18 @@ def test_columns_that_are_not_there_are_refused(tmp_path: Path) -> None:
         import_columns(path, tmp_path / "log", columns=Columns(**(vars(NAMES) | {"query_id": "query"})))
 
 
-def test_options_that_make_no_sense_are_refused(tmp_path: Path) -> None:
+def test_invalid_options_are_rejected(tmp_path: Path) -> None:
     path = write(tmp_path / "t.csv", TABLE)
-    with pytest.raises(DataError, match="rows without a policy"):
+    with pytest.raises(DataError, match="the rows have no policy"):
         import_columns(path, tmp_path / "log", columns=Columns.parse("policy_id=-"))
-    with pytest.raises(DataError, match="rows without clicks"):
+    with pytest.raises(DataError, match="the rows have no clicks"):
         import_columns(path, tmp_path / "log", columns=Columns.parse("clicked=-"), policy="a")
-    with pytest.raises(DataError, match="positions count from 0 or from 1, not from 2"):
+    with pytest.raises(DataError, match="position_base must be 0, 1 or None, got 2"):
         ImportOptions(position_base=2)
     for text, message in (
-        ("query=text", "cannot read 'query=text': expected column=name with one of impression_id"),
-        ("query_id", "cannot read 'query_id'"),
-        ("doc_id=-", "every table has a column for doc_id"),
+        ("query=text", "cannot parse 'query=text': expected column=name with one of impression_id"),
+        ("query_id", "cannot parse 'query_id'"),
+        ("doc_id=-", "the column doc_id is required"),
     ):
         with pytest.raises(DataError, match=message):
             Columns.parse(text)

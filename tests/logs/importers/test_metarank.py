@@ -54,7 +54,7 @@ def test_a_clean_log_in_any_order(tmp_path: Path) -> None:
     assert report.candidates == 0
 
 
-def test_scores_in_either_place_only_if_asked_for(tmp_path: Path) -> None:
+def test_scores_are_read_from_either_place_on_request(tmp_path: Path) -> None:
     report = imported(tmp_path, [ranking(1)], fields=MetarankFields(score="relevancy"))
     assert [(row["doc_id"], row["score"]) for row in rows_of(report.log, "candidates")] == [
         ("x", 2.0),
@@ -73,7 +73,7 @@ def test_other_fields_and_types(tmp_path: Path) -> None:
     assert shown(report.log) == [("i1", "7", "b", 1, "x", True), ("i1", "7", "b", 2, "y", False)]
 
 
-def test_a_policy_for_those_that_name_none(tmp_path: Path) -> None:
+def test_a_default_policy(tmp_path: Path) -> None:
     fields = [{"name": "query", "value": "cat"}]
     report = imported(tmp_path, [ranking(1, fields=fields), ranking(2)], policy="old")
     assert {row[0]: row[2] for row in shown(report.log)} == {"i1": "old", "i2": "a"}
@@ -134,6 +134,6 @@ def test_defects_are_counted(tmp_path: Path) -> None:
     assert report.clicks + sum(problem.left_out for problem in report.problems) == 1 + 5
 
 
-def test_a_log_without_rankings_is_refused(tmp_path: Path) -> None:
+def test_a_log_without_rankings_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="no impression could be read"):
         imported(tmp_path, [interaction(1)])

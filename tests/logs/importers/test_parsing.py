@@ -1,4 +1,4 @@
-"""Single values as other programs write them."""
+"""Parsing of single values."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ NOON = 1_714_564_800  # 2024-05-01T12:00:00Z
         datetime(2024, 5, 1, 7, tzinfo=timezone(timedelta(hours=-5))),
     ],
 )
-def test_one_time_in_many_spellings(value: Any) -> None:
+def test_formats_of_a_time(value: Any) -> None:
     assert microseconds(value) == NOON * 10**6
 
 
@@ -46,8 +46,8 @@ def test_times_before_1970_and_fractions() -> None:
 
 
 @pytest.mark.parametrize("value", ["yesterday", "2024-13-01", True, [1], 0.5, float("nan"), 10**30])
-def test_times_that_are_none(value: Any) -> None:
-    with pytest.raises(BadValueError, match=r"^when is .*(expected ISO 8601|no time between)"):
+def test_invalid_times(value: Any) -> None:
+    with pytest.raises(BadValueError, match=r"^when is .*(expected ISO 8601|not between)"):
         microseconds(value, "when")
 
 
@@ -65,7 +65,7 @@ def test_numbers_that_are_not_whole(value: Any) -> None:
 
 
 @pytest.mark.parametrize("value", [None, ""])
-def test_what_is_missing_is_called_missing(value: Any) -> None:
+def test_missing_values_are_reported_as_missing(value: Any) -> None:
     for read in (whole, text_id, clicked):
         with pytest.raises(BadValueError, match=r"^no this"):
             read(value, "this")
@@ -80,9 +80,9 @@ def test_ids() -> None:
             text_id(value, "id")
 
 
-def test_half_a_character_is_no_id() -> None:
+def test_half_a_character_is_not_an_id() -> None:
     """JSON can spell it, as programs do that cut text; no file can hold it."""
-    with pytest.raises(BadValueError, match=r"^id is 'abc.ud83d', which is cut within a character"):
+    with pytest.raises(BadValueError, match=r"^id is 'abc.ud83d', which ends within a character"):
         text_id("abc\ud83d", "id")
 
 
@@ -110,7 +110,7 @@ def test_clicks(value: Any, expected: bool) -> None:
 
 
 @pytest.mark.parametrize("value", ["maybe", -1, "0.5", [1]])
-def test_clicks_that_are_none(value: Any) -> None:
+def test_invalid_clicks(value: Any) -> None:
     with pytest.raises(BadValueError, match="expected true, false or a number of clicks"):
         clicked(value)
 

@@ -1,4 +1,4 @@
-"""UBI: queries and events as OpenSearch has them, with everything that can be wrong with them."""
+"""UBI: queries and events as OpenSearch exports them, with all kinds of defects."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_a_policy_whose_scores_change_is_counted_and_the_first_are_kept(tmp_path
     assert example.endswith("queries.jsonl, line 3: policy 'a', query 'cat', doc 'x'")
 
 
-def test_what_exports_wrap_documents_in(tmp_path: Path) -> None:
+def test_wrapped_documents(tmp_path: Path) -> None:
     wrapped = [{"_index": "ubi_queries", "_id": "1", "_source": query(1)}]
     bulk = [{"index": {"_index": "ubi_queries"}}, query(2)]
     report = imported(tmp_path, [*wrapped, *bulk], [{"create": {}}, click(2)])
@@ -181,7 +181,7 @@ def test_every_defect_of_clicks_is_counted_with_its_place(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("base", [0, 1])
-def test_positions_of_clicks_are_recognised_and_compared(tmp_path: Path, base: int) -> None:
+def test_positions_of_clicks_are_detected_and_compared(tmp_path: Path, base: int) -> None:
     queries = [query(n, query_response_hit_ids=["x", "y", "z"]) for n in range(4)]
     events = [at(base, 0, "x"), at(base + 1, 1, "y"), at(base + 2, 2, "z"), at(base + 1, 3, "x")]
     report = imported(tmp_path, queries, events)
@@ -192,7 +192,7 @@ def test_positions_of_clicks_are_recognised_and_compared(tmp_path: Path, base: i
 
 
 @pytest.mark.parametrize(("base", "disagreeing"), [(None, 1), (0, 1), (1, 3)])
-def test_the_base_of_clicks_positions_can_be_said(tmp_path: Path, base: int | None, disagreeing: int) -> None:
+def test_the_base_of_click_positions_can_be_given(tmp_path: Path, base: int | None, disagreeing: int) -> None:
     """Three of four count from 0: if they are said to count from 1, it is these that disagree."""
     queries = [query(n, query_response_hit_ids=["x", "y", "z"]) for n in range(4)]
     events = [at(0, 0, "x"), at(1, 1, "y"), at(2, 2, "z"), at(1, 3, "x")]
@@ -204,7 +204,7 @@ def test_the_base_of_clicks_positions_can_be_said(tmp_path: Path, base: int | No
 def test_half_a_character_is_a_broken_line(tmp_path: Path) -> None:
     report = imported(tmp_path, [query(1), query(2, user_query="cat \ud83d")], [])
     assert counts(report) == {"broken_lines": 1}
-    assert "cut within a character" in examples(report, "broken_lines")[0]
+    assert "ends within a character" in examples(report, "broken_lines")[0]
 
 
 @pytest.mark.parametrize(
@@ -300,7 +300,7 @@ def test_only_what_was_shown(tmp_path: Path) -> None:
     assert counts(report) == {"clicks_not_shown": 1}
 
 
-def test_a_policy_for_those_that_name_none(tmp_path: Path) -> None:
+def test_a_default_policy(tmp_path: Path) -> None:
     queries = [query(1, query_attributes=None), query(2)]
     report = imported(tmp_path, queries, [], policy="old")
     assert {row[0]: row[2] for row in shown(report.log)} == {"i1": "old", "i2": "a"}
@@ -314,9 +314,10 @@ def test_clocks(tmp_path: Path) -> None:
     assert report.impressions == 4
 
 
-def test_strict_refuses_and_leaves_nothing(tmp_path: Path) -> None:
+def test_a_strict_import_fails_and_leaves_no_files(tmp_path: Path) -> None:
     with pytest.raises(
-        DataError, match=r"refused, because strict: 1 clicks on documents .*events.ndjson, line 1"
+        DataError,
+        match=r"strict import failed: 1 clicks on documents .*events.ndjson, line 1",
     ):
         imported(tmp_path, [query(1)], [click(1, "z")], options=ImportOptions(strict=True))
     assert sorted(child.name for child in tmp_path.iterdir()) == ["events.ndjson", "queries.jsonl"]
@@ -324,7 +325,7 @@ def test_strict_refuses_and_leaves_nothing(tmp_path: Path) -> None:
     assert report.clicks == 1
 
 
-def test_nothing_to_import_is_refused(tmp_path: Path) -> None:
+def test_nothing_to_import_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="no impression could be read: the files are empty"):
         imported(tmp_path, [], [])
     with pytest.raises(DataError, match=r"no impression could be read: 1 lines .*line 1: no query_id"):
@@ -337,9 +338,8 @@ def test_nothing_to_import_is_refused(tmp_path: Path) -> None:
 def test_progress_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from rankloop.logs.importers import pipeline
 
-    monkeypatch.setattr(pipeline, "RECORDS_PER_REPORT", 2)
+    monkeypatch.setattr(pipeline, "RECORDS_PER_UPDATE", 2)
     updates: list[Update] = []
     imported(tmp_path, [query(n) for n in range(5)], [], options=ImportOptions(progress=updates.append))
-    assert {update.task for update in updates} == {"import"}
-    reported = [(update.note.partition(",")[0], update.detail) for update in updates]
-    assert reported == [("reading", 2), ("reading", 4), ("checking", 10), ("written", 10)]
+    notes = ("reading, 2 records", "reading, 4 records", "checking, 10 records", "written, 10 records")
+    assert updates == [Update("import", note=note) for note in notes]
