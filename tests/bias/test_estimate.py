@@ -170,6 +170,6 @@ def test_progress_comes_to_its_end() -> None:
     told: list[tuple[str, float | None]] = []
     estimate(paper(), resamples=20, progress=lambda update: told.append((update.task, update.share)))
     names = list(dict.fromkeys(what for what, _ in told))
-    assert names[-2:] == ["drawing queries anew", "comparing on held-out queries"]
+    assert names[-2:] == ["resampling queries", "comparing on held-out queries"]
     assert {share for what, share in told if what == names[-1]} >= {1.0}
     assert MODELS[0] == "affine"
