@@ -89,6 +89,8 @@ def _duckdb_engine() -> Iterator[Engine]:
             # Rows are counted or sorted: preserving their order would only take memory.
             preserve_insertion_order=False,
         )
+        # DuckDB would draw it on standard output, which is for results.
+        connection.con.execute("SET enable_progress_bar = false")
         try:
             with data_errors():
                 yield _DuckDB(connection)
