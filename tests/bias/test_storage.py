@@ -59,7 +59,7 @@ def test_an_estimate_is_loaded_as_its_bias_and_the_file_has_the_rest(tmp_path: P
         ),
         (
             '{"format": "rankloop-bias", "version": 1, "alpha": [0, 0], "beta": [0.5], "examination": [1]}',
-            "the same ranks",
+            "the same number of ranks",
         ),
     ],
 )

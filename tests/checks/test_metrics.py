@@ -70,8 +70,8 @@ class Reversed(Broken):
 
 
 class Undecided(Broken):
-    def _settled(self, values: Any, labels: Any, offsets: Any) -> Any:
-        return super()._settled(values, labels, offsets) + 0.5
+    def _replace_no_relevant(self, values: Any, labels: Any, offsets: Any) -> Any:
+        return super()._replace_no_relevant(values, labels, offsets) + 0.5
 
 
 class Meddling(Broken):

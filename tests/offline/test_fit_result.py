@@ -104,7 +104,7 @@ def test_a_fit_replaces_a_fit_and_nothing_else(fit: Fit, tmp_path: Path) -> None
         ("fit.json", '{"format": "rankloop-fit", "version": 2}', "expected a file of format"),
         ("fit.json", '{"format": "rankloop-fit", "version": 1}', "the fit is damaged: KeyError"),
         ("bias.json", None, "the fit is damaged"),
-        ("bias.json", "{}", "this is not a bias"),
+        ("bias.json", "{}", "not a bias file"),
         ("model.rankloop", None, "cannot read the model"),
         ("model.rankloop", "no model", "this is not a model file"),
     ],

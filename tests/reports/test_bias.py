@@ -28,7 +28,7 @@ def test_the_numbers_and_the_verdict(estimate: BiasEstimate) -> None:
         assert f"<td>{estimate.bias.alpha[k]:.3f}</td>" in page
         assert f"<td>{estimate.alpha.low[k]:.3f} – {estimate.alpha.high[k]:.3f}</td>" in page
         assert f"<td>{estimate.harvested[k]:.3f}</td>" in page
-    assert "Held-out queries speak for the affine model" in page
+    assert "Held-out queries favour the affine model" in page
     assert "relevance 1 is always clicked at rank 1, relevance 0 never at rank 3" in page
     # Two pictures, with words for those who do not see them, and nothing from elsewhere.
     assert len(re.findall(r'<svg role="img" aria-label="[^"]+"', page)) == 2

@@ -30,5 +30,5 @@ def test_weights_are_taken_as_they_are(noisy: Dataset) -> None:
         np.testing.assert_array_equal(task.doc_weights, given)
         np.testing.assert_array_equal(task.offsets, split.offsets)
         np.testing.assert_array_equal(task.rank_weights, DCG_AT_3)
-    with pytest.raises(DataError, match="60 items need as many weights"):
+    with pytest.raises(DataError, match="60 items need 60 weights"):
         Problem.from_weights(splits, (weights[0], weights[1][:5]), DCG_AT_3)
