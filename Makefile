@@ -9,7 +9,7 @@ PYTEST := $(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist wo
 PORTABLE := $(CURDIR)/build/portable-kernels
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-extras test-long test-portable lint format docs-cli bench constraints clean clean-kernels
+.PHONY: help setup demo test test-extras test-long test-portable kernels lint format docs-cli bench constraints clean clean-kernels
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -32,7 +32,8 @@ $(EXTRAS): $(READY) constraints-extras.txt
 demo: $(READY) ## learn from simulated clicks: a table and a page of curves, under three minutes
 	@$(BIN)/rankloop demo
 
-test: $(READY) lint ## lint, types, import directions, tests and doctests; no heavy extras
+test: $(READY) ## lint, types, import directions, tests and doctests; no heavy extras
+	@$(MAKE) --no-print-directory --jobs 2 --output-sync lint kernels
 	$(PYTEST) -m "not extras and not long"
 	@echo "Left out: tests that need torch, ray or Spark (make test-extras) and long ones (make test-long)."
 
@@ -46,6 +47,9 @@ test-portable: $(READY) ## before a release: all tests but the extras, with the 
 	rm -rf $(PORTABLE)
 	NUMBA_CPU_NAME=generic NUMBA_CPU_FEATURES= OPENBLAS_CORETYPE=Prescott NUMBA_CACHE_DIR=$(PORTABLE) \
 		$(PYTEST) -m "not extras"
+
+kernels: $(READY) ## compile the kernels that tests need, once, before several processes need them
+	@$(BIN)/python -m tests.compile_kernels
 
 lint: $(READY) ## ruff, mypy and import-linter
 	$(BIN)/ruff check .
