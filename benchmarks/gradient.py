@@ -6,7 +6,7 @@ import numpy as np
 
 from benchmarks import reference
 from benchmarks.measure import Benchmark, Effort, Result, Target, best_times
-from benchmarks.problems import DOCUMENTS, RANKS, Problem
+from benchmarks.queries import DOCUMENTS, RANKS, RandomQueries
 from benchmarks.sampling import Sampler, clock_rankings, gumbel_rankings, pl_rank_3
 from rankloop import rank_weights
 from rankloop.objectives import expected_reward
@@ -21,7 +21,7 @@ ERROR_RATIO = Target("gradient_error_ratio", "times", "≥", 1_000)
 def measure(effort: Effort) -> dict[str, Result]:
     """Time both on the same queries; compare both with the truth on some of them."""
     theta = rank_weights.dcg(RANKS)
-    problem = Problem.draw(effort.queries, DOCUMENTS, seed=3)
+    problem = RandomQueries.draw(effort.queries, DOCUMENTS, seed=3)
     rng = np.random.default_rng(4)
 
     def exact() -> Float64:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from benchmarks.measure import Benchmark, Effort, Result, Target, best_times
-from benchmarks.problems import RANKS, Problem
+from benchmarks.queries import RANKS, RandomQueries
 from rankloop import rank_weights
 from rankloop.objectives import Reward, expected_reward
 
@@ -19,7 +19,7 @@ def measure(effort: Effort) -> dict[str, Result]:
     theta = rank_weights.dcg(RANKS)
 
     def job(documents: int) -> Callable[[], Reward]:
-        problem = Problem.draw(effort.queries * FEW // documents, documents, seed=5)
+        problem = RandomQueries.draw(effort.queries * FEW // documents, documents, seed=5)
         return lambda: expected_reward(problem.scores, problem.offsets, problem.grades, theta)
 
     few, many = best_times(effort.rounds, job(FEW), job(MANY))

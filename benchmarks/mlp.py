@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from benchmarks.measure import Benchmark, Effort, Result, Target, best_times
-from benchmarks.problems import DOCUMENTS, GRADES, RANKS
+from benchmarks.queries import DOCUMENTS, GRADES, RANKS
 from rankloop import rank_weights
 from rankloop.models import MLP
 from rankloop.training import Settings, Task, Training, train_network

@@ -8,7 +8,7 @@ import numpy as np
 
 from benchmarks.measure import Benchmark, Effort, Result, Target, best_times
 from benchmarks.mlp import FEATURES, HIDDEN, BareProducts
-from benchmarks.problems import DOCUMENTS, GRADES, RANKS
+from benchmarks.queries import DOCUMENTS, GRADES, RANKS
 from rankloop.clicks import Impressions, users
 from rankloop.models import MLP
 from rankloop.online import MethodState, Queries, Traffic, interact, interact_log, method

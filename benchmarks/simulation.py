@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 
 from benchmarks.measure import Benchmark, Effort, Result, Target, best_times
-from benchmarks.problems import DOCUMENTS, GRADES, RANKS, Problem
+from benchmarks.queries import DOCUMENTS, GRADES, RANKS, RandomQueries
 from benchmarks.sampling import gumbel_rankings
 from rankloop.clicks import Counts, bias_of, gather, users
 from rankloop.types import Float64, Int64
@@ -39,7 +39,7 @@ def in_numpy(
 
 def measure(effort: Effort) -> dict[str, Result]:
     """Time the same number of impressions over the same queries, ours and NumPy's."""
-    problem = Problem.draw(effort.queries, DOCUMENTS, seed=8)
+    problem = RandomQueries.draw(effort.queries, DOCUMENTS, seed=8)
     rng = np.random.default_rng(8)
     relevance = problem.grades / problem.grades.max()
     interactions = effort.queries * IMPRESSIONS_A_QUERY

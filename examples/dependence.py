@@ -20,7 +20,7 @@ from rankloop.estimators import Estimator, estimator
 from rankloop.loop import Gathered, Loop, LoopState, exponential_times
 from rankloop.loop.exploration import AsLearned, Exploration, Spread
 from rankloop.statistics import Exposure, Statistics
-from rankloop.training import ROBUST, Problem, Task, learn
+from rankloop.training import ROBUST, LearningProblem, Task, learn
 
 HORIZON, FIRST_INTERVENTION, INTERVENTIONS = 20_000, 100, 20
 ESTIMATOR = "intervention-aware(clip=off)"
@@ -58,7 +58,7 @@ def measured(
         for policy, model in (("starting", loop.start), ("learned", last.learned)):
             scores = model.scores(split.features)
             yield f"{name}: reward of the {policy} policy", tasks[name].value(scores) - truth.value(scores)
-    problem = Problem(tasks["train"], tasks["held out"])
+    problem = LearningProblem(tasks["train"], tasks["held out"])
     learned = learn(loop.start, problem, settings=ROBUST.settings, rng=np.random.default_rng(seed)).model
     ndcg = rankloop.policy_metrics(learned.scores(data.test.features), data.test, ["ndcg@5"])["ndcg@5"]
     yield "ndcg@5 of a policy learned from the log", ndcg

@@ -13,7 +13,7 @@ from benchmarks import memory, reference, report, simulation
 from benchmarks.measure import Effort, Result, Target, best_times
 from benchmarks.mlp import BareProducts
 from benchmarks.online import ShownProducts
-from benchmarks.problems import Problem
+from benchmarks.queries import RandomQueries
 from benchmarks.registry import BENCHMARKS, TARGETS
 from benchmarks.sampling import clock_rankings, gumbel_rankings, pl_rank_3, sampled_rank_weights
 from rankloop import rank_weights
@@ -117,7 +117,7 @@ def test_reference_is_enumeration(ranks, rng):
 
 
 def test_library_agrees_with_the_reference_where_benchmarks_measure():
-    problem, theta = Problem.draw(3, 24, seed=0), rank_weights.dcg(5)
+    problem, theta = RandomQueries.draw(3, 24, seed=0), rank_weights.dcg(5)
     exposures = expected_rank_weights(problem.scores, problem.offsets, theta)
     gradient = expected_reward(problem.scores, problem.offsets, problem.grades, theta).gradient
     for q, (scores, grades) in enumerate(problem.queries()):

@@ -15,7 +15,7 @@ from rankloop.cli.spec_options import Given, read_spec, spec_options
 from rankloop.experiments.spec import RunSpec
 
 if TYPE_CHECKING:
-    from rankloop.experiments.setup import Facts
+    from rankloop.experiments.setup import SetupFacts
 
 
 @spec_options(
@@ -119,7 +119,7 @@ def resumable() -> Iterator[None]:
         raise
 
 
-def _print_setup(facts: Facts, metric: str) -> None:
+def _print_setup(facts: SetupFacts, metric: str) -> None:
     from rankloop.cli import console
     from rankloop.experiments.starting_policy import PEAKED_ADVICE
 

@@ -10,7 +10,7 @@ from rankloop.errors import DataError
 from rankloop.models import MLP
 from rankloop.models.mlp import Network
 from rankloop.progress import Progress
-from rankloop.training import Problem, Settings, learn, train
+from rankloop.training import LearningProblem, Settings, learn, train
 from rankloop.types import Dataset, Float64, Model
 
 # The paper trains its production ranker on 1 % of the training queries.
@@ -87,7 +87,7 @@ def oracle(
     """
     train_weights, held_out_weights = np.split(relevance, [dataset.train.n_docs])
     splits = (dataset.train, dataset.validation)
-    problem = Problem.from_weights(splits, (train_weights, held_out_weights), rank_weights)
+    problem = LearningProblem.from_weights(splits, (train_weights, held_out_weights), rank_weights)
     return learn(start, problem, settings=settings.without_caution(), rng=rng, progress=progress).model
 
 

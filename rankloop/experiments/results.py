@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict
 
 from rankloop.errors import RankloopError
 from rankloop.experiments.files import RESULTS, SPEC, TIMING, parse_json, read_json, validate
-from rankloop.experiments.setup import Facts, read_facts
+from rankloop.experiments.setup import SetupFacts, read_facts
 from rankloop.experiments.spec import ALL, RunSpec
 
 
@@ -61,7 +61,7 @@ class RunResult:
     name: str
     version: str
     spec: RunSpec
-    facts: Facts
+    facts: SetupFacts
     rows: tuple[Row, ...]
     timing: dict[str, float]
 

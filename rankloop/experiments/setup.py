@@ -30,7 +30,7 @@ from rankloop.types import Dataset, Model
 ORACLE, SUPERVISED = "oracle", "supervised"
 
 
-class Facts(BaseModel):
+class SetupFacts(BaseModel):
     """What is known of a run before its first interaction; with its rows, all that a report needs.
 
     Attributes:
@@ -107,7 +107,7 @@ class Setup:
     environment: Environment
     start: Model
     baselines: Mapping[str, Model]
-    facts: Facts
+    facts: SetupFacts
 
     @classmethod
     def build(
@@ -203,19 +203,19 @@ def is_saved(folder: Path) -> bool:
     return (folder / FACTS).exists()
 
 
-def read_facts(folder: Path) -> Facts:
+def read_facts(folder: Path) -> SetupFacts:
     """The facts of the setup, or of the run, in a folder."""
-    return read_model(Facts, folder / FACTS)
+    return read_model(SetupFacts, folder / FACTS)
 
 
-def _facts(spec: RunSpec, env: Environment, start: Model, baselines: Mapping[str, Model]) -> Facts:
+def _facts(spec: RunSpec, env: Environment, start: Model, baselines: Mapping[str, Model]) -> SetupFacts:
     collection, users = env.collection, env.users
     test = collection.test.features
     values = {name: env.value(model.scores(test), spec.metric) for name, model in baselines.items()}
     logged = (collection.train, collection.validation)
     scores = np.concatenate([start.scores(split.features) for split in logged])
     splits = {name: getattr(collection, name) for name in ("train", "validation", "test")}
-    return Facts(
+    return SetupFacts(
         dataset=collection.name,
         features=collection.n_features,
         queries={name: split.n_queries for name, split in splits.items()},

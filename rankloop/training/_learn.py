@@ -8,7 +8,7 @@ from rankloop.models.specs import LightGBMSpec, ModelSpec, model_spec
 from rankloop.progress import Progress
 from rankloop.training.history import Training
 from rankloop.training.network import train_network
-from rankloop.training.problem import Problem
+from rankloop.training.problem import LearningProblem
 from rankloop.training.settings import Settings
 from rankloop.training.trees import train_trees
 from rankloop.types import Model
@@ -16,7 +16,7 @@ from rankloop.types import Model
 
 def learn(
     model: str | ModelSpec | Model,
-    problem: Problem,
+    problem: LearningProblem,
     *,
     settings: Settings | None = None,
     rng: np.random.Generator,
@@ -36,7 +36,7 @@ def learn(
 
     Example:
         >>> from rankloop.data import synthetic
-        >>> problem = Problem.from_labels(synthetic(queries=60, features=10), "dcg@3")
+        >>> problem = LearningProblem.from_labels(synthetic(queries=60, features=10), "dcg@3")
         >>> result = learn("linear", problem, settings=Settings(epochs=3), rng=np.random.default_rng(0))
         >>> len(result.history), result.model.kind
         (4, 'linear')

@@ -9,7 +9,7 @@ from rankloop.models.specs import ModelSpec
 from rankloop.progress import Progress
 from rankloop.training._learn import learn
 from rankloop.training.history import Training
-from rankloop.training.problem import Problem
+from rankloop.training.problem import LearningProblem
 from rankloop.training.settings import Settings
 from rankloop.types import Dataset, Model
 
@@ -39,6 +39,6 @@ def train(
         >>> len(result.history), result.model.kind
         (4, 'linear')
     """
-    problem = Problem.from_labels(dataset, metric)
+    problem = LearningProblem.from_labels(dataset, metric)
     rng = np.random.default_rng(seed)
     return learn(model, problem, settings=settings, rng=rng, progress=progress)

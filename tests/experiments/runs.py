@@ -9,7 +9,7 @@ from typing import Any
 import rankloop
 from rankloop.experiments.files import FACTS, RESULTS, SPEC, TIMING
 from rankloop.experiments.results import Row
-from rankloop.experiments.setup import Facts
+from rankloop.experiments.setup import SetupFacts
 from rankloop.experiments.spec import RunSpec
 from rankloop.experiments.starting_policy import Peakedness
 
@@ -32,7 +32,7 @@ def row(timesteps: int, learned: float, logging: float, **changed: Any) -> Row:
     return Row(**{**content, **changed})
 
 
-def facts(**changed: Any) -> Facts:
+def facts(**changed: Any) -> SetupFacts:
     content = {
         "dataset": "made-up",
         "features": 7,
@@ -49,14 +49,18 @@ def facts(**changed: Any) -> Facts:
         "oracle": ORACLE,
         "supervised": None,
     }
-    return Facts(**{**content, **changed})
+    return SetupFacts(**{**content, **changed})
 
 
 ROWS = (row(100, START, START), row(1_000, 0.625, 0.375), row(10_000, 0.8125, 0.6875))
 
 
 def written(
-    folder: Path, spec: RunSpec | None = None, *, rows: tuple[Row, ...] = ROWS, about: Facts | None = None
+    folder: Path,
+    spec: RunSpec | None = None,
+    *,
+    rows: tuple[Row, ...] = ROWS,
+    about: SetupFacts | None = None,
 ) -> Path:
     """A folder that holds this run."""
     folder.mkdir(parents=True)

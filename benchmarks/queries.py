@@ -15,7 +15,7 @@ GRADES = 5
 
 
 @dataclass(frozen=True, eq=False)
-class Problem:
+class RandomQueries:
     """Queries of equal size, as flat arrays: standard normal scores, and grades 0 … 4, over 4, at random."""
 
     scores: Float64
@@ -23,7 +23,7 @@ class Problem:
     offsets: Int64
 
     @classmethod
-    def draw(cls, queries: int, documents: int, seed: int) -> Problem:
+    def draw(cls, queries: int, documents: int, seed: int) -> RandomQueries:
         """As many queries as asked for, the same for the same seed."""
         rng = np.random.default_rng(seed)
         scores = rng.standard_normal(queries * documents)
