@@ -1,4 +1,4 @@
-"""How many samples buy which error: the table of docs/benchmarks.md, by ``python -m benchmarks.samples``."""
+"""The error for each number of samples, a table of docs/benchmarks.md: ``python -m benchmarks.samples``."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ QUERIES, ROUNDS = 50, 5
 
 
 def main() -> None:
-    """Print time, as a multiple of the exact computation's, and error, by the number of samples."""
+    """Print the time, relative to the exact computation, and the error, for each number of samples."""
     ensure_one_thread()
     theta = rank_weights.dcg(RANKS)
     problem = RandomQueries.draw(QUERIES, DOCUMENTS, seed=7)
