@@ -38,7 +38,7 @@ def next_query(i, simulated, log, world, stream):
 
 @kernel
 def show(i, simulated, scores, a, b, log, world, stream, arrivals, ranking, clicked):
-    """Draw the ranking and the clicks of interaction i, or read them; return how many items were shown.
+    """Draw the ranking and the clicks of interaction i, or read them; return the number of items shown.
 
     ``scores`` are the logging policy's, for the documents ``a … b``; ``arrivals`` is scratch, one
     number per rank.

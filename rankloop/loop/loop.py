@@ -31,7 +31,7 @@ from rankloop.statistics import Exposure, Statistics
 from rankloop.training import ROBUST, Epoch, Learning, LearningProblem, learn
 from rankloop.types import Bias, Dataset, Float64, Int64, Model
 
-# The purposes of random numbers: each seed, phase and purpose has a stream of its own.
+# The purposes of random numbers: each seed, phase and purpose has its own stream.
 GATHERING, TRAINING, ONLINE = 0, 1, 2
 # Levels of expected α at which reports count items: an estimator learns little about an item below them.
 SUPPORT_LEVELS = (1e-2, 1e-4, 1e-6)
@@ -218,7 +218,7 @@ class Loop:
         return after, Gathered(after.timesteps, after, wanted, policy)
 
     def _draw_floor(self, now: LoopState, wanted: int, rng: np.random.Generator) -> int:
-        """Draw how many of the interactions the starting policy serves, beside the logging policy."""
+        """Draw the number of interactions that the starting policy serves instead of the logging policy."""
         is_start = now.logging.fingerprint == self.start.fingerprint and now.scale == 1.0
         return 0 if is_start or self.floor == 0.0 else int(rng.binomial(wanted, self.floor))
 

@@ -1,4 +1,4 @@
-"""The one way from a problem to a model, whatever the model and wherever the weights come from."""
+"""The one way from a problem to a model, for all models and all sources of weights."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def learn(
         problem: what to maximise, and what to stop on.
         settings: the settings of networks; trees have theirs in their name.
         rng: draws first parameters, the order of queries and sampled rows.
-        progress: told of every epoch, or of every tree.
+        progress: called after every epoch, or every tree.
 
     Example:
         >>> from rankloop.data import synthetic

@@ -31,7 +31,7 @@ def train(
         metric: what is maximised, in expectation under the Plackett–Luce policy of the scores.
         settings: the settings of networks; trees have theirs in their name.
         seed: the random seed of first parameters, the order of queries, and sampled rows.
-        progress: told of every epoch, or of every tree.
+        progress: called after every epoch, or every tree.
 
     Example:
         >>> from rankloop.data import synthetic
