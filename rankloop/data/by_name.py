@@ -74,4 +74,4 @@ def dataset(text: str, *, fold: int = 1) -> Dataset:
         return load(text, fold=fold)
     except DataError as error:
         example = f"{Synthetic.name} or '{Synthetic.name}(shape=yahoo, queries=2000)'"
-        raise DataError(f"{error}; for generated data say {example}") from error
+        raise DataError(f"{error}; for generated data use {example}") from error
