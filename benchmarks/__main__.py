@@ -1,4 +1,4 @@
-"""Measure, print the table, write the file: ``python -m benchmarks``."""
+"""Run the benchmarks, print a table and write a file: ``python -m benchmarks``."""
 
 from __future__ import annotations
 
@@ -17,15 +17,21 @@ OUT = Path("build/bench.json")
 
 
 def main() -> None:
-    """Run what was asked for. A missed target is shown, not punished: machines are shared."""
+    """Run the selected benchmarks. A missed target is marked, but not an error: the machine may be busy."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument(
-        "--only", action="append", choices=TARGETS, metavar="NAME", help="one number; repeat for more"
+        "--only",
+        action="append",
+        choices=TARGETS,
+        metavar="NAME",
+        help="measure only this number; can be repeated",
     )
     parser.add_argument(
-        "--quick", action="store_true", help="seconds instead of minutes; numbers mean little"
+        "--quick",
+        action="store_true",
+        help="a smoke test in seconds instead of minutes; its numbers are not meaningful",
     )
-    parser.add_argument("--out", type=Path, default=OUT, help=f"where to write, instead of {OUT}")
+    parser.add_argument("--out", type=Path, default=OUT, help=f"the file to write (default: {OUT})")
     options = parser.parse_args()
     ensure_one_thread()
     wanted = set(options.only or TARGETS)
@@ -39,7 +45,7 @@ def main() -> None:
     kept = {name: result for name, result in results.items() if name in wanted}
     Console().print(report.table(kept, TARGETS))
     report.write(kept, TARGETS, options.out)
-    print(f"written to {options.out}")
+    print(f"wrote {options.out}")
 
 
 if __name__ == "__main__":

@@ -1,13 +1,13 @@
-"""Expected exposures of a policy: exact, against the mean over 1,000 sampled rankings a query."""
+"""Expected exposures of a policy: exact, against the mean over 1,000 sampled rankings per query."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from benchmarks import reference
-from benchmarks.measure import Benchmark, Effort, Result, Target, best_times
-from benchmarks.problems import DOCUMENTS, RANKS, Problem
-from benchmarks.sampling import Sampler, clock_rankings, gumbel_rankings, sampled_rank_weights
+from benchmarks.measure import Benchmark, Effort, Result, Target
+from benchmarks.queries import DOCUMENTS, RANKS, RandomQueries
+from benchmarks.sampling import Sampler, gumbel_rankings, sampled_rank_weights, time_against_samplers
 from rankloop import rank_weights
 from rankloop.policies import expected_rank_weights
 from rankloop.types import Float64
@@ -19,9 +19,9 @@ ERROR_RATIO = Target("exposure_error_ratio", "times", "≥", 10_000)
 
 
 def measure(effort: Effort) -> dict[str, Result]:
-    """Time both on the same queries; compare both with the truth on some of them."""
+    """Time both on the same queries, and compare both with the reference values on some of them."""
     theta = rank_weights.dcg(RANKS)
-    problem = Problem.draw(effort.queries, DOCUMENTS, seed=1)
+    problem = RandomQueries.draw(effort.queries, DOCUMENTS, seed=1)
     rng = np.random.default_rng(2)
 
     def exact() -> Float64:
@@ -30,9 +30,7 @@ def measure(effort: Effort) -> dict[str, Result]:
     def sampled(draw: Sampler) -> Float64:
         return np.concatenate([estimate(scores, theta, draw, rng) for scores, _ in problem.queries()])
 
-    ours, gumbel, clocks = best_times(
-        effort.rounds, exact, lambda: sampled(gumbel_rankings), lambda: sampled(clock_rankings)
-    )
+    speedup = time_against_samplers(effort, exact, sampled, f"{SAMPLES:,} Gumbel rankings")
     judged = slice(0, int(problem.offsets[min(effort.judged, effort.queries)]))
     truth = np.concatenate(
         [reference.expected_rank_weights(scores, theta) for scores, _ in problem.queries()[: effort.judged]]
@@ -40,13 +38,8 @@ def measure(effort: Effort) -> dict[str, Result]:
     our_errors = relative_errors(exact()[judged], truth)
     sampled_errors = relative_errors(sampled(gumbel_rankings)[judged], truth)
     our_median, sampled_median = float(np.median(our_errors)), float(np.median(sampled_errors))
-    per_query = 1e6 / effort.queries
     return {
-        SPEEDUP.name: Result(
-            gumbel / ours,
-            f"{ours * per_query:.1f} µs a query, {SAMPLES:,} Gumbel rankings {gumbel * per_query:.0f} µs; "
-            f"{clocks / ours:.0f} times if drawn by exponential clocks",
-        ),
+        SPEEDUP.name: speedup,
         ERROR_RATIO.name: Result(
             sampled_median / our_median,
             f"median relative error over items: {our_median:.1e} against {sampled_median:.1e}; "
@@ -56,12 +49,12 @@ def measure(effort: Effort) -> dict[str, Result]:
 
 
 def estimate(scores: Float64, theta: Float64, draw: Sampler, rng: np.random.Generator) -> Float64:
-    """The exposures of one query from sampled rankings, drawing included."""
+    """Estimate the exposures of one query from sampled rankings; includes drawing the rankings."""
     return sampled_rank_weights(len(scores), theta, draw(scores, len(theta), SAMPLES, rng))
 
 
 def relative_errors(values: Float64, truth: Float64) -> Float64:
-    """``|value − truth| / truth``, one number an item."""
+    """Compute ``|value − truth| / truth``, one number per item."""
     return np.abs(values - truth) / truth
 
 

@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from benchmarks.measure import Benchmark, Effort, Result, Target, best_times
-from benchmarks.problems import RANKS, Problem
+from benchmarks.queries import RANKS, RandomQueries
 from rankloop import rank_weights
 from rankloop.objectives import Reward, expected_reward
 
 FEW, MANY = 100, 1_000
-# Linear is 1, quadratic 10. What lies between 1 and this is the size of caches.
+# Linear growth is 1, quadratic 10. The target is above 1 because larger queries fit caches less well.
 GROWTH = Target("gradient_growth", "times", "≤", 1.5)
 
 
 def measure(effort: Effort) -> dict[str, Result]:
-    """Time queries of few and of many documents, as many documents in all."""
+    """Time queries with few and with many documents; the total number of documents is the same."""
     theta = rank_weights.dcg(RANKS)
 
     def job(documents: int) -> Callable[[], Reward]:
-        problem = Problem.draw(effort.queries * FEW // documents, documents, seed=5)
+        problem = RandomQueries.draw(effort.queries * FEW // documents, documents, seed=5)
         return lambda: expected_reward(problem.scores, problem.offsets, problem.grades, theta)
 
     few, many = best_times(effort.rounds, job(FEW), job(MANY))
@@ -27,7 +27,7 @@ def measure(effort: Effort) -> dict[str, Result]:
     return {
         GROWTH.name: Result(
             many / few,
-            f"{many * per_document:.2f} µs a document at {MANY:,} documents, "
+            f"{many * per_document:.2f} µs per document at {MANY:,} documents, "
             f"{few * per_document:.2f} µs at {FEW}",
         )
     }

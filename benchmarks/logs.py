@@ -1,4 +1,4 @@
-"""From a log in files to statistics: rows a second on all cores, and the most memory that it takes."""
+"""From a log in files to statistics: rows per second on all cores, and peak memory."""
 
 from __future__ import annotations
 
@@ -21,47 +21,47 @@ from rankloop.logs import PolicyTraffic, write_simulated
 from rankloop.offline import open_log
 from rankloop.types import Split
 
-# A hundred million rows in a minute.
+# A hundred million rows per minute.
 SPEED = Target("log_rows_per_second", "rows/s", "≥", 1e8 / 60)
 PEAK = Target("log_peak_gb", "GB", "≤", 4)
 
-# As many queries as the larger public collections have, as many documents each as Yahoo's have on average.
+# As many queries as in the larger public collections, with as many documents each as Yahoo's on average.
 QUERIES, DOCUMENTS = 30_000, 24
 POLICIES = 3
 USERS = users("paper@5")
-# Interactions that are simulated and written at a time.
-AT_A_TIME = 500_000
-# So that the smallest log has queries that come more than once.
+# Number of interactions that are simulated and written at a time.
+BLOCK = 500_000
+# High enough that queries come more than once even in the smallest log.
 ROWS_PER_QUERY = 60
 
 
 def measure(effort: Effort) -> dict[str, Result]:
-    """Write a log, then ask a fresh process for its statistics."""
+    """Write a log, then compute its statistics in a new process."""
     with tempfile.TemporaryDirectory(prefix="rankloop-bench-") as folder:
         log = write(Path(folder) / "log", effort.log_rows)
         command = [sys.executable, "-m", "benchmarks.logs", str(log)]
         done = subprocess.run(command, env=any_threads(), check=True, stdout=subprocess.PIPE, text=True)
         size = sum(file.stat().st_size for file in log.iterdir())
     answer = json.loads(done.stdout)
-    # Where others have the cores too, the processor time of all threads is nearer to what the work takes. It
-    # is more than two idle cores would need.
+    # On a busy machine, the CPU time of all threads is closer to the time of the work itself. It is more than
+    # two idle cores would need.
     seconds = min(answer["seconds"], answer["cpu"])
     return {
         SPEED.name: Result(
             answer["rows"] / seconds,
             f"{answer['rows']:,} rows, {size / 1e9:.2f} GB of Parquet, in {answer['seconds']:.1f} s; "
-            f"{answer['cpu']:.1f} s of processor time; exact exposures of {POLICIES} policies included",
+            f"{answer['cpu']:.1f} s of CPU time; includes exact exposures of {POLICIES} policies",
         ),
-        PEAK.name: Result(answer["peak"] / 1e9, "of the whole process, Python and its libraries included"),
+        PEAK.name: Result(answer["peak"] / 1e9, "the whole process, including Python and its libraries"),
     }
 
 
 def write(folder: Path, rows: int) -> Path:
-    """A simulated log of so many rows, under policies that follow one another."""
+    """Write a simulated log with this many rows, from several policies in sequence."""
     rng = np.random.default_rng(11)
     queries = min(QUERIES, max(1, rows // ROWS_PER_QUERY))
     documents = queries * DOCUMENTS
-    # What it costs to count does not depend on features, which are not written.
+    # Counting does not read features, so none are written.
     split = Split.build(
         np.zeros((documents, 1)),
         rng.integers(5, size=documents),
@@ -69,15 +69,15 @@ def write(folder: Path, rows: int) -> Path:
         query_ids=[f"query-{number}" for number in range(queries)],
         doc_ids=[f"document-{number}" for number in range(documents)],
     )
-    return write_simulated(folder, split, _gathered(split, rows, rng), features=False)
+    return write_simulated(folder, split, _traffic(split, rows, rng), features=False)
 
 
-def _gathered(split: Split, rows: int, rng: np.random.Generator) -> Iterator[PolicyTraffic]:
+def _traffic(split: Split, rows: int, rng: np.random.Generator) -> Iterator[PolicyTraffic]:
     interactions = rows // USERS.behaviour.ranks // POLICIES
     for policy in range(POLICIES):
         scores = rng.normal(size=split.n_docs)
-        for start in range(0, interactions, AT_A_TIME):
-            now = min(AT_A_TIME, interactions - start)
+        for start in range(0, interactions, BLOCK):
+            now = min(BLOCK, interactions - start)
             yield PolicyTraffic(
                 f"policy-{policy}",
                 scores,
@@ -86,7 +86,7 @@ def _gathered(split: Split, rows: int, rng: np.random.Generator) -> Iterator[Pol
 
 
 def statistics_of(folder: Path) -> dict[str, float]:
-    """Seconds and bytes that the statistics of a log take; kernels are loaded before."""
+    """Measure the time and memory of computing the statistics of a log; kernels are loaded beforehand."""
     bias = bias_of(USERS)
     with tempfile.TemporaryDirectory(prefix="rankloop-bench-") as small:
         open_log(write(Path(small) / "log", ROWS_PER_QUERY)).statistics(bias)

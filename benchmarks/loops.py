@@ -1,4 +1,4 @@
-"""Algorithm 1 from the first click to the last: its time, and how that grows with the number of clicks.
+"""The time of Algorithm 1 from the first click to the last, and how it grows with the number of clicks.
 
 python -m benchmarks.loops        # the cost of one run at horizons from 10⁵ to 10⁸
 """
@@ -15,22 +15,22 @@ from rankloop.loop import Gathered, Loop, Trained, exponential_times
 from rankloop.types import Dataset, Model
 
 SECONDS = Target("loop_seconds", "s", "≤", 180)
-# Trainings take as many epochs as the clicks are worth, so that more clicks cost a little more.
+# With more clicks, early stopping allows more epochs, so that learning takes a little longer.
 GROWTH = Target("loop_growth", "times", "≤", 2)
 
 FEATURES, INTERVENTIONS, FIRST = 100, 50, 100
-# The shorter horizon of the two that are compared.
-SHORTER = 100
+# How many times as long the long horizon is as the short one that it is compared with.
+RATIO = 100
 
 
 @dataclass(frozen=True)
 class Cost:
-    """Seconds of processor time of one run.
+    """Seconds of CPU time of one run.
 
     Attributes:
-        gathering: simulated users, their clicks, and the exposures of the policies that showed the rankings.
+        gathering: simulating clicks, and computing the exposures of the logging policies.
         learning: everything else.
-        epochs: of all trainings.
+        epochs: number of epochs over all trainings.
     """
 
     gathering: float
@@ -56,37 +56,37 @@ def cost(data: Dataset, start: Model, horizon: int) -> Cost:
     return Cost(gathering, learning, epochs)
 
 
-def _world(effort: Effort) -> tuple[Dataset, Model]:
+def _setup(effort: Effort) -> tuple[Dataset, Model]:
     data = synthetic(queries=effort.loop_queries, features=FEATURES)
     start = production_ranker(data)
-    # Kernels are loaded and caches filled before anything is timed.
+    # Loads kernels and fills caches before anything is timed.
     cost(data, start, 1_000)
     return data, start
 
 
 def measure(effort: Effort) -> dict[str, Result]:
-    """One run at the full horizon, and one at a hundredth of it with as many interventions."""
-    data, start = _world(effort)
+    """Time one run at the full horizon, and one at a hundredth of it with as many interventions."""
+    data, start = _setup(effort)
     horizon = effort.loop_interactions
-    long, short = cost(data, start, horizon), cost(data, start, horizon // SHORTER)
+    long, short = cost(data, start, horizon), cost(data, start, horizon // RATIO)
     return {
         SECONDS.name: Result(
             long.gathering + long.learning,
             f"{data.train.n_queries:,} training queries × {FEATURES} features, {horizon:,} interactions, "
-            f"{INTERVENTIONS} interventions, one core; {long.gathering:.0f} s of it gathering, "
+            f"{INTERVENTIONS} interventions, one core; {long.gathering:.0f} s of it for gathering, "
             f"{long.epochs:,} epochs",
         ),
         GROWTH.name: Result(
             long.learning / short.learning,
             f"{long.learning:.0f} s without gathering, {long.epochs:,} epochs, against "
-            f"{short.learning:.0f} s and {short.epochs:,} at {horizon // SHORTER:,} interactions",
+            f"{short.learning:.0f} s and {short.epochs:,} at {horizon // RATIO:,} interactions",
         ),
     }
 
 
 def main() -> None:
-    """Print the cost of one run by its horizon."""
-    data, start = _world(FULL)
+    """Print the cost of one run for each horizon."""
+    data, start = _setup(FULL)
     print("| interactions | gathering | learning | epochs |\n|---|---|---|---|")
     for exponent in (5, 6, 7, 8):
         c = cost(data, start, 10**exponent)

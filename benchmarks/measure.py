@@ -1,4 +1,4 @@
-"""What a benchmark is, and how long something takes on a machine that others use too."""
+"""Benchmarks, their targets and results, and timing on a shared machine."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from time import process_time
 
 @dataclass(frozen=True)
 class Target:
-    """A number that is measured, and what it should be.
+    """A quantity to measure, and the value that it should reach.
 
     Attributes:
-        name: its name in the table and in the file.
-        unit: of what is measured.
-        sign: ``≥`` where more is better, ``≤`` where less is.
-        bound: the least or the most that is wanted.
+        name: the name in the table and in the file.
+        unit: the unit of the value.
+        sign: ``≥`` if more is better, ``≤`` if less is.
+        bound: the lowest or highest acceptable value.
     """
 
     name: str
@@ -24,7 +24,7 @@ class Target:
     bound: float
 
     def met(self, value: float) -> bool:
-        """Whether the value is as wanted.
+        """Return whether the value meets the target.
 
         >>> Target("speed", "times", "≥", 5).met(4.9)
         False
@@ -34,7 +34,7 @@ class Target:
 
 @dataclass(frozen=True)
 class Result:
-    """What came out: the number, and what a reader must know to judge it."""
+    """A measured value, and a note with the details that a reader needs to judge it."""
 
     value: float
     note: str
@@ -45,14 +45,14 @@ class Effort:
     """How much work a run does.
 
     Attributes:
-        queries: how many queries are timed together.
-        judged: how many queries are compared with the truth.
-        rounds: how often everything is timed; the best round counts.
-        steps: queries in the epoch that is timed.
-        held: queries of the data set that is held in memory.
-        loop_queries: queries of the loop that is run from beginning to end.
-        loop_interactions: its interactions.
-        log_rows: rows of the log that is counted.
+        queries: number of queries that are timed together.
+        judged: number of queries that are compared with the reference values.
+        rounds: number of timings; the best one counts.
+        steps: number of queries in the epoch that is timed.
+        held: number of queries of the data set that is held in memory.
+        loop_queries: number of queries of the loop.
+        loop_interactions: number of interactions of the loop.
+        log_rows: number of rows of the log that is counted.
     """
 
     queries: int
@@ -65,7 +65,7 @@ class Effort:
     log_rows: int
 
 
-# 29,921 queries are those of the Yahoo! learning-to-rank challenge, set 1.
+# Set 1 of the Yahoo! learning-to-rank challenge has 29,921 queries.
 FULL = Effort(
     queries=200,
     judged=40,
@@ -90,11 +90,11 @@ QUICK = Effort(
 
 @dataclass(frozen=True)
 class Benchmark:
-    """One measurement, which may answer for several targets.
+    """One measurement, for one or more targets.
 
     Attributes:
-        targets: what it answers for.
-        run: does it; returns one result a target, by name.
+        targets: what is measured.
+        run: measures; returns one result per target, by name.
     """
 
     targets: tuple[Target, ...]
@@ -102,12 +102,12 @@ class Benchmark:
 
 
 def best_times(rounds: int, *jobs: Callable[[], object]) -> list[float]:
-    """Seconds of processor time that each job takes in its best round.
+    """Measure the seconds of CPU time that each job takes in its best round.
 
-    Processor time, summed over all threads, does not count waiting while others have the core. What still
-    disturbs a shared machine only ever adds time, so the smallest is nearest to the work itself. Jobs take
-    turns within a round: a slow minute then hits all of them. A first turn, which loads kernels and fills
-    caches, is not timed.
+    CPU time, summed over all threads, does not include waiting for a core. Other disturbances on a shared
+    machine only add time, so the smallest measurement is the most accurate. Jobs take turns within a round,
+    so that a slow minute affects all of them. A first round, which loads kernels and fills caches, is not
+    timed.
     """
     best = [float("inf")] * len(jobs)
     for job in jobs:

@@ -1,4 +1,4 @@
-"""The most memory that holding and training on a large data set takes, in a process of its own."""
+"""Peak memory of holding and training on a large data set, in a separate process."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from rankloop.training import Settings, train
 MEMORY = Target("memory_vs_matrix", "times", "≤", 1.5)
 
 STATUS = Path("/proc/self/status")
-# As many queries as load every kernel that training uses.
+# Enough queries to load every kernel that training uses.
 WARM_UP = 10
 
 
 def measure(effort: Effort) -> dict[str, Result]:
-    """Ask a fresh process."""
+    """Measure in a new process."""
     command = [sys.executable, "-m", "benchmarks.memory", str(effort.held)]
     done = subprocess.run(command, env=any_threads(), check=True, stdout=subprocess.PIPE, text=True)
     answer = json.loads(done.stdout)
@@ -28,13 +28,13 @@ def measure(effort: Effort) -> dict[str, Result]:
         MEMORY.name: Result(
             answer["growth"] / answer["matrix"],
             f"peak {answer['growth'] / 1e9:.2f} GB above imports and kernels for features of "
-            f"{answer['matrix'] / 1e9:.2f} GB: {effort.held:,} queries made, held, one epoch, validation",
+            f"{answer['matrix'] / 1e9:.2f} GB: {effort.held:,} queries, one epoch, validation",
         )
     }
 
 
 def growth_over_matrix(queries: int) -> dict[str, int]:
-    """Bytes of the features, and of what the process grew by at its peak to make, hold and train on them."""
+    """Measure the bytes of the features, and the growth of the process at its peak when it trains on them."""
     settings = Settings(epochs=1)
     train(rankloop.synthetic("yahoo", queries=WARM_UP), "mlp", settings=settings)
     before = resident("VmRSS")
@@ -45,10 +45,10 @@ def growth_over_matrix(queries: int) -> dict[str, int]:
 
 
 def resident(field: str) -> int:
-    """Bytes of this process in memory: now (``VmRSS``) or at its peak (``VmHWM``).
+    """Return the bytes of this process in memory: now (``VmRSS``) or at its peak (``VmHWM``).
 
-    Linux counts the peak of a process from its start, where `getrusage` would hand down its parent's. Other
-    systems tell the peak alone, so there growth is what the peak grew by.
+    On Linux the peak is counted from the start of the process, whereas `getrusage` inherits the peak of the
+    parent. Other systems report only the peak, so there the growth of the peak is measured.
     """
     if not STATUS.exists():
         import resource  # not on every system

@@ -11,28 +11,28 @@ from rich.text import Text
 
 from benchmarks.measure import Result, Target
 
-# From here on digits after the point are noise.
+# From this value on, decimals are noise.
 WHOLE_FROM = 100
 
 
 def table(results: Mapping[str, Result], targets: Mapping[str, Target]) -> Table:
-    """What was measured beside what was wanted; what missed its target is red and marked."""
+    """Build a table of values and targets; a missed target is red and marked."""
     chart = Table(title="rankloop against plain NumPy, in one run", title_justify="left", title_style="bold")
-    for column in ("name", "value", "unit", "wanted", "note"):
-        right = column in ("value", "wanted")
+    for column in ("name", "value", "unit", "target", "note"):
+        right = column in ("value", "target")
         chart.add_column(column, justify="right" if right else "left", no_wrap=column != "note")
     for name, result in results.items():
         target = targets[name]
         met = target.met(result.value)
-        value = Text(spelled(result.value) + ("" if met else " ✗"), style="green" if met else "bold red")
+        value = Text(format_value(result.value) + ("" if met else " ✗"), style="green" if met else "bold red")
         chart.add_row(name, value, target.unit, f"{target.sign} {target.bound:,g}", result.note)
     return chart
 
 
-def spelled(value: float) -> str:
-    """The number with as many digits as mean something.
+def format_value(value: float) -> str:
+    """Format a number with its significant digits.
 
-    >>> spelled(1.2345), spelled(51.26), spelled(4180.2), spelled(87654321.0)
+    >>> format_value(1.2345), format_value(51.26), format_value(4180.2), format_value(87654321.0)
     ('1.23', '51.3', '4,180', '8.8e+07')
     """
     if value >= 1e6:

@@ -1,4 +1,4 @@
-"""How many samples buy which error: the table of docs/benchmarks.md, by ``python -m benchmarks.samples``."""
+"""The error for each number of samples, a table of docs/benchmarks.md: ``python -m benchmarks.samples``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from benchmarks.exposure import relative_errors
 from benchmarks.gradient import median_error
 from benchmarks.measure import best_times
 from benchmarks.one_thread import ensure_one_thread
-from benchmarks.problems import DOCUMENTS, RANKS, Problem
+from benchmarks.queries import DOCUMENTS, RANKS, RandomQueries
 from benchmarks.sampling import gumbel_rankings, pl_rank_3, sampled_rank_weights
 from rankloop import rank_weights
 from rankloop.objectives import expected_reward
@@ -23,10 +23,10 @@ QUERIES, ROUNDS = 50, 5
 
 
 def main() -> None:
-    """Print time, as a multiple of the exact computation's, and error, by the number of samples."""
+    """Print the time, relative to the exact computation, and the error, for each number of samples."""
     ensure_one_thread()
     theta = rank_weights.dcg(RANKS)
-    problem = Problem.draw(QUERIES, DOCUMENTS, seed=7)
+    problem = RandomQueries.draw(QUERIES, DOCUMENTS, seed=7)
     queries = problem.queries()
     rng = np.random.default_rng(8)
     exposures = np.concatenate([reference.expected_rank_weights(scores, theta) for scores, _ in queries])

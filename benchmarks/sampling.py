@@ -1,6 +1,6 @@
-"""The baselines: what the literature estimates from sampled rankings, in vectorised NumPy.
+"""The baselines: estimates from sampled rankings, as in the literature, in vectorised NumPy.
 
-Rankings are samples × ranks, positions of items, best first; everything treats one query.
+Rankings are samples × ranks: positions of items, best first. Every function works on one query.
 """
 
 from __future__ import annotations
@@ -9,21 +9,22 @@ from collections.abc import Callable
 
 import numpy as np
 
+from benchmarks.measure import Effort, Result, best_times
 from rankloop.types import Float64, Int64
 
 Sampler = Callable[[Float64, int, int, np.random.Generator], Int64]
 
-# Up to here NumPy sorts all items faster than it first parts the top from the rest.
+# Up to this many items, NumPy sorts all of them faster than it separates the top from the rest.
 SORTED_WHOLE = 64
 
 
 def gumbel_rankings(scores: Float64, ranks: int, samples: int, rng: np.random.Generator) -> Int64:
-    """Plackett–Luce rankings as published programs draw them: order ``s_d + Gumbel noise``, best first."""
+    """Draw Plackett–Luce rankings as published programs do: sort by ``s_d + Gumbel noise``, best first."""
     return _lowest(-scores - rng.gumbel(size=(samples, len(scores))), ranks)
 
 
 def clock_rankings(scores: Float64, ranks: int, samples: int, rng: np.random.Generator) -> Int64:
-    """The same distribution for less: order ``exponential noise / exp(s_d)``, without two logarithms each."""
+    """Draw the same distribution faster: sort by ``exponential noise / exp(s_d)``, without logarithms."""
     return _lowest(rng.standard_exponential((samples, len(scores))) * np.exp(-scores), ranks)
 
 
@@ -35,14 +36,29 @@ def _lowest(keys: Float64, ranks: int) -> Int64:
     return np.take_along_axis(top, order, axis=1)
 
 
+def time_against_samplers(
+    effort: Effort, exact: Callable[[], object], sampled: Callable[[Sampler], object], baseline: str
+) -> Result:
+    """Measure how many times as fast the exact computation is as an estimate from Gumbel rankings."""
+    ours, gumbel, clocks = best_times(
+        effort.rounds, exact, lambda: sampled(gumbel_rankings), lambda: sampled(clock_rankings)
+    )
+    per_query = 1e6 / effort.queries
+    return Result(
+        gumbel / ours,
+        f"{ours * per_query:.1f} µs per query, {baseline} {gumbel * per_query:.0f} µs; "
+        f"{clocks / ours:.1f} times as fast as rankings from exponential noise",
+    )
+
+
 def sampled_rank_weights(n: int, rank_weights: Float64, rankings: Int64) -> Float64:
-    """``1/N Σ_y θ_rank(d)``, one number an item: what its rank is worth on average over the rankings."""
+    """Compute ``1/N Σ_y θ_rank(d)``: the mean rank weight of each item over the rankings."""
     earned = np.broadcast_to(rank_weights, rankings.shape)
     return _summed(rankings, earned, n) / len(rankings)
 
 
 def _summed(rankings: Int64, values: Float64, n: int) -> Float64:
-    # The stubs of bincount do not know of weights.
+    # The stubs of bincount lack weights.
     totals: Float64 = np.bincount(rankings.ravel(), values.ravel(), n)  # type: ignore[assignment]
     return totals
 
@@ -50,13 +66,13 @@ def _summed(rankings: Int64, values: Float64, n: int) -> Float64:
 def pl_rank_3(
     scores: Float64, doc_weights: Float64, rank_weights: Float64, rankings: Int64
 ) -> tuple[float, Float64]:
-    """Value and gradient of ``Σ_d r_d · E[θ_rank(d)]`` estimated by PL-Rank-3.
+    """Estimate the value and gradient of ``Σ_d r_d · E[θ_rank(d)]`` by PL-Rank-3.
 
         1/N Σ_y [ R_{i+1} + e^{s_d} (r_d Σ_{k ≤ i} θ_k / Z_k − Σ_{k ≤ i} R_k / Z_k) ],   i = rank of d in y
 
     with ``Z_k`` the total weight left before rank k and ``R_k`` the reward from rank k on. Sums over ranks
-    are cumulative sums over all samples at once. Items that were not placed share one sum a ranking, so it
-    is taken for every item first and put right for the placed ones: O(items + samples · ranks).
+    are cumulative sums over all samples at once. Items that were not placed share one sum per ranking, so it
+    is added to every item first and corrected for the placed ones: O(items + samples · ranks).
 
     Reference: Oosterhuis, Learning-to-Rank at the Speed of Sampling, SIGIR 2022.
     """

@@ -1,16 +1,16 @@
-"""What learning policies from the clicks that they are judged by does to the estimates: docs/dependence.md.
+"""How estimates change if policies are learned from the clicks that evaluate them: docs/dependence.md.
 
     python -m examples.dependence FIRST LAST
 
 Each seed is one loop. Its log is *own*: every policy was learned from the clicks before it. Then the same
 policies, in the same order and for as many interactions, gather a second log: *fresh* clicks that no policy
-has seen, for which the unbiasedness theorem holds as it stands. Printed are means over the seeds with their
-standard errors.
+has seen, to which the unbiasedness theorem applies. The tables have means over the seeds with their standard
+errors.
 """
 
 from __future__ import annotations
 
-import sys
+import argparse
 from collections.abc import Iterator
 
 import numpy as np
@@ -20,7 +20,7 @@ from rankloop.estimators import Estimator, estimator
 from rankloop.loop import Gathered, Loop, LoopState, exponential_times
 from rankloop.loop.exploration import AsLearned, Exploration, Spread
 from rankloop.statistics import Exposure, Statistics
-from rankloop.training import ROBUST, Problem, Task, learn
+from rankloop.training import ROBUST, LearningProblem, Task, learn
 
 HORIZON, FIRST_INTERVENTION, INTERVENTIONS = 20_000, 100, 20
 ESTIMATOR = "intervention-aware(clip=off)"
@@ -28,7 +28,7 @@ EXPLORATIONS: tuple[Exploration, ...] = (Spread(), AsLearned())
 
 
 def fresh_log(loop: Loop, phases: list[Gathered], rng: np.random.Generator) -> Statistics:
-    """What the policies of a loop gather when they are all known beforehand."""
+    """Gather a second log with the policies of a loop, which are now all known in advance."""
     both = (loop.dataset.train.features, loop.dataset.validation.features)
     log = Statistics.empty(loop.offsets, loop.source.bias.ranks)
     for phase in phases:
@@ -42,7 +42,7 @@ def fresh_log(loop: Loop, phases: list[Gathered], rng: np.random.Generator) -> S
 def measured(
     loop: Loop, log: Statistics, how: Estimator, last: LoopState, seed: int
 ) -> Iterator[tuple[str, float]]:
-    """What one log says of relevance and of policies, less the truth; and what is learned from it."""
+    """Compute the errors of one log's estimates, and the value of a policy that is learned from it."""
     data, users = loop.dataset, loop.source
     theta = ROBUST.rank_weights(users.bias)
     n = data.train.n_queries
@@ -58,14 +58,14 @@ def measured(
         for policy, model in (("starting", loop.start), ("learned", last.learned)):
             scores = model.scores(split.features)
             yield f"{name}: reward of the {policy} policy", tasks[name].value(scores) - truth.value(scores)
-    problem = Problem(tasks["train"], tasks["held out"])
+    problem = LearningProblem(tasks["train"], tasks["held out"])
     learned = learn(loop.start, problem, settings=ROBUST.settings, rng=np.random.default_rng(seed)).model
     ndcg = rankloop.policy_metrics(learned.scores(data.test.features), data.test, ["ndcg@5"])["ndcg@5"]
     yield "ndcg@5 of a policy learned from the log", ndcg
 
 
 def run(exploration: Exploration, seed: int) -> Iterator[tuple[str, float, float]]:
-    """One loop: what its own log and a fresh one say."""
+    """Run one loop, and compare its own log with a fresh one."""
     data = rankloop.synthetic(queries=300, features=20, seed=seed)
     how = estimator(ESTIMATOR)
     loop = Loop(
@@ -88,7 +88,7 @@ def run(exploration: Exploration, seed: int) -> Iterator[tuple[str, float, float
 
 
 def main(first: int, last: int) -> None:
-    """Print one table for each exploration."""
+    """Print one table per exploration, over all seeds from the first to the last."""
     for exploration in EXPLORATIONS:
         found: dict[str, list[tuple[float, float]]] = {}
         for seed in range(first, last + 1):
@@ -104,4 +104,7 @@ def main(first: int, last: int) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]))
+    parser = argparse.ArgumentParser(prog="python -m examples.dependence", description=main.__doc__)
+    parser.add_argument("first", type=int, help="the first seed")
+    parser.add_argument("last", type=int, help="the last seed")
+    main(**vars(parser.parse_args()))

@@ -1,17 +1,17 @@
-"""The tables of docs/loop.md and docs/online.md: many loops at one size, and their means.
+"""The tables of docs/loop.md and docs/online.md: means over many loops of the same size.
 
     python -m examples.loop_tables run TABLE FIRST LAST FILE   # seeds FIRST to LAST, one line of FILE each
     python -m examples.loop_tables show FILE…                  # means over seeds with 90 % intervals
 
-TABLE is safety, estimators or online. Each run has 2,000 Yahoo-shaped queries of 100 features (another
-collection and another production ranker for each seed), the paper's users and 10⁶ interactions. Lines that
-are in the file already are not run again.
+TABLE is safety, estimators or online. Each run has 2,000 Yahoo-shaped queries of 100 features (each seed has
+its own collection and production ranker), the paper's users and 10⁶ interactions. Runs that are already in
+the file are skipped.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -35,18 +35,18 @@ AWARE = str(ROBUST.estimator)
 
 @dataclass(frozen=True)
 class Setting:
-    """What one line of a table runs.
+    """The setting of one line of a table.
 
     Attributes:
         learner: an estimator or an online method.
-        interventions: how many, or ``all``.
+        interventions: their number, or ``all``.
     """
 
     learner: str
     interventions: int | str
 
     def loop(self, data: rankloop.Dataset, start: Model, seed: int) -> Loop:
-        """The loop of this setting."""
+        """Build the loop of this setting."""
         options: dict[str, Any] = {"seed": seed, "interventions": self.interventions}
         if isinstance(self.interventions, int):
             options["interventions"] = exponential_times(FIRST_TIME, HORIZON, self.interventions)
@@ -78,12 +78,12 @@ TABLES = {
 
 
 def truth(model: Model, data: rankloop.Dataset) -> float:
-    """The true metric of a model's policy on the test queries."""
+    """Compute the true metric of a model's policy on the test queries."""
     return rankloop.policy_metrics(model.scores(data.test.features), data.test, [METRIC])[METRIC]
 
 
 def run(setting: Setting, seed: int) -> dict[str, Any]:
-    """Run one loop and say what it came to."""
+    """Run one loop and return its results."""
     data = rankloop.synthetic(queries=2_000, features=100, seed=seed)
     start = production_ranker(data, seed=seed)
     users = rankloop.SimulatedUsers.of(data, "paper@5")
@@ -113,7 +113,7 @@ def run(setting: Setting, seed: int) -> dict[str, Any]:
 
 
 def run_table(table: str, first: int, last: int, path: Path) -> None:
-    """Run what is missing of a table, and add it to the file."""
+    """Run the settings that are missing in the file, and append their results."""
     done = {(row["learner"], row["interventions"], row["seed"]) for row in read([path])}
     for seed in range(first, last + 1):
         for setting in TABLES[table]:
@@ -124,12 +124,12 @@ def run_table(table: str, first: int, last: int, path: Path) -> None:
 
 
 def read(paths: list[Path]) -> list[dict[str, Any]]:
-    """The lines of these files, as far as they exist."""
+    """Read the lines of these files; a file that does not exist has none."""
     return [json.loads(line) for path in paths if path.exists() for line in path.read_text().splitlines()]
 
 
 def show(paths: list[Path]) -> None:
-    """Print the means of every setting, as a table in Markdown."""
+    """Print the means of every setting as a Markdown table."""
     groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for row in read(paths):
         groups.setdefault((row["learner"], str(row["interventions"])), []).append(row)
@@ -165,7 +165,16 @@ def show(paths: list[Path]) -> None:
 
 
 if __name__ == "__main__":
-    if sys.argv[1] == "run":
-        run_table(sys.argv[2], int(sys.argv[3]), int(sys.argv[4]), Path(sys.argv[5]))
-    else:
-        show([Path(name) for name in sys.argv[2:]])
+    parser = argparse.ArgumentParser(prog="python -m examples.loop_tables")
+    commands = parser.add_subparsers(required=True)
+    running = commands.add_parser("run", help=run_table.__doc__)
+    running.add_argument("table", choices=TABLES)
+    running.add_argument("first", type=int, help="the first seed")
+    running.add_argument("last", type=int, help="the last seed")
+    running.add_argument("path", type=Path, help="the file of results, one JSON object per line")
+    running.set_defaults(command=run_table)
+    showing = commands.add_parser("show", help=show.__doc__)
+    showing.add_argument("paths", type=Path, nargs="+", help="files that `run` wrote")
+    showing.set_defaults(command=show)
+    options = vars(parser.parse_args())
+    options.pop("command")(**options)

@@ -1,18 +1,18 @@
-"""A shop's click log as OpenSearch's User Behavior Insights would have it, with defects that are known.
+"""A shop's click log in the format of OpenSearch's User Behavior Insights, with known defects.
 
     python -m examples.messy_log shop --impressions 20000 --seed 0
 
-Users are simulated, so that all that an import, a bias estimate and an evaluation say can be set beside the
-truth. The folder gets
+Users are simulated, so that the results of an import, a bias estimate and an evaluation can be compared with
+the truth. The folder will contain
 
-    ubi_queries.jsonl  ubi_events.jsonl    what the shop has logged
-    features.parquet                       its products' features
+    ubi_queries.jsonl  ubi_events.jsonl    the log of the shop
+    features.parquet                       features of its products
     truth/relevance.parquet                the relevance of every document
     truth/users.json                       how users click: α, β and examination by rank
-    truth/planted.json                     which defects were planted, and how many of each
+    truth/planted.json                     the number of planted defects of each kind
 
 Rankings are drawn from the scores of two policies, one after the other: ``production``, which was fitted to a
-few labels, and ``production-2``, fitted to more.
+few labels, and ``production-2``, which was fitted to more.
 """
 
 from __future__ import annotations
@@ -47,15 +47,15 @@ THINGS = (
     "shoes", "shirt", "lamp", "chair", "table", "sofa", "clock", "mug", "bag", "hat", "coat",
     "dress", "scarf", "rug", "desk", "bed", "vase", "plate", "bowl", "kettle", "phone", "boots",
 )  # fmt: skip
-# Candidates a query, at least and below: more than are shown, so that there is something to select from.
+# Candidates per query, from the first number to below the second: more than are shown, for item selection.
 SIZES = (8, 16)
-# Labelled queries that the two policies were fitted to, and how far their scores spread: at 1 rankings vary.
+# Number of labelled queries that each policy was fitted to, and the standard deviation of its scores.
 LABELLED = {"production": 5, "production-2": 40}
 SPREAD = 1.0
 BEGINNING, LENGTH = datetime(2026, 3, 2, tzinfo=UTC), timedelta(days=28)
-# How far some clocks are behind: of a server, and of clients.
+# How far the clocks of a server and of some clients are behind.
 SERVER_BEHIND, CLIENT_BEHIND = timedelta(hours=3), timedelta(minutes=10)
-# Of each defect, one in so many searches or clicks.
+# One in this many searches or clicks has the defect.
 OF_SEARCHES = {
     "broken_lines": 500,
     "duplicate_rows": 100,
@@ -81,7 +81,7 @@ OF_CLICKS = {
 
 @dataclass
 class Planted:
-    """What must be left of the log, and what was planted, by the name that an import has for it."""
+    """What a correct import keeps, and the planted defects, under the names that an import reports."""
 
     impressions: int
     rows: int
@@ -92,13 +92,13 @@ class Planted:
 
 @dataclass(frozen=True)
 class Messy:
-    """What `write` made.
+    """What `write` has written.
 
     Attributes:
-        folder: where the files are.
+        folder: the folder of the files.
         split: queries and documents, with their true grades as labels.
-        gathered: what the log holds when all defects are repaired.
-        planted: what was planted.
+        gathered: the contents of the log after all defects are repaired.
+        planted: the planted defects.
     """
 
     folder: Path
@@ -108,7 +108,7 @@ class Messy:
 
 
 def shop(queries: int, rng: np.random.Generator) -> Split:
-    """Queries with their candidates; relevance depends on the features, and not linearly."""
+    """Generate queries with candidates; relevance is a nonlinear function of the features."""
     texts = [f"{colour} {thing}" for thing in THINGS for colour in COLOURS][:queries]
     if len(texts) < queries:
         raise ValueError(f"there are words for {len(texts)} queries, not for {queries}")
@@ -123,16 +123,16 @@ def shop(queries: int, rng: np.random.Generator) -> Split:
 
 
 def scores_of(split: Split, labelled: int) -> Float64:
-    """A linear ranker that was fitted to the first queries' labels."""
+    """Score documents by a linear ranker that is fitted to the labels of the first queries."""
     known = slice(0, split.offsets[labelled])
     weights = np.linalg.lstsq(split.features[known], split.labels[known], rcond=None)[0]
     scores = split.features.astype(np.float64) @ weights
-    # What is logged is what rankings are drawn from, to the last digit.
+    # Rounded, so that the logged scores are exactly those that rankings are drawn from.
     return np.round(SPREAD * scores / scores.std(), 4)
 
 
 def gathered_by(split: Split, impressions: int, rng: np.random.Generator) -> tuple[PolicyTraffic, ...]:
-    """What users did under one policy after the other; some queries come more often than others."""
+    """Simulate users under one policy after the other; some queries come more often than others."""
     frequencies = 1 / np.sqrt(1 + np.arange(split.n_queries))
     halves = (impressions // 2, impressions - impressions // 2)
     parts = []
@@ -144,8 +144,8 @@ def gathered_by(split: Split, impressions: int, rng: np.random.Generator) -> tup
     return tuple(parts)
 
 
-class Log:
-    """The two files while they are being made: searches and clicks, and lines that stand between them."""
+class LogDraft:
+    """The two files while they are being built: searches, clicks, and lines to insert between them."""
 
     def __init__(self, split: Split, parts: tuple[PolicyTraffic, ...], rng: np.random.Generator) -> None:
         self.split, self.rng = split, rng
@@ -187,11 +187,11 @@ class Log:
             self.clicks += [self.click(number, shown[rank], rank) for rank in np.flatnonzero(clicked)]
 
     def when(self, number: int) -> datetime:
-        """When the search of this number came."""
+        """Return the time of a search."""
         return BEGINNING + number * self.step
 
     def click(self, number: int, document: str, ordinal: int) -> dict[str, Any]:
-        """A click some seconds after its search; this shop's clients count positions from 0."""
+        """Build a click some seconds after its search; clients of this shop count positions from 0."""
         return {
             "application": "shop",
             "action_name": "click",
@@ -205,30 +205,30 @@ class Log:
         }
 
     def add_query(self, after: int, record: dict[str, Any] | str) -> None:
-        """A line that stands after that of a search."""
+        """Insert a line after that of a search."""
         self.extra_queries.append((after, record if isinstance(record, str) else json.dumps(record)))
 
     def add_event(self, after: int, record: dict[str, Any] | str) -> None:
-        """A line that stands after that of a click."""
+        """Insert a line after that of a click."""
         self.extra_events.append((after, record if isinstance(record, str) else json.dumps(record)))
 
     def plant(self) -> None:
-        """Plant all defects, each in searches and clicks that have no other, so that they can be counted."""
+        """Plant all defects, each in searches and clicks without other defects, so that they add up."""
         searches = self._chosen(len(self.queries), OF_SEARCHES)
         self._repeat_searches(searches)
         self._spoil_searches(searches)
         self._spoil_clicks(self._chosen(len(self.clicks), OF_CLICKS))
 
     def _chosen(self, size: int, one_in: dict[str, int]) -> dict[str, list[int]]:
-        """Numbers for each defect, at least one."""
+        """Choose the searches or clicks of each defect, at least one."""
         left = self.rng.permutation(size).tolist()
         return {name: [left.pop() for _ in range(max(1, size // share))] for name, share in one_in.items()}
 
     def _repeat_searches(self, searches: dict[str, list[int]]) -> None:
-        """Lines that stand there beside those of the searches as they were."""
+        """Add lines to those of the searches, which stay as they are."""
         found, queries = self.planted.problems, self.queries
         for number in searches["broken_lines"]:
-            # Half of a line, as a process that was stopped writes it, and then the whole line.
+            # Half of a line, as written by a process that was killed, and then the whole line.
             self.add_query(number - 1, _half(queries[number]))
             found["broken_lines"] += 1
         for number in searches["duplicate_rows"]:
@@ -257,7 +257,7 @@ class Log:
             found["clicks_on_left_out"] += 1
 
     def _other(self, number: int, name: str, shown: list[str]) -> dict[str, Any]:
-        """Another search at the time of this one, without scores: it will be left out."""
+        """Build another search at the time of this one, without scores: an import leaves it out."""
         query = self.queries[number]
         return query | {
             "query_id": f"{name}-{number:07d}",
@@ -268,7 +268,7 @@ class Log:
     def _spoil_searches(self, searches: dict[str, list[int]]) -> None:
         found, queries = self.planted.problems, self.queries
         for number in searches["repeated_documents"]:
-            # An advertisement for what stands above anyway.
+            # An advertisement for a document that is already shown above.
             shown = queries[number]["query_response_hit_ids"]
             shown.append(shown[0])
             found["repeated_documents"] += 1
@@ -277,7 +277,7 @@ class Log:
             found["missing_times"] += 1
         jumped: set[int] = set()
         for number in searches["clock_jumps"]:
-            # After a search whose clock is behind as well it would be no jump.
+            # It is not a jump if the clock of the search before is behind too.
             if number and jumped.isdisjoint(range(number - 5, number + 6)):
                 jumped.add(number)
                 queries[number]["timestamp"] = _time(self.when(number) - SERVER_BEHIND)
@@ -286,7 +286,7 @@ class Log:
         for number, query in enumerate(queries):
             first.setdefault(_asked(query), number)
         for number in searches["score_conflicts"]:
-            # A policy that changes its mind, once a query; the first score, which is kept, is the right one.
+            # Two scores of one policy, once per query; the first, which is kept, is correct.
             if first.pop(_asked(queries[number]), number) != number:
                 scores = queries[number]["query_attributes"]["scores"]
                 scores[next(iter(scores))] += 0.5
@@ -304,7 +304,7 @@ class Log:
             self.add_event(number, events[number] | {"query_id": f"lost-{number:07d}" if i % 2 else None})
             found["clicks_without_impression"] += 1
         for number in clicks["clicks_not_shown"]:
-            # A recommendation beside the results.
+            # A recommendation next to the results.
             away = {"event_attributes": {"object": {"object_id": "sku-of-the-day"}}}
             self.add_event(number, events[number] | away)
             found["clicks_not_shown"] += 1
@@ -323,7 +323,7 @@ class Log:
                 self.planted.aside[f"events of action {action!r}"] += 1
 
     def lines(self) -> tuple[list[str], list[str]]:
-        """The lines of the two files."""
+        """Return the lines of the two files."""
         return (
             _merged([json.dumps(query) for query in self.queries], self.extra_queries),
             _merged([json.dumps(click) for click in self.clicks], self.extra_events),
@@ -335,7 +335,7 @@ def write(folder: Path, *, impressions: int = 20_000, queries: int = 300, seed: 
     rng = np.random.default_rng(seed)
     split = shop(queries, rng)
     parts = gathered_by(split, impressions, rng)
-    log = Log(split, parts, rng)
+    log = LogDraft(split, parts, rng)
     log.plant()
     truth = folder / "truth"
     truth.mkdir(parents=True, exist_ok=True)
@@ -363,12 +363,12 @@ def _half(record: dict[str, Any]) -> str:
 
 
 def _asked(query: dict[str, Any]) -> tuple[str, str]:
-    """The policy and the query that it was asked for."""
+    """Return the policy and the text of a search."""
     return query["query_attributes"]["policy_id"], query["user_query"]
 
 
 def _merged(lines: list[str], extra: list[tuple[int, str]]) -> list[str]:
-    """Lines with others between them, each after the line of its number; -1: before all."""
+    """Insert extra lines, each after the line with its number; -1 is before the first."""
     after: dict[int, list[str]] = {}
     for number, line in extra:
         after.setdefault(int(number), []).append(line)
@@ -379,7 +379,7 @@ def _merged(lines: list[str], extra: list[tuple[int, str]]) -> list[str]:
 
 
 def main() -> None:
-    """Write a log, and print what was planted."""
+    """Write a log, and print the planted defects."""
     parser = argparse.ArgumentParser(prog="python -m examples.messy_log", description=__doc__.split("\n")[0])
     parser.add_argument("folder", type=Path)
     parser.add_argument("--impressions", type=int, default=20_000)

@@ -1,15 +1,16 @@
-"""What an import, a bias estimate and an evaluation of a messy log said, beside the truth.
+"""Compare the results of an import, a bias estimate and an evaluation of a messy log with the truth.
 
-    python -m examples.messy_truth shop log bias.json new.rankloop production
+    python -m examples.messy_truth shop log bias.json policy production
 
-The first folder is what `examples.messy_log` wrote; the others are what was made of it: the log, the bias,
-the policy, and the policy of the log that it is held against, on queries that it was not fitted to.
+The first folder is the output of `examples.messy_log`. The other arguments are the results of
+`rankloop import`, `rankloop bias` and `rankloop fit`, and the policy of the log to compare with, on held-out
+queries.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -28,18 +29,18 @@ from rankloop.types import Bias, Float64
 
 
 def true_users(shop: Path) -> Bias:
-    """How users click, relevance being the grade over the highest grade."""
+    """Read how users click; relevance is the grade divided by the highest grade."""
     return Bias(**json.loads((shop / "truth" / "users.json").read_text()))
 
 
 def rescaled(relevance: Float64, users: Bias, anchor: Bias) -> Float64:
-    """Relevance on the scale of a bias that clicks alike: ``α R + β = α' R' + β'`` at every rank."""
+    """Convert relevance to the scale of an equivalent bias: ``α R + β = α' R' + β'`` at every rank."""
     result: Float64 = (users.alpha[0] * relevance + users.beta[0] - anchor.beta[0]) / anchor.alpha[0]
     return result
 
 
 def true_relevance(shop: Path, counts: LogCounts) -> Float64:
-    """The relevance of the log's items."""
+    """Read the relevance of the items of a log."""
     columns = pq.read_table(shop / "truth" / "relevance.parquet").to_pydict()
     pairs = zip(columns["query_id"], columns["doc_id"], strict=True)
     known = dict(zip(pairs, columns["relevance"], strict=True))
@@ -50,7 +51,7 @@ def true_relevance(shop: Path, counts: LogCounts) -> Float64:
 def true_values(
     log: Log, counts: LogCounts, relevance: Float64, fit: Fit, against: str
 ) -> tuple[float, float]:
-    """The DCG of the new policy, sorted, and of the log's, drawn, on the traffic of held-out queries."""
+    """Compute the DCG on held-out queries: of the new policy, sorted, and of the log's policy, drawn."""
     ranks = counts.ranks
     # A sorted ranking is a drawn one whose scores are far apart.
     by_model = fit.model.scores(log.split().features)
@@ -68,7 +69,7 @@ def true_values(
 
 
 def main(shop: Path, folder: Path, bias_file: Path, new: Path, against: str) -> None:
-    """Print three tables."""
+    """Print the truth next to the defects, the bias and the values that were found."""
     planted = json.loads((shop / "truth" / "planted.json").read_text())["problems"]
     problems = json.loads((folder / "import.json").read_text())["problems"]
     found = {problem["name"]: problem["count"] for problem in problems}
@@ -109,4 +110,10 @@ def main(shop: Path, folder: Path, bias_file: Path, new: Path, against: str) -> 
 
 
 if __name__ == "__main__":
-    main(*map(Path, sys.argv[1:5]), sys.argv[5])
+    parser = argparse.ArgumentParser(prog="python -m examples.messy_truth", description=main.__doc__)
+    parser.add_argument("shop", type=Path, help="the folder that examples.messy_log wrote")
+    parser.add_argument("folder", type=Path, help="the imported log")
+    parser.add_argument("bias_file", type=Path, help="the estimated bias")
+    parser.add_argument("new", type=Path, help="the fitted policy")
+    parser.add_argument("against", help="the policy of the log to compare with")
+    main(**vars(parser.parse_args()))

@@ -1,14 +1,14 @@
-"""How the error of Plackett–Luce marginals falls with the quadrature step: the table and figure of the docs.
+"""How the error of Plackett–Luce marginals decreases with the quadrature step: docs/plackett-luce.md.
 
-A second implementation in plain NumPy, written from the formulas of docs/plackett-luce.md and sharing no
-code with the kernels: every item's Poisson-binomial is computed anew, without a backward pass.
+    python -m examples.plackett_luce_error docs/figures/plackett-luce-error.svg
 
-    python examples/plackett_luce_error.py docs/figures/plackett-luce-error.svg
+This is a second implementation of the formulas in plain NumPy, which shares no code with the kernels: the
+Poisson-binomial distribution of every item is computed separately, without a backward pass.
 """
 
 from __future__ import annotations
 
-import sys
+import argparse
 from collections.abc import Callable
 from itertools import permutations
 from math import lgamma
@@ -25,11 +25,11 @@ STEPS = [0.6, 0.5, 0.45, 0.4, 0.35, 0.3, 0.25, 0.2, 0.15]
 SPREADS = [0.0, 1.0, 5.0, 30.0, 2000.0]
 ITEMS, VECTORS = 6, 20
 TIED, RANKS, RANK_STEPS = 400, [1, 5, 8, 16, 32, 64, 128], [0.3, 0.25, 0.2, 0.15, 0.1]
-# Chances below this are left out of relative errors.
+# Relative errors leave out probabilities below this.
 SMALLEST = 1e-12
 # The windows of the kernels, here as plain numbers: first node, left and right tail.
 FIRST, LEFT, RIGHT = -3.0, 20.0, 32.0
-# exp(−exp(6.5)) is 1e-289: nobody waits so long.
+# exp(−exp(6.5)) is 1e-289: no later time matters.
 LARGEST_LOG = 6.5
 
 
@@ -170,7 +170,7 @@ def draw(errors: Errors, path: Path) -> None:
         pairs = [errors[name, spread, step] for step in STEPS]
         return [nodes for _, nodes in pairs], [error for error, _ in pairs]
 
-    # Okabe & Ito's colours, told apart by marker as well.
+    # Okabe and Ito's colours; markers differ too.
     styles = zip(["#000000", "#0072B2", "#D55E00", "#009E73", "#CC79A7"], "osD^v", strict=True)
     for spread, (colour, marker) in zip(SPREADS, styles, strict=True):
         _, error = line("substituted, in windows", spread)
@@ -191,7 +191,7 @@ def draw(errors: Errors, path: Path) -> None:
 
 
 def main(path: Path | None) -> None:
-    """Measure, print, and draw if there is somewhere to draw to."""
+    """Measure and print the errors, and draw them if a path is given."""
     errors = {
         (name, spread, step): error_and_nodes(rule, spread, step)
         for name, rule in RULES.items()
@@ -204,4 +204,6 @@ def main(path: Path | None) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]) if len(sys.argv) > 1 else None)
+    parser = argparse.ArgumentParser(prog="python -m examples.plackett_luce_error", description=main.__doc__)
+    parser.add_argument("path", type=Path, nargs="?", help="the figure to write, such as error.svg")
+    main(**vars(parser.parse_args()))

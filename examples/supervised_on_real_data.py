@@ -1,15 +1,15 @@
-"""Exact objective against LightGBM's lambdarank on public data, same trees: the table of docs/training.md.
+"""The exact objective against LightGBM's lambdarank, with the same trees: the table of docs/training.md.
 
     python -m examples.supervised_on_real_data FOLDER
 
-FOLDER holds mq2008/Fold1, mslr-sample and lightgbm-rank, as described in docs/training.md. Each line is the
-mean and the standard deviation over seeds of NDCG@5 (linear gain) on the test queries, documents sorted by
-score.
+FOLDER contains mq2008/Fold1, mslr-sample and lightgbm-rank, as described in docs/training.md. Each line has
+the mean and the standard deviation over seeds of NDCG@5 (linear gain) on the test queries, with documents
+sorted by score.
 """
 
 from __future__ import annotations
 
-import sys
+import argparse
 from pathlib import Path
 
 import lightgbm
@@ -30,22 +30,22 @@ TREES = LightGBMSpec()
 
 
 def exact(data: rankloop.Dataset, model: str, seed: int) -> np.ndarray:
-    """Test scores of a model trained on the exact objective."""
+    """Train a model on the exact objective, and score the test queries."""
     return rankloop.train(data, model, metric=METRIC, seed=seed).model.scores(data.test.features)
 
 
 def lambdarank(data: rankloop.Dataset, seed: int) -> np.ndarray:
-    """Test scores of LightGBM's own objective, with the trees and the patience of ours."""
+    """Train LightGBM with its own objective and the same trees and patience, and score the test queries."""
     parameters = {
         **DEFAULTS,
         **TREES.parameters,
-        # LightGBM's own default; ours is for curvatures of another size.
+        # LightGBM's default; rankloop's is for curvatures of another scale.
         "min_sum_hessian_in_leaf": 1e-3,
         "seed": seed,
         "objective": "lambdarank",
         "metric": "ndcg",
         "eval_at": [5],
-        # Linear gains, as the metric that is reported.
+        # Linear gains, like the reported metric.
         "label_gain": list(range(32)),
     }
     train = lightgbm.Dataset(data.train.features, data.train.labels, group=data.train.sizes)
@@ -71,7 +71,7 @@ METHODS = {
 
 
 def main(folder: Path) -> None:
-    """Print one line for each data set and method as soon as it is known."""
+    """Print one line per data set and method as soon as it is known."""
     print("| data | method | NDCG@5 | over seeds |\n|---|---|---|---|", flush=True)
     for name, path in SETS.items():
         for method, scores_of in METHODS.items():
@@ -85,4 +85,8 @@ def main(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    parser = argparse.ArgumentParser(
+        prog="python -m examples.supervised_on_real_data", description=main.__doc__
+    )
+    parser.add_argument("folder", type=Path, help="the folder of the data sets")
+    main(**vars(parser.parse_args()))

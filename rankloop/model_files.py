@@ -20,7 +20,7 @@ def load(path: str | os.PathLike[str]) -> Model:
     """The model that `save` wrote.
 
     Raises:
-        ModelFileError: there is no such file, or it is damaged or something else.
+        ModelFileError: there is no such file, or it is damaged or not a model file.
     """
     try:
         data = Path(path).read_bytes()

@@ -4,7 +4,7 @@
 
 ``ndcg@5(gain=exponential)``, ``adam(rate=0.01)`` and ``mlp(hidden=32-32)`` are such names. Reading one gives
 a `Name`, and ``str`` of it gives the canonical spelling back. Nothing in a name is ever evaluated as code.
-Which names exist, and what they stand for, is in `rankloop.registry`.
+`rankloop.registry` has the names that exist, and their values.
 """
 
 from __future__ import annotations

@@ -17,8 +17,8 @@ class Update:
     Attributes:
         task: the name of the task; a name that has not been seen before is a new task.
         share: how much of it is done, from 0 to 1; None if that is not known.
-        note: where it stands, in a few words; empty if there is nothing new to say.
-        milestone: whether this is worth a line of its own where there is no terminal.
+        note: the current state in a few words; empty if there is nothing new.
+        milestone: whether to print a separate line for this where there is no terminal.
         detail: the value behind the update, such as an `Epoch` of training or an event of the loop.
     """
 

@@ -162,7 +162,7 @@ class Registry(Mapping[str, type[T]], Generic[T]):
         return iter(tuple(self._classes))
 
     def __eq__(self, other: object) -> bool:
-        return self is other  # two registries are two places, whatever they hold
+        return self is other  # registries are compared by identity, not by contents
 
     def __hash__(self) -> int:
         return id(self)

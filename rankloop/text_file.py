@@ -20,7 +20,7 @@ def open_text(path: Path, lines_read: Callable[[], int]) -> Iterator[IO[bytes]]:
 
     Args:
         path: the file.
-        lines_read: returns how many lines have been read so far, for error messages.
+        lines_read: returns the number of lines read so far, for error messages.
 
     Raises:
         DataError: the file cannot be read, or it is compressed and damaged.

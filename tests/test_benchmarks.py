@@ -1,4 +1,4 @@
-"""The baselines and the truth are what they claim to be; nothing here looks at a clock."""
+"""The baselines and reference values are correct; nothing here asserts a time."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ import pytest
 from benchmarks import memory, reference, report, simulation
 from benchmarks.measure import Effort, Result, Target, best_times
 from benchmarks.mlp import BareProducts
-from benchmarks.online import ShownProducts
-from benchmarks.problems import Problem
+from benchmarks.queries import RandomQueries
 from benchmarks.registry import BENCHMARKS, TARGETS
 from benchmarks.sampling import clock_rankings, gumbel_rankings, pl_rank_3, sampled_rank_weights
 from rankloop import rank_weights
@@ -117,7 +116,7 @@ def test_reference_is_enumeration(ranks, rng):
 
 
 def test_library_agrees_with_the_reference_where_benchmarks_measure():
-    problem, theta = Problem.draw(3, 24, seed=0), rank_weights.dcg(5)
+    problem, theta = RandomQueries.draw(3, 24, seed=0), rank_weights.dcg(5)
     exposures = expected_rank_weights(problem.scores, problem.offsets, theta)
     gradient = expected_reward(problem.scores, problem.offsets, problem.grades, theta).gradient
     for q, (scores, grades) in enumerate(problem.queries()):
@@ -140,7 +139,7 @@ def test_bare_products_are_those_of_backpropagation(rng):
 
 
 def test_products_of_an_interaction_go_back_over_what_is_shown(rng):
-    bare, features = ShownProducts(6, rng), rng.random((6, 700), dtype=np.float32)
+    bare, features = BareProducts(6, rng, backward=5), rng.random((6, 700), dtype=np.float32)
     w1, w2, w3 = bare.w1.copy(), bare.w2.copy(), bare.w3.copy()
     bare.step(features)
     shown, delta = features[:5], bare.d3[:5]
@@ -181,7 +180,7 @@ class _Answer:
         self.stdout = stdout
 
 
-@pytest.mark.skipif(not memory.STATUS.exists(), reason="other systems tell the peak alone")
+@pytest.mark.skipif(not memory.STATUS.exists(), reason="other systems report only the peak")
 def test_resident_memory_sees_what_is_held_and_what_was():
     before, size = memory.resident("VmRSS"), 64 * 2**20
     held = np.ones(size, np.uint8)

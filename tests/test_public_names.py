@@ -6,6 +6,7 @@ import ast
 import importlib.util
 import inspect
 from collections import defaultdict
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -50,16 +51,48 @@ def test_no_public_class_name_exists_twice() -> None:
     assert {name: files for name, files in places.items() if len(files) > 1} == {}
 
 
-def test_no_package_imports_the_private_module_of_another() -> None:
+def imported(tree: ast.Module) -> Iterator[tuple[str, ...]]:
+    """The dotted path of every name that a module imports from this project, and of its module."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and not node.level:
+            yield from ((*str(node.module).split("."), alias.name) for alias in node.names)
+        elif isinstance(node, ast.Import):
+            yield from (tuple(alias.name.split(".")) for alias in node.names)
+
+
+def is_private(name: str) -> bool:
+    return name.startswith("_") and not name.startswith("__")
+
+
+@pytest.mark.parametrize("folder", ["rankloop", "examples", "benchmarks"])
+def test_what_is_private_is_imported_only_by_its_own_package(folder: str) -> None:
     found = []
-    for path, tree in trees().items():
-        package = ["rankloop", *path.parent.relative_to(ROOT).parts]
-        for node in ast.walk(tree):
-            if not isinstance(node, ast.ImportFrom) or not (node.module or "").startswith("rankloop."):
+    for path in sorted((ROOT.parent / folder).rglob("*.py")):
+        importer = path.relative_to(ROOT.parent).with_suffix("").parts
+        for name in imported(ast.parse(path.read_text(encoding="utf-8"))):
+            if name[0] not in ("rankloop", "examples", "benchmarks"):
                 continue
-            parts = str(node.module).split(".")
-            private = [place for place, part in enumerate(parts) if part.startswith("_")]
-            # The version is one fact about the whole project.
-            if private and parts[-1] != "_version" and parts[: private[0]] != package:
-                found.append(f"{path.relative_to(ROOT)}: {node.module}")
+            for place, part in enumerate(name):
+                # A private module or name may be used below the package that holds it, and nowhere else.
+                if is_private(part) and importer[:place] != name[:place]:
+                    found.append(f"{'/'.join(importer)}: {'.'.join(name)}")
+    assert found == []
+
+
+@pytest.mark.parametrize("path", sorted(ROOT.rglob("*.py")), ids=lambda path: str(path.relative_to(ROOT)))
+def test_no_module_reaches_into_another(path: Path) -> None:
+    """A module that is imported as a whole is used by its public names."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    modules = {
+        alias.asname or alias.name.partition(".")[0]
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for alias in node.names
+    }
+    found = [
+        f"line {node.lineno}: {node.value.id}.{node.attr}"
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)
+        if node.value.id in modules and is_private(node.attr)
+    ]
     assert found == []

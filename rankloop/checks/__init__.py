@@ -1,4 +1,4 @@
-"""Checks of your own classes: whether they keep the contract of their kind; `ContractError` if not."""
+"""Check whether your own classes keep the contract of their kind; `ContractError` if they do not."""
 
 from rankloop.checks.contract import ContractError as ContractError
 from rankloop.checks.estimators import check_estimator as check_estimator

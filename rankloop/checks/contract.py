@@ -1,4 +1,4 @@
-"""Clauses of a contract: what each says, and the error that a value raises that breaks one."""
+"""Clauses of a contract, and the error that a value which breaks one raises."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Clause(Generic[T]):
         """Check one value.
 
         Raises:
-            ContractError: the value breaks the clause, or raises an error of its own.
+            ContractError: the value breaks the clause, or raises another error.
         """
         try:
             # Infinite and undefined results are found by the clauses, with the place where they occur.

@@ -1,4 +1,4 @@
-"""What every estimator keeps to."""
+"""The contract of every estimator."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every exploration keeps to."""
+"""The contract of every exploration."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def leaves_its_inputs_alone(exploration: Exploration) -> None:
 
 @Clause
 def has_no_chance_and_no_memory(exploration: Exploration) -> None:
-    """The same scores have the same scale, whatever was asked before."""
+    """The same scores have the same scale, independently of earlier calls."""
     first = _scale(exploration, 30.0 * _scores())
     _scale(exploration, _scores())
     require_same(_scale(exploration, 30.0 * _scores()), first, "the second call on the same scores")

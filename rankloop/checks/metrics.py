@@ -114,7 +114,7 @@ def breaks_ties_by_position(metric: Metric) -> None:
 @Clause
 def is_best_at_the_ideal_ranking(metric: Metric) -> None:
     """Of all rankings of a query, the one by descending label has the best value, and not all are equal."""
-    # Six documents, so that a cut-off of 5 leaves one out: every ranking is a query of its own.
+    # Six documents, so that a cut-off of 5 leaves one out: every ranking is a separate query.
     labels = np.array([0.0, 3.0, 1.0, 4.0, 0.0, 3.0]) * (_highest(metric) / MAX_LABEL)
     rankings = np.array(list(permutations(range(6))))
     offsets = np.arange(0, rankings.size + 1, 6)

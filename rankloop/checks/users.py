@@ -1,4 +1,4 @@
-"""What all users, and all mappings from labels to relevance, keep to."""
+"""The contract of all users, and of all mappings from labels to relevance."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ MAX_LABEL = 4.0
 
 @Clause
 def behave_the_same_each_time(users: NamedUsers) -> None:
-    """`behaviour` is a `Behaviour`, and the same whenever it is asked for."""
+    """`behaviour` is a `Behaviour`, and the same each time."""
     first, second = users.behaviour, users.behaviour
     require(isinstance(first, Behaviour), f"it is a {type(first).__name__}")
-    require_same(first.table, second.table, "the behaviour asked for twice")
+    require_same(first.table, second.table, "the behaviour of two calls")
 
 
 @Clause

@@ -1,4 +1,4 @@
-"""What holds for every value with a name, whatever its kind."""
+"""The contract of all values with a name."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ VALUE_CLAUSES: tuple[Clause[Any], ...] = (is_frozen, is_hashable, reads_back)
 
 
 def check_value(value: object) -> None:
-    """Check what all values with a name share: frozen, hashable, and a name that reads back.
+    """Check what all values with a name have in common: frozen, hashable, and a name that reads back.
 
     Raises:
         ContractError: a clause is broken; the message has the clause and a counter-example.

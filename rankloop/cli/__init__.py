@@ -54,8 +54,8 @@ def _root(
 
 
 def main() -> None:
-    """Run the command line; what a user got wrong is said in one line, with exit code 2."""
-    # Whoever ends the process, such as a scheduler, ends it as Ctrl-C does: nothing is left behind.
+    """Run the command line; an error of the user is printed in one line, with exit code 2."""
+    # SIGTERM, from a scheduler for instance, ends the process like Ctrl-C: nothing is left behind.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         app(prog_name="rankloop")

@@ -102,7 +102,7 @@ def progress() -> Iterator[Progress]:
     if not sys.stderr.isatty():
         yield _Lines()
         return
-    # Together they are no wider than the 80 columns of a usual terminal.
+    # Together they fit the 80 columns of a usual terminal.
     columns = (
         rich_progress.TextColumn("{task.description}", markup=False),
         rich_progress.BarColumn(bar_width=10),

@@ -76,12 +76,14 @@ def run(
 def report(
     folders: Annotated[
         list[Path],
-        typer.Argument(metavar="FOLDER…", help="Folders of runs, or folders that hold such folders."),
+        typer.Argument(metavar="FOLDER…", help="Folders of runs, or folders that contain such folders."),
     ],
     out: Annotated[
         Path | None,
         typer.Option(
-            "--out", "-o", help=r"The page. \[default: report.html, inside the folder if only one is given]"
+            "--out",
+            "-o",
+            help=r"The HTML page to write. \[default: report.html, inside the folder if only one is given]",
         ),
     ] = None,
     as_json: JsonOption = False,
@@ -109,7 +111,7 @@ def report(
 
 @contextmanager
 def resumable() -> Iterator[None]:
-    """If the command is interrupted, say that the same command resumes it."""
+    """If the command is interrupted, print that the same command resumes it."""
     from rankloop.cli import console
 
     try:

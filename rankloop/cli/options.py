@@ -1,4 +1,4 @@
-"""Arguments and options that several commands have."""
+"""Arguments and options that several commands share."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DataArgument = Annotated[
         help="A LETOR or SVMlight file or folder, or synthetic(shape=…, queries=…, features=…, seed=…).",
     ),
 ]
-FoldOption = Annotated[int, typer.Option(help="Which fold, where the folder has several.", min=1)]
+FoldOption = Annotated[int, typer.Option(help="Which fold to use, if the folder has several.", min=1)]
 SeedOption = Annotated[int, typer.Option(help="Random seed.", min=0)]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 LogArgument = Annotated[Path, typer.Argument(metavar="LOG", help="The folder of a log.")]

@@ -2,7 +2,7 @@
 
     python -m rankloop.cli.reference docs/cli.md
 
-The prose of the page is written by hand. The help of a command stands in a block after a comment such as
+The prose of the page is written by hand. The help of a command is in a block after a comment such as
 ``<!-- rankloop run --help -->``, and these blocks are generated; a command without one gets a
 section at the end.
 """

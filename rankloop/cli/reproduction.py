@@ -25,7 +25,7 @@ def reproduce(
         list[str] | None,
         typer.Option(
             metavar="FIGURE",
-            help="example, estimators, interventions, online or pdgd; may be given several times. "
+            help="example, estimators, interventions, online or pdgd; can be given several times. "
             r"\[default: all]",
             show_default=False,
         ),

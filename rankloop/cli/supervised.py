@@ -4,50 +4,55 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from rankloop.cli.options import DATA, DataArgument, FoldOption, JsonOption, SeedOption
 from rankloop.errors import RankloopError
 
-if TYPE_CHECKING:
-    pass
-
 MetricsOption = Annotated[
     list[str] | None,
-    typer.Option("--metric", help=r"May be given several times. \[default: ndcg@5]", show_default=False),
+    typer.Option(
+        "--metric",
+        help=r"Metric; can be given several times. \[default: ndcg@5]",
+        show_default=False,
+    ),
 ]
 
 
 def train(
     data: DataArgument = DATA,
-    out: Annotated[Path, typer.Option("--out", "-o", help="Where the model is stored.")] = Path(
+    out: Annotated[Path, typer.Option("--out", "-o", help="File to write the model to.")] = Path(
         "model.rankloop"
     ),
     model: Annotated[
-        str, typer.Option(help="mlp, linear or lightgbm; with options: mlp(hidden=64-32).")
+        str, typer.Option(help="mlp, linear or lightgbm, with options such as mlp(hidden=64-32).")
     ] = "mlp",
-    metric: Annotated[str, typer.Option(help="What is maximised.")] = "ndcg@5",
+    metric: Annotated[str, typer.Option(help="Metric to maximise.")] = "ndcg@5",
     optimiser: Annotated[
         str | None,
-        typer.Option(help=r"Of networks: adam or sgd, as in adam(rate=0.01). \[default: adam(rate=0.003)]"),
+        typer.Option(
+            help=r"Networks only: adam or sgd, such as adam(rate=0.01). \[default: adam(rate=0.003)]"
+        ),
     ] = None,
     epochs: Annotated[
-        int | None, typer.Option(help=r"Of networks: at most this many. \[default: 100]", min=1)
+        int | None, typer.Option(help=r"Networks only: maximum number of epochs. \[default: 100]", min=1)
     ] = None,
     patience: Annotated[
         int | None,
-        typer.Option(help=r"Of networks: epochs without gain before stopping. \[default: 5]", min=1),
+        typer.Option(
+            help=r"Networks only: epochs without improvement before training stops. \[default: 5]", min=1
+        ),
     ] = None,
     batch: Annotated[
-        int | None, typer.Option(help=r"Of networks: queries a step. \[default: 1]", min=1)
+        int | None, typer.Option(help=r"Networks only: queries per step. \[default: 1]", min=1)
     ] = None,
     fold: FoldOption = 1,
     seed: SeedOption = 0,
     as_json: JsonOption = False,
 ) -> None:
-    """Train a ranker on labelled data by exact gradients, store it, and measure it on the test queries."""
+    """Train a ranker on labelled data with exact gradients, save it, and evaluate it on the test queries."""
     import rankloop
     from rankloop.cli import console
     from rankloop.models.optimisers import optimiser as optimiser_named
@@ -63,7 +68,7 @@ def train(
         options["optimiser"] = optimiser_named(optimiser)
     if options and isinstance(model_spec(model), LightGBMSpec):
         raise RankloopError(
-            f"--{min(options)} is for networks; trees have their options in their name, as in "
+            f"--{min(options)} is for networks; options of trees are part of the name, as in "
             "--model 'lightgbm(rounds=300, rate=0.1)'"
         )
     settings = Settings(**options)
@@ -93,14 +98,14 @@ def train(
 
 
 def measure(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A model that `rankloop train` stored.")],
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A model file written by `rankloop train`.")],
     data: DataArgument = DATA,
     metric: MetricsOption = None,
-    split: Annotated[str, typer.Option(help="train, validation or test.")] = "test",
+    split: Annotated[str, typer.Option(help="Split to measure on: train, validation or test.")] = "test",
     fold: FoldOption = 1,
     as_json: JsonOption = False,
 ) -> None:
-    """Measure a stored model: of the ranking by score, and exactly of its Plackett–Luce policy."""
+    """Compute metrics of a saved model: of its ranking by score, and exactly of its policy."""
     import rankloop
 
     loaded = rankloop.load(model)
@@ -122,7 +127,7 @@ def describe(
     fold: FoldOption = 1,
     as_json: JsonOption = False,
 ) -> None:
-    """Say what is in a data set: queries, documents, features, labels."""
+    """Summarise a data set: queries, documents, features, labels."""
     import rankloop
     from rankloop.cli import console
     from rankloop.data import describe as described

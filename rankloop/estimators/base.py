@@ -30,9 +30,9 @@ class Estimator(Named, ABC):
         R̂(π) = 1/T · Σ_t Σ_d λ(d | π, q_t) · Δ̂_t(d) = 1/n · Σ_q Σ_d λ(d | π, q) · w_d
         w_d = n/T · Σ_{t: q_t = q(d)} Δ̂_t(d)
 
-    T is how often any of the n queries came, λ what the metric gives an item for how π ranks it. An unbiased
-    estimator's w has the expectation ``n · P(q) · R(d)``: the relevance itself, if all queries are equally
-    frequent.
+    T counts the timesteps of all n queries; λ is what the metric gives an item for its rank under π. The w of
+    an unbiased estimator has the expectation ``n · P(q) · R(d)``: the relevance itself, if all queries are
+    equally frequent.
 
     Estimators differ only in Δ̂. They are frozen dataclasses whose fields are the options of their name:
     ``str(estimator)`` is the canonical name, and `rankloop.estimators.estimator` reads it back.
@@ -125,7 +125,7 @@ class ClippedEstimator(Estimator):
         return replace(self, clip="off")
 
     def bound(self, timesteps: int) -> float:
-        """The smallest denominator of this estimator after so many timesteps.
+        """The smallest denominator of this estimator after this many timesteps.
 
         >>> from rankloop.estimators import Affine
         >>> Affine().bound(10_000), Affine().bound(1), Affine(clip=0.01).bound(1)

@@ -23,7 +23,7 @@ class InterventionAware(ClippedEstimator):
     """Clicks corrected by the α and β that the item can expect under the policies of the whole log.
 
         Δ̂_t(d) = (c_t(d) − E_{t,y}[β_d | Π_T, q_t]) / E_{t,y}[α_d | Π_T, q_t]
-        E_{t,y}[α_d | Π_T, q] = Σ_i share_i · E_y[α_d | π_i, q]   (and β alike)
+        E_{t,y}[α_d | Π_T, q] = Σ_i share_i · E_y[α_d | π_i, q]   (and likewise for β)
 
     Corrects position, trust and item-selection bias, and the change of policies. Unbiased if the average α of
     every item is not 0; no single policy has to show it. ``average`` defines ``share_i``:

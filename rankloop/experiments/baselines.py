@@ -10,7 +10,7 @@ from rankloop.errors import DataError
 from rankloop.models import MLP
 from rankloop.models.mlp import Network
 from rankloop.progress import Progress
-from rankloop.training import Problem, Settings, learn, train
+from rankloop.training import LearningProblem, Settings, learn, train
 from rankloop.types import Dataset, Float64, Model
 
 # The paper trains its production ranker on 1 % of the training queries.
@@ -27,12 +27,12 @@ def production_queries(n_queries: int, share: float = PRODUCTION_SHARE) -> int:
 
 
 def production_data(dataset: Dataset, n_queries: int, rng: np.random.Generator) -> Dataset:
-    """The few labelled queries that the production ranker is trained on, and as many to stop on.
+    """The few labelled queries that the production ranker is trained on, and as many for early stopping.
 
     A production ranker has no more labels to stop on than to learn from, so validation is as small.
     """
     if not 1 <= n_queries <= dataset.train.n_queries:
-        raise DataError(f"there are {dataset.train.n_queries} training queries, {n_queries} were asked for")
+        raise DataError(f"there are {dataset.train.n_queries} training queries, {n_queries} were requested")
     chosen = rng.choice(dataset.train.n_queries, n_queries, replace=False)
     held_out = rng.choice(
         dataset.validation.n_queries, min(n_queries, dataset.validation.n_queries), replace=False
@@ -70,7 +70,7 @@ def oracle(
     rng: np.random.Generator,
     progress: Progress | None = None,
 ) -> Model:
-    """Learn from the true relevance: what the loop would learn if clicks told the whole truth.
+    """Learn from the true relevance: an upper bound for learning from clicks.
 
     The network, the starting policy, the optimiser and early stopping are those of the loop; only the weights
     are the true relevance instead of estimates from clicks. There is no caution, because true values need no
@@ -83,11 +83,11 @@ def oracle(
         rank_weights: θ, what each rank is worth.
         settings: the settings of the training.
         rng: draws the order of the queries.
-        progress: told of every epoch.
+        progress: called after every epoch.
     """
     train_weights, held_out_weights = np.split(relevance, [dataset.train.n_docs])
     splits = (dataset.train, dataset.validation)
-    problem = Problem.from_weights(splits, (train_weights, held_out_weights), rank_weights)
+    problem = LearningProblem.from_weights(splits, (train_weights, held_out_weights), rank_weights)
     return learn(start, problem, settings=settings.without_caution(), rng=rng, progress=progress).model
 
 

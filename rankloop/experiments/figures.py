@@ -19,7 +19,7 @@ class Series:
 
     Attributes:
         curve: the values to draw.
-        look: which colour and marker it has; None for ink and dashes, as for the truth beside its estimates.
+        look: the number of its colour and marker; None for ink and dashes, as for true values.
     """
 
     curve: Curve

@@ -1,6 +1,6 @@
 """The files in the folders of runs and setups: their names, and how they are read back.
 
-spec.json            what was asked for, and the version
+spec.json            the spec, and the version
 facts.json           what is known before the first interaction: data, users, values of the baselines
 results.jsonl        one row per evaluation
 timing.json          where the time went, in seconds
@@ -74,10 +74,10 @@ def check_same(folder: Path, what: str, stored: Mapping[str, object], asked: Map
         folder: the folder.
         what: what it holds, such as ``run``.
         stored: the fields that are stored in it.
-        asked: the fields that are asked for now.
+        asked: the requested fields.
 
     Raises:
-        RankloopError: a field that is asked for differs from the stored one.
+        RankloopError: a requested field differs from the stored one.
     """
     for name, value in asked.items():
         if stored.get(name) != value:

@@ -1,4 +1,4 @@
-"""Several runs in parallel: each in a thread of its own, all on one copy of the data."""
+"""Several runs in parallel: each in its own thread, all on one copy of the data."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class _StoppedError(Exception):
 
 
 def resume_all(runs: Sequence[Run], setup: Setup, progress: Progress | None = None) -> None:
-    """Run or resume several runs, as many at once as there are threads to work with.
+    """Run or resume several runs, as many at a time as there are threads.
 
     Kernels release the GIL, so runs keep several cores busy. If one fails, or the caller is interrupted, the
     others stop after their current event and can be resumed.
@@ -41,7 +41,7 @@ def resume_all(runs: Sequence[Run], setup: Setup, progress: Progress | None = No
 
 
 def do_all(jobs: Mapping[str, Job], progress: Progress | None = None) -> None:
-    """Do each job in a thread, in their order, as many at once as there are threads to work with.
+    """Do each job in a thread, in order, as many at a time as there are threads.
 
     If one fails, or the caller is interrupted, the others stop at the next update that they report.
 

@@ -51,7 +51,7 @@ class RunResult:
         folder: the folder of the run.
         name: a short name among other runs: the part of the folder's path that tells them apart.
         version: the version of rankloop that made the run.
-        spec: what was asked for.
+        spec: the spec of the run.
         facts: what was known before the first interaction.
         rows: the evaluations so far, at least one.
         timing: seconds by stage.

@@ -30,7 +30,7 @@ from rankloop.training import Task
 
 # The stages of one phase, in their order.
 STAGES: tuple[Stage, ...] = ("deployed", "gathered", "trained", "evaluated")
-# What the time before the first event is called in the timing, beside the stages of the loop.
+# The name in the timing of the time before the first event; other names are stages of the loop.
 PREPARED = "prepared"
 # A checkpoint grows with the number of policies, up to gigabytes. It is written again when this many times
 # the duration of the last write has passed: writing takes at most a tenth of the time, and an interruption

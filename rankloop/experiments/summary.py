@@ -116,7 +116,7 @@ class SummaryRow:
     Attributes:
         group: which runs.
         timesteps: the number of interactions.
-        interventions: how many policies were deployed; ``all`` if the policy being learned logs.
+        interventions: number of deployed policies; ``all`` if the policy being learned logs.
         learned: the policy learned in the end.
         gain: learned − start, run by run.
         logging: the policy that logged last.

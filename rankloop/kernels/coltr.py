@@ -44,10 +44,10 @@ def draw_direction(stream, seen, tail, freedom, reach):
 
 
 @kernel
-def run_coltr(simulated, log, world, logging, network, options, parameters, memory, stream):  # noqa: ARG001
+def run_coltr(simulated, log, traffic, logging, network, options, parameters, memory, stream):  # noqa: ARG001
     """Process the log; `rankloop.online.base.Method.run` documents the arguments."""
     queries, rankings, _ = log
-    _, _, offsets, _, _, _ = world
+    _, _, offsets, _, _, _ = traffic
     widths, activation = network
     candidates, rate, reach, caution = np.int64(options[0]), options[1], options[2], options[3]
     number = parameters.dtype
@@ -68,7 +68,7 @@ def run_coltr(simulated, log, world, logging, network, options, parameters, memo
     whole, images = np.empty((inputs, units)), np.empty((2, longest, units))
 
     for i in range(len(queries)):
-        features, first, last, a, b = next_query(i, simulated, log, world, stream)
+        features, first, last, a, b = next_query(i, simulated, log, traffic, stream)
         n = b - a
         scores, base, hidden = all_scores[:n], all_base[:n], all_hidden[:n]
         forward(features, first, last, widths[:2], layer.reshape(-1), activation, base.reshape(-1))
@@ -77,7 +77,7 @@ def run_coltr(simulated, log, world, logging, network, options, parameters, memo
         if not np.all(np.abs(scores) <= LARGEST_SCORE):
             return i
         policy[:n] = logging[a:b] if len(logging) else scores
-        length = show(i, simulated, policy[:n], a, b, log, world, stream, arrivals, ranking, clicked)
+        length = show(i, simulated, policy[:n], a, b, log, traffic, stream, arrivals, ranking, clicked)
         if mark_losses(clicked, length, losses) == 0.0:
             continue
         log_chances(policy[:n], ranking, length, placed, logged)

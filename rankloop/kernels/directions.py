@@ -16,7 +16,7 @@ drawn, however many won (`complete`):
 
     U = Q G + c (I − Q Qᵀ) Z = c Z + Xᵀ C,      Z standard normal,   Q Qᵀ Z = Xᵀ (X Xᵀ)⁻¹ X Z
 
-Where there are almost as many documents as inputs, nothing is gained: F is X itself, and G is U.
+If there are almost as many documents as inputs, this gains nothing: F is X itself, and G is U.
 """
 
 from __future__ import annotations

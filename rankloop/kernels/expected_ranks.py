@@ -9,7 +9,7 @@ from rankloop.kernels.jit import kernel
 
 @kernel
 def add_items_ahead(first, last, offsets, scores, out):
-    """Add to each item of the queries ``first … last`` how many others are expected to be ahead of it."""
+    """Add the expected number of items ahead of it to each item of the queries ``first … last``."""
     for q in range(first, last):
         for d in range(offsets[q], offsets[q + 1]):
             for j in range(offsets[q], d):

@@ -19,10 +19,10 @@ from rankloop.kernels.ranking_samples import draw_ranking, shown_length
 
 
 @kernel
-def next_query(i, simulated, log, world, stream):
+def next_query(i, simulated, log, traffic, stream):
     """The query of interaction i: the matrix with its documents, their rows in it and among all documents."""
     queries, _, _ = log
-    features, starts, offsets, _, _, _ = world
+    features, starts, offsets, _, _, _ = traffic
     if simulated:
         n_queries = len(offsets) - 1
         state, u = next_open_uniform(read_state(stream))
@@ -37,14 +37,14 @@ def next_query(i, simulated, log, world, stream):
 
 
 @kernel
-def show(i, simulated, scores, a, b, log, world, stream, arrivals, ranking, clicked):
-    """Draw the ranking and the clicks of interaction i, or read them; return how many items were shown.
+def show(i, simulated, scores, a, b, log, traffic, stream, arrivals, ranking, clicked):
+    """Draw the ranking and the clicks of interaction i, or read them; return the number of items shown.
 
     ``scores`` are the logging policy's, for the documents ``a … b``; ``arrivals`` is scratch, one
     number per rank.
     """
     _, rankings, clicks = log
-    _, _, _, relevance, behaviour, stops = world
+    _, _, _, relevance, behaviour, stops = traffic
     if simulated:
         length = draw_ranking(scores, stream, arrivals, ranking)
         state = read_state(stream)

@@ -35,7 +35,7 @@ def _layers() -> tuple[np.ndarray, np.ndarray]:
 
 _X, _BELL = _layers()
 _WIDTH = 2.0**-52 * _X
-# A position nearer to the middle than this lies under the bell, whatever its height.
+# A position nearer to the middle than this is under the curve at any height.
 _SURE = np.array([int(2**52 * ratio) for ratio in _X[1:] / _X[:-1]])
 
 _LAYER, _ONE = np.uint64(LAYERS - 1), np.uint64(1)

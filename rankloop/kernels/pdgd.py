@@ -28,10 +28,10 @@ def keep_rows(rows, n, widths, activations, kept):
 
 
 @kernel
-def run_pdgd(simulated, log, world, logging, network, options, parameters, memory, stream):  # noqa: ARG001
+def run_pdgd(simulated, log, traffic, logging, network, options, parameters, memory, stream):  # noqa: ARG001
     """Process the log; `rankloop.online.base.Method.run` documents the arguments."""
     queries, rankings, _ = log
-    _, _, offsets, _, _, _ = world
+    _, _, offsets, _, _, _ = traffic
     widths, activation = network
     rate, debiased = options[0], options[1] > 0.0
     online = len(logging) == 0
@@ -46,7 +46,7 @@ def run_pdgd(simulated, log, world, logging, network, options, parameters, memor
     own_scores, slope = np.empty(ranks), np.empty(ranks)
 
     for i in range(len(queries)):
-        features, first, last, a, b = next_query(i, simulated, log, world, stream)
+        features, first, last, a, b = next_query(i, simulated, log, traffic, stream)
         n = b - a
         policy = scores[:n]
         if online:
@@ -55,7 +55,7 @@ def run_pdgd(simulated, log, world, logging, network, options, parameters, memor
                 return i
         else:
             policy[:] = logging[a:b]
-        length = show(i, simulated, policy, a, b, log, world, stream, arrivals, ranking, clicked)
+        length = show(i, simulated, policy, a, b, log, traffic, stream, arrivals, ranking, clicked)
         considered = ranks_considered(clicked, length)
         if considered == 0 or np.all(clicked[:considered]):
             continue

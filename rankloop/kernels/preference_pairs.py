@@ -58,7 +58,7 @@ def prefer(scores, logging, ranking, clicked, considered, remaining, debiased, s
         logging: scores of the policy that drew the ranking, of all items.
         ranking: items by rank.
         clicked: by rank.
-        considered: how many ranks are considered.
+        considered: number of ranks to consider.
         remaining: of the logging policy, from `log_remaining`; not read unless ``debiased``.
         debiased: whether preferences are weighted by ρ.
         slope: out, by rank.

@@ -51,7 +51,7 @@ def step_for(ranks):
 
 @kernel
 def node_capacity(n, ranks):
-    """An upper bound on how many nodes ``place_nodes`` returns."""
+    """An upper bound on the number of nodes that ``place_nodes`` returns."""
     window = LEFT_TAIL - FIRST_NODE + 2.0 * math.log(n) + math.log(RIGHT_TAIL + ranks * math.log(n))
     return ranks * (int(window / step_for(ranks)) + 2)
 
@@ -75,7 +75,7 @@ def highest(scores, count):
 
 @kernel
 def place_nodes(scores, ranks, positions, widths):
-    """Fill in the positions x (log time) and trapezoid widths dx that this query needs; return how many.
+    """Fill in the positions x (log time) and trapezoid widths dx that this query needs; return their number.
 
     Nodes lie on one lattice ``y = FIRST_NODE + i·step`` with ``x = y − exp(−y)``, counted from the scale of
     the first arrival. Stretches in which none of the first ``ranks`` places can be taken are left out, so a

@@ -14,7 +14,7 @@ from rankloop.kernels.random_streams import next_open_uniform, read_state, seed_
 def draw_ranking(scores, stream, arrivals, ranking):
     """Draw a ranking: the first items to arrive in one race, fastest first; -1 where no item is left.
 
-    Return how many items are in it. ``arrivals`` is scratch, one number per rank. Item j arrives at time
+    Return the number of its items. ``arrivals`` is scratch, one number per rank. Item j arrives at time
     ``−log(u) / w_j``; the logarithms of these times are compared.
     """
     state = read_state(stream)

@@ -4,7 +4,7 @@ A ranking is filled from the top. Each item comes from an alias table over the w
 random number, one comparison. If the item is already in the ranking, another one is drawn; the items that are
 left are then drawn with exactly the probabilities of Plackett–Luce.
 
-Repeated draws stay cheap whatever the scores: the heaviest items come first in ``items``, and there are
+Repeated draws are cheap for any scores: the heaviest items come first in ``items``, and there are
 tables for all items from position ``level`` on, at several levels, each built when it is first needed. The
 first item that is not shown is the heaviest that is left, and fewer than ``ranks`` are shown; so among the
 items from that one on, those left have at least 1 / ranks of the weight. Draws that fail move on to such a
@@ -118,7 +118,7 @@ def draw_position(level, state, shown, cut, pair):
 
 @kernel
 def draw_from_tables(number, state, scores, items, shown, tables, ranking):
-    """Draw one ranking, as many items as fit; return the random state.
+    """Draw one ranking of as many items as fit; return the random state.
 
     ``number`` tells this ranking from the others of the query in ``last_shown``.
     """
@@ -167,7 +167,7 @@ def room_for_tables(offsets, ranks):
 
 @kernel
 def build_first_table(scores, ranks, items, tables):
-    """Order a query's items and build its first table; return how many items it can show."""
+    """Order a query's items and build its first table; return the number of items that it can show."""
     _, _, leave, last_shown, _ = tables
     shown = heaviest_first(scores, ranks, items)
     leave[:] = 0  # no table yet

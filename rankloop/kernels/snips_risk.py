@@ -40,8 +40,8 @@ def risk(log_chance, logged_log_chance, losses, length, caution):
         log_chance: by rank, of the policy that is evaluated; overwritten.
         logged_log_chance: by rank, of the policy that logged.
         losses: by rank.
-        length: how many ranks were shown.
-        caution: how many standard errors to add.
+        length: number of ranks that were shown.
+        caution: number of standard errors to add.
     """
     highest = -np.inf
     for k in range(length):

@@ -24,7 +24,7 @@ class LoopState:
     """The state of a loop between two events.
 
     Attributes:
-        phase: how many of the loop's times have passed.
+        phase: number of the loop's times that have passed.
         stage: what was done last in this phase.
         statistics: all interactions so far, training queries first, then validation queries; empty for an
             online method, which learns from each interaction and keeps none.

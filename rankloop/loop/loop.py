@@ -28,10 +28,10 @@ from rankloop.loop.exploration import AsLearned, Exploration
 from rankloop.loop.presets import default_exploration
 from rankloop.policies import expected_rank_weights
 from rankloop.statistics import Exposure, Statistics
-from rankloop.training import ROBUST, Epoch, Learning, Problem, learn
+from rankloop.training import ROBUST, Epoch, Learning, LearningProblem, learn
 from rankloop.types import Bias, Dataset, Float64, Int64, Model
 
-# The purposes of random numbers: each seed, phase and purpose has a stream of its own.
+# The purposes of random numbers: each seed, phase and purpose has its own stream.
 GATHERING, TRAINING, ONLINE = 0, 1, 2
 # Levels of expected α at which reports count items: an estimator learns little about an item below them.
 SUPPORT_LEVELS = (1e-2, 1e-4, 1e-6)
@@ -132,7 +132,7 @@ class Loop:
         now = self._beginning() if state is None else state
         times = self.times
         # Weights are computed once per phase. Only a run resumed between training and evaluation repeats it.
-        problem: Problem | None = None
+        problem: LearningProblem | None = None
         while True:
             if now.stage == "deployed":
                 now, event = self._gather(now, times[now.phase])
@@ -218,7 +218,7 @@ class Loop:
         return after, Gathered(after.timesteps, after, wanted, policy)
 
     def _draw_floor(self, now: LoopState, wanted: int, rng: np.random.Generator) -> int:
-        """Draw how many of the interactions the starting policy serves, beside the logging policy."""
+        """Draw the number of interactions that the starting policy serves instead of the logging policy."""
         is_start = now.logging.fingerprint == self.start.fingerprint and now.scale == 1.0
         return 0 if is_start or self.floor == 0.0 else int(rng.binomial(wanted, self.floor))
 
@@ -229,7 +229,7 @@ class Loop:
         exposure = Exposure.of_scores(scores, self.offsets, self.source.bias)
         return self.source.gather(policy_id(model, scale), scores, exposure, interactions, rng)
 
-    def _problem(self, now: LoopState) -> Problem | None:
+    def _problem(self, now: LoopState) -> LearningProblem | None:
         """Build the problem that the clicks so far pose; None if one of the splits has no interactions."""
         if self.method is not None:
             return None
@@ -242,7 +242,7 @@ class Loop:
         splits = (self.dataset.train, self.dataset.validation)
         return learning.problem(splits, (train, held_out), self.source.bias)
 
-    def _train(self, now: LoopState, problem: Problem | None) -> tuple[LoopState, Event]:
+    def _train(self, now: LoopState, problem: LearningProblem | None) -> tuple[LoopState, Event]:
         # An online method has already learned, while it gathered. Without clicks the start is kept.
         learned = self.start if self.method is None else now.learned
         epochs: tuple[Epoch, ...] = ()
@@ -253,7 +253,7 @@ class Loop:
         after = replace(now, stage="trained", learned=learned)
         return after, Trained(now.timesteps, after, epochs)
 
-    def _evaluate(self, now: LoopState, problem: Problem | None) -> tuple[LoopState, Event]:
+    def _evaluate(self, now: LoopState, problem: LearningProblem | None) -> tuple[LoopState, Event]:
         estimate = error = float("nan")
         if problem is not None and problem.held_out is not None:
             values = problem.held_out.values(now.learned.scores(problem.held_out.features))

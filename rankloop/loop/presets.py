@@ -14,7 +14,7 @@ EXPLORATION: Mapping[str, Exploration] = {ROBUST.name: Spread(), PAPER.name: AsL
 def default_exploration(learning: Learning) -> Exploration:
     """Return the exploration that goes with a way of learning unless another one is chosen.
 
-    A `Learning` with a name of its own gets the exploration of the robust preset.
+    A custom `Learning` gets the exploration of the robust preset.
 
     >>> print(default_exploration(ROBUST), default_exploration(PAPER))
     spread as-learned

@@ -26,7 +26,7 @@ DEFAULTS: Mapping[str, Any] = {
     "min_data_in_leaf": 20,
     # Curvatures of single documents are small numbers; the number of documents guards the leaves.
     "min_sum_hessian_in_leaf": 0.0,
-    # The same trees on every run of the same machine, whatever the number of threads.
+    # The same trees in every run on the same machine, for any number of threads.
     "deterministic": True,
     "force_row_wise": True,
     "verbosity": -1,

@@ -190,7 +190,7 @@ class NetworkLearner:
 def glorot(widths: list[int], rng: np.random.Generator, dtype: DTypeLike = np.float32) -> Parameters:
     """Flat parameters of layers of these widths: ``W ~ U(−r, r)``, ``r = √(6 / (in + out))``, and ``b = 0``.
 
-    Drawn in float64 whatever the type, so that float32 and float64 networks with the same seed start from the
+    Drawn in float64 for either type, so that float32 and float64 networks with the same seed start from the
     same weights.
 
     Glorot and Bengio, "Understanding the difficulty of training deep feedforward neural networks", 2010.
@@ -226,14 +226,14 @@ def _checked(model: Network, features: Float32, score_gradient: Float64) -> tupl
     rows = _rows(model, features)
     g = np.ascontiguousarray(score_gradient, dtype=np.float64)
     if g.shape != (len(rows),):
-        raise DataError(f"{len(rows)} documents need as many score gradients, got shape {g.shape}")
+        raise DataError(f"{len(rows)} documents need {len(rows)} score gradients, got shape {g.shape}")
     return rows, g
 
 
 def _scores(model: Network, parameters: Parameters, features: Float32) -> Float64:
     rows = _rows(model, features)
     scores = np.empty(len(rows))
-    # Blocks are the same whatever the number of threads.
+    # Blocks do not depend on the number of threads.
     offsets = np.append(np.arange(0, len(rows), ROWS_TOGETHER), len(rows))
     for_segments(score_rows, offsets, rows, model.widths, parameters, model.activation_code, scores)
     return scores

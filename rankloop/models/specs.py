@@ -15,7 +15,7 @@ from rankloop.registry import Named, Registry, register
 
 
 class NamedModel(Named):
-    """What a name such as ``mlp(hidden=64-32)`` stands for: how to make a model, not the model itself."""
+    """The value of a name such as ``mlp(hidden=64-32)``: how to make a model, not the model itself."""
 
 
 class NetworkSpec(NamedModel, ABC):

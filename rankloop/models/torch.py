@@ -151,7 +151,8 @@ class TorchLearner:
             descent = torch.as_tensor(-np.asarray(score_gradient, dtype=np.float64), dtype=scores.dtype)
             if descent.shape != scores.shape:
                 raise DataError(
-                    f"{len(scores)} documents need as many score gradients, got shape {tuple(descent.shape)}"
+                    f"{len(scores)} documents need {len(scores)} score gradients, "
+                    f"got shape {tuple(descent.shape)}"
                 )
             self._optimiser.zero_grad()
             scores.backward(gradient=descent)

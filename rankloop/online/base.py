@@ -41,10 +41,10 @@ class Method(Named, ABC):
     def run(self) -> Callable[..., int]:
         """The compiled loop.
 
-            run(simulated, log, world, logging, network, options, parameters, memory, stream) → interactions
+            run(simulated, log, traffic, logging, network, options, parameters, memory, stream) → interactions
 
         ``log`` is (queries, rankings, clicks) with one row per interaction. The loop fills it if
-        ``simulated`` and reads it otherwise. ``world`` is (features, starts, offsets, relevance, behaviour,
+        ``simulated`` and reads it otherwise. ``traffic`` is (features, starts, offsets, relevance, behaviour,
         stops), for `next_query` and `show`. ``logging`` holds the scores of all documents under the logging
         policy; it is empty if the learned policy itself logs. ``network`` is (widths, activation).
         Parameters, memory and stream are updated in place. Returns the number of completed interactions,

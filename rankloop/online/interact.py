@@ -149,17 +149,17 @@ def _run(
         raise DataError(
             f"the model expects {model.n_features} features, but the documents have {queries.n_features}"
         )
-    world: tuple[Any, ...] = (queries.features, queries.starts, queries.offsets)
+    arrays: tuple[Any, ...] = (queries.features, queries.starts, queries.offsets)
     if traffic is None:
-        world += (np.empty(0), np.empty((0, 0)), False)
+        arrays += (np.empty(0), np.empty((0, 0)), False)
     else:
         behaviour = traffic.users.behaviour
-        world += (traffic.relevance, behaviour.table, behaviour.stops)
+        arrays += (traffic.relevance, behaviour.table, behaviour.stops)
     parameters, memory, stream = model.parameters.copy(), state.memory.copy(), state.stream.copy()
     done = method.run(
         traffic is not None,
         (log.queries, log.rankings, log.clicks),
-        world,
+        arrays,
         logging,
         (model.widths, model.activation_code),
         method.options,

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-# What a cell holds when there is no value.
+# The text of a cell without a value.
 NONE = "–"
 
 Kind = Literal["plain", "strong", "quiet", "warning"]
@@ -174,7 +174,7 @@ class LegendEntry(NamedTuple):
 
 @dataclass(frozen=True)
 class Figures:
-    """Figures beside each other, below the legend that they share."""
+    """Figures side by side, below their common legend."""
 
     figures: tuple[Figure, ...]
     legend: tuple[LegendEntry, ...] = ()

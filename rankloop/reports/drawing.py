@@ -41,7 +41,7 @@ def draw_svg(
         bottom: where the axes begin, as a share of the height.
     """
     with matplotlib.rc_context(settings(name)):
-        # A figure of its own, not one of pyplot's: the caller's windows and backend are left alone.
+        # A separate figure, not one of pyplot's, so that the caller's windows and backend do not change.
         figure = Figure(figsize=inches)
         draw(figure.subplots(gridspec_kw={**PLACE, "bottom": bottom}))
         return svg(figure)

@@ -88,7 +88,7 @@ def _text(text: Text) -> Html:
 
 
 def _words(text: str) -> Html:
-    """The text, with what stands in backticks as code.
+    """The text, with words in backticks as code.
 
     >>> _words("a < b: `rankloop fit`")
     'a &lt; b: <code>rankloop fit</code>'

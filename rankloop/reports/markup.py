@@ -21,12 +21,12 @@ def markup(value: object) -> Html:
 
 
 def joined(*parts: object) -> Html:
-    """Parts one after the other, each on a line of its own."""
+    """Join parts, each on its own line."""
     return Html("\n".join(markup(part) for part in parts))
 
 
 def element(tag: str, *children: object, **attributes: str) -> Html:
-    """An element; ``_`` stands for ``-`` in attribute names, and ends a name that is a Python keyword.
+    """Make an element; ``_`` means ``-`` in attribute names, and is appended to Python keywords.
 
     >>> element("p", "1 < 2, ", element("b", "so"), class_="note")
     '<p class="note">1 &lt; 2, <b>so</b></p>'

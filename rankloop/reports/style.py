@@ -12,7 +12,7 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-# Okabe & Ito's palette, told apart by colour-blind readers; ink is kept for axes and reference lines.
+# Okabe and Ito's palette, which colour-blind readers can distinguish; ink is for axes and reference lines.
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
 MARKERS = ("o", "s", "^", "D", "v", "P")
 # In points. They shrink, so that the markers of a curve can still be seen below those of the next.
@@ -38,7 +38,7 @@ STYLE: Any = {
     # Text stays text, which can be searched and read aloud.
     "svg.fonttype": "none",
 }
-# Where the axes stand, as shares of the figure: the same in all, so that those above each other line up.
+# The position of the axes, as shares of the figure: the same in all figures, so that they line up.
 PLACE = {"left": 0.15, "right": 0.985, "bottom": 0.155, "top": 0.975}
 BAND_OPACITY = 0.18
 

@@ -14,7 +14,7 @@ def measures_document(
 
     Args:
         facts: which model and which data.
-        queries: how many queries were ranked.
+        queries: number of queries that were ranked.
         ranking: metrics of the ranking by score.
         policy: metrics of the model's Plackett–Luce policy.
     """

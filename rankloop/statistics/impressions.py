@@ -74,5 +74,6 @@ def _refuse(bad: ArrayLike, came: Int64, what: str) -> None:
     rows = np.flatnonzero(bad)
     if len(rows):
         raise DataError(
-            f"impression number {rows[0]}, of query number {came[rows[0]]}: {what} ({len(rows)} such in all)"
+            f"impression number {rows[0]}, of query number {came[rows[0]]}: {what} "
+            f"({len(rows)} such impressions in total)"
         )

@@ -26,8 +26,8 @@ class PolicyStatistics:
     """Counts that were collected while one policy was logging.
 
     Attributes:
-        query_counts: int64, queries; how often each came.
-        clicks: int32, items; how often each was clicked.
+        query_counts: int64, queries; number of impressions.
+        clicks: int32, items; number of clicks.
         exposure: the expected exposure of each item under the policy.
     """
 
@@ -45,7 +45,7 @@ class PolicyStatistics:
                 )
         if self.clicks.shape != self.exposure.alpha.shape:
             raise DataError(
-                f"clicks on {len(self.clicks)} items need the exposure of as many, "
+                f"clicks on {len(self.clicks)} items need the exposure of each, "
                 f"got {len(self.exposure.alpha)}"
             )
         seen = self.exposure
@@ -54,7 +54,7 @@ class PolicyStatistics:
         if len(bad):
             raise DataError(
                 f"item {bad[0]} was clicked {self.clicks[bad[0]]} times, but the policy never shows it "
-                f"({len(bad)} such items in all): give the exposure of the policy that the clicks come from"
+                f"({len(bad)} such items in total): give the exposure of the policy that the clicks come from"
             )
 
     @property
@@ -77,8 +77,8 @@ class Statistics:
     Attributes:
         offsets: int64, queries + 1; query q owns items ``offsets[q]:offsets[q + 1]``.
         policies: by policy id (such as its model's fingerprint), in the order of deployment.
-        displays_by_rank: int64, items × ranks; how often each item was shown at each rank.
-        clicks_by_rank: int64, items × ranks; how often it was clicked there.
+        displays_by_rank: int64, items × ranks; number of displays.
+        clicks_by_rank: int64, items × ranks; number of clicks.
         log_timesteps: the length T of the whole log; more than `timesteps` if queries were left out.
 
     Example:
@@ -131,7 +131,7 @@ class Statistics:
         if len(bad):
             raise DataError(
                 f"query number {bad[0]} came {self.query_counts[bad[0]]} times, but a rank was filled more "
-                f"often: {shown[bad[0]].tolist()} ({len(bad)} such queries in all)"
+                f"often: {shown[bad[0]].tolist()} ({len(bad)} such queries in total)"
             )
         if self.log_timesteps < self.timesteps:
             raise DataError(f"a log of {self.log_timesteps} timesteps cannot hold {self.timesteps} queries")
@@ -142,7 +142,7 @@ class Statistics:
             q = int(np.searchsorted(self.offsets, items[0], side="right")) - 1
             raise DataError(
                 f"query number {q}, document {items[0] - self.offsets[q]}: {what} "
-                f"({len(items)} such documents in all)"
+                f"({len(items)} such documents in total)"
             )
 
     @classmethod

@@ -37,7 +37,7 @@ def load_statistics(path: str | os.PathLike[str]) -> Statistics:
     """The statistics that `save_statistics` wrote.
 
     Raises:
-        DataError: there is no such file, or it is damaged or something else.
+        DataError: there is no such file, or it is damaged or not a file of statistics.
     """
     try:
         with Path(path).open("rb") as file:

@@ -1,6 +1,6 @@
 """Files and folders that appear as a whole or not at all.
 
-Content is written beside its final place and moved there when it is complete. Readers see what was there
+Content is written next to its final place and moved there when it is complete. Readers see what was there
 before or what is there afterwards, never a part of it; and a crash, of the program or of the machine, leaves
 one of the two.
 """

@@ -136,7 +136,7 @@ class TensorFormat:
             tensors = {name: _read_array(file, table[name]) for name in sorted(table)}
             if name != self.fingerprint(kind, spec, tensors):
                 raise ValueError(f"its content does not match its fingerprint {name!r}")
-        except Exception as error:  # whatever a damaged header makes the parsers do, the file is damaged
+        except Exception as error:  # a damaged header may make the parsers raise anything
             raise self._damaged(str(error)) from error
         # Kernels need the machine's own byte order.
         native = {name: a.astype(a.dtype.newbyteorder("="), copy=False) for name, a in tensors.items()}
@@ -158,7 +158,7 @@ class TensorFormat:
         return fingerprint(head, *(_buffer(tensors[name]) for name in sorted(tensors)))
 
     def _read_header(self, file: BinaryIO) -> tuple[bytes, dict[str, Any], dict[str, Any]]:
-        """The header as it stands, its metadata, and its table of arrays."""
+        """The bytes of the header, its metadata, and its table of arrays."""
         start = file.read(_LENGTH_BYTES)
         length = struct.unpack("<Q", start)[0] if len(start) == _LENGTH_BYTES else 0
         text = file.read(min(length, _LONGEST_HEADER))
@@ -166,7 +166,7 @@ class TensorFormat:
             table = json.loads(text)
             metadata = table.pop("__metadata__")
             is_ours = metadata["format"] == self.name
-        except Exception as error:  # any bytes at all may stand here
+        except Exception as error:  # the bytes may be anything
             # What still spells our format is a file of ours that was damaged on its way.
             if self.name.encode() in text:
                 raise self._damaged("its header cannot be read") from error

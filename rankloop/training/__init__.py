@@ -9,7 +9,7 @@ from rankloop.training.learning import ROBUST as ROBUST
 from rankloop.training.learning import Learning as Learning
 from rankloop.training.learning import learning_named as learning_named
 from rankloop.training.network import train_network as train_network
-from rankloop.training.problem import Problem as Problem
+from rankloop.training.problem import LearningProblem as LearningProblem
 from rankloop.training.settings import Settings as Settings
 from rankloop.training.supervised import train as train
 from rankloop.training.task import Task as Task

@@ -1,4 +1,4 @@
-"""The one way from a problem to a model, whatever the model and wherever the weights come from."""
+"""The one way from a problem to a model, for all models and all sources of weights."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from rankloop.models.specs import LightGBMSpec, ModelSpec, model_spec
 from rankloop.progress import Progress
 from rankloop.training.history import Training
 from rankloop.training.network import train_network
-from rankloop.training.problem import Problem
+from rankloop.training.problem import LearningProblem
 from rankloop.training.settings import Settings
 from rankloop.training.trees import train_trees
 from rankloop.types import Model
@@ -16,7 +16,7 @@ from rankloop.types import Model
 
 def learn(
     model: str | ModelSpec | Model,
-    problem: Problem,
+    problem: LearningProblem,
     *,
     settings: Settings | None = None,
     rng: np.random.Generator,
@@ -32,11 +32,11 @@ def learn(
         problem: what to maximise, and what to stop on.
         settings: the settings of networks; trees have theirs in their name.
         rng: draws first parameters, the order of queries and sampled rows.
-        progress: told of every epoch, or of every tree.
+        progress: called after every epoch, or every tree.
 
     Example:
         >>> from rankloop.data import synthetic
-        >>> problem = Problem.from_labels(synthetic(queries=60, features=10), "dcg@3")
+        >>> problem = LearningProblem.from_labels(synthetic(queries=60, features=10), "dcg@3")
         >>> result = learn("linear", problem, settings=Settings(epochs=3), rng=np.random.default_rng(0))
         >>> len(result.history), result.model.kind
         (4, 'linear')

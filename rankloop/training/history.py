@@ -50,7 +50,7 @@ class History:
     """The epochs so far, and whether it is time to stop.
 
     Args:
-        progress: told of every epoch; the `Epoch` is the detail of the update.
+        progress: called after every epoch; the `Epoch` is the detail of the update.
         patience: the number of epochs without a higher held-out value after which training stops.
         least_gain: the gain over the epoch before, below which training stops at once; None for no such rule.
         unit: what is counted, in the notes of the updates.

@@ -11,7 +11,7 @@ from rankloop.estimators import estimator as find_estimator
 from rankloop.models import SGD, Adam
 from rankloop.names import unknown
 from rankloop.statistics import Statistics
-from rankloop.training.problem import Problem
+from rankloop.training.problem import LearningProblem
 from rankloop.training.settings import Settings
 from rankloop.types import Bias, Float64, Split
 
@@ -48,7 +48,7 @@ class Learning:
 
     def problem(
         self, splits: tuple[Split, Split], statistics: tuple[Statistics, Statistics], bias: Bias
-    ) -> Problem:
+    ) -> LearningProblem:
         """Turn clicks into a problem to learn from: the reward as the estimator estimates it.
 
         This is the only place where the clicks of a loop or of a log become weights for training.
@@ -66,7 +66,7 @@ class Learning:
             self.estimator.weights(statistics[0], bias),
             held_out_estimator.weights(statistics[1], bias),
         )
-        return Problem.from_weights(splits, doc_weights, self.rank_weights(bias))
+        return LearningProblem.from_weights(splits, doc_weights, self.rank_weights(bias))
 
 
 ROBUST = Learning()

@@ -39,7 +39,7 @@ def train_network(
         held_out: the objective to stop on; None to keep the last epoch.
         settings: the optimiser, and when to stop; None for the defaults.
         rng: draws the order of the queries.
-        progress: told of every epoch.
+        progress: called after every epoch.
     """
     chosen = settings or Settings()
     if not hasattr(start, "learner"):

@@ -11,7 +11,7 @@ from rankloop.types import Dataset, Float64, Split
 
 
 @dataclass(frozen=True, eq=False)
-class Problem:
+class LearningProblem:
     """What `rankloop.training.learn` solves.
 
     Attributes:

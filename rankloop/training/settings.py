@@ -19,7 +19,7 @@ class Settings:
         batch: queries per step.
         epochs: the maximum number of passes over the queries.
         patience: the number of epochs without a better held-out value after which training stops.
-        least_gain: stop as soon as an epoch gains less than this over the one before, whatever the patience;
+        least_gain: stop as soon as an epoch gains less than this, independently of the patience;
             None for no such rule. The paper's programs stop at 0.001.
         caution: an epoch is kept only if its mean held-out gain over the start, measured per query, exceeds
             this many standard errors. It guards against keeping a model whose gain may be noise.

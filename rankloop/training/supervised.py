@@ -9,7 +9,7 @@ from rankloop.models.specs import ModelSpec
 from rankloop.progress import Progress
 from rankloop.training._learn import learn
 from rankloop.training.history import Training
-from rankloop.training.problem import Problem
+from rankloop.training.problem import LearningProblem
 from rankloop.training.settings import Settings
 from rankloop.types import Dataset, Model
 
@@ -31,7 +31,7 @@ def train(
         metric: what is maximised, in expectation under the Plackett–Luce policy of the scores.
         settings: the settings of networks; trees have theirs in their name.
         seed: the random seed of first parameters, the order of queries, and sampled rows.
-        progress: told of every epoch, or of every tree.
+        progress: called after every epoch, or every tree.
 
     Example:
         >>> from rankloop.data import synthetic
@@ -39,6 +39,6 @@ def train(
         >>> len(result.history), result.model.kind
         (4, 'linear')
     """
-    problem = Problem.from_labels(dataset, metric)
+    problem = LearningProblem.from_labels(dataset, metric)
     rng = np.random.default_rng(seed)
     return learn(model, problem, settings=settings, rng=rng, progress=progress)

@@ -30,7 +30,7 @@ def train_trees(
         spec: the number and the size of the trees, and when to stop.
         held_out: the objective to stop on; None to keep all trees.
         rng: draws the seed of LightGBM.
-        progress: told of every tree.
+        progress: called after every tree.
     """
     history = History(progress, patience=spec.rounds, unit="tree")
     history.add(held_out.value(np.zeros(len(held_out.features))) if held_out else float("nan"))

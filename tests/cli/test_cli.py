@@ -164,7 +164,10 @@ def _damaged(path: Path) -> None:
 BROKEN_LINE = "1 qid:1 1:0.5\n0 qid:1 1:x\n"
 
 WRONG = [
-    (["train", "--model", "lightgbm", "--epochs", "3"], "--epochs is for networks; trees have their options"),
+    (
+        ["train", "--model", "lightgbm", "--epochs", "3"],
+        "--epochs is for networks; options of trees are part",
+    ),
     (["train", TINY, "--model", "mpl"], "unknown model 'mpl', did you mean 'mlp'"),
     (["train", TINY, "--model", "mlp(hidden=0)"], "every layer needs at least one unit"),
     (["train", TINY, "--model", "lightgbm(rounds=0)"], "rounds must be at least 1"),

@@ -196,7 +196,7 @@ def test_options_that_do_not_go_together_are_refused(
         ("--start", "nowhere", "nowhere does not exist: the start is production, random, or the path"),
         ("--start", "wide", "wide takes 9 features, the documents of synthetic-yahoo have 5"),
         ("--start", "damaged", "damaged: this is not a model file"),
-        ("--production-queries", "41", "there are 40 training queries, 41 were asked for"),
+        ("--production-queries", "41", "there are 40 training queries, 41 were requested"),
         ("--fold", "2", "generated data has no folds"),
     ],
 )

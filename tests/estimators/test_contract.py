@@ -15,7 +15,7 @@ from rankloop.estimators import ESTIMATORS, Estimator, estimator
 from rankloop.names import BadNameError
 from rankloop.statistics import Statistics
 from tests.checks.registered import built_in
-from tests.estimators.worlds import trust
+from tests.estimators.scenarios import trust
 
 # Every estimator, with and without its options. One added to ESTIMATORS must be added here.
 NAMES = [

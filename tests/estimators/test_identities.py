@@ -22,9 +22,14 @@ from rankloop.policies import sample_rankings, top_ranking
 from rankloop.ragged import ranks as ranks_of
 from rankloop.statistics import Exposure, Statistics, of_impressions
 from rankloop.types import Bias
-from tests.estimators.worlds import position, trust
+from tests.estimators.scenarios import position, trust
 
 EXACT = {"rtol": 1e-12, "atol": 1e-12}
+
+
+def assert_same_weights(a: Estimator, b: Estimator, statistics: Statistics, bias: Bias) -> None:
+    np.testing.assert_allclose(a.weights(statistics, bias), b.weights(statistics, bias), **EXACT)
+
 
 every_clip = pytest.mark.parametrize("clip", ["off", "paper", 0.3])
 
@@ -35,20 +40,14 @@ def test_one_policy_aware_is_oblivious(rng: np.random.Generator, clip: float, av
     bias = trust(3)
     statistics = log(rng, bias, "a", rng.normal(size=OFFSETS[-1]))
     aware = estimator(f"intervention-aware(clip={clip}, average={average})")
-    np.testing.assert_allclose(
-        aware.weights(statistics, bias), InterventionOblivious(clip=clip).weights(statistics, bias), **EXACT
-    )
+    assert_same_weights(aware, InterventionOblivious(clip=clip), statistics, bias)
 
 
 @every_clip
 def test_two_ids_of_one_policy_are_one_policy(rng: np.random.Generator, clip: float) -> None:
     bias, scores = trust(3), rng.normal(size=OFFSETS[-1])
     statistics = log(rng, bias, "monday", scores) + log(rng, bias, "tuesday", scores, timesteps=900)
-    np.testing.assert_allclose(
-        InterventionAware(clip=clip).weights(statistics, bias),
-        InterventionOblivious(clip=clip).weights(statistics, bias),
-        **EXACT,
-    )
+    assert_same_weights(InterventionAware(clip=clip), InterventionOblivious(clip=clip), statistics, bias)
 
 
 @every_clip
@@ -56,20 +55,14 @@ def test_without_trust_oblivious_is_policy_aware(rng: np.random.Generator, clip:
     bias = position(3)
     statistics = log(rng, bias, "a", rng.normal(size=OFFSETS[-1]))
     statistics += log(rng, bias, "b", 3 * rng.normal(size=OFFSETS[-1]))
-    np.testing.assert_allclose(
-        InterventionOblivious(clip=clip).weights(statistics, bias),
-        PolicyAware(clip=clip).weights(statistics, bias),
-        **EXACT,
-    )
+    assert_same_weights(InterventionOblivious(clip=clip), PolicyAware(clip=clip), statistics, bias)
 
 
 @every_clip
 def test_without_trust_affine_is_ips(rng: np.random.Generator, clip: float) -> None:
     bias = position(3)
     statistics = log(rng, bias, "a", rng.normal(size=OFFSETS[-1]))
-    np.testing.assert_allclose(
-        Affine(clip=clip).weights(statistics, bias), IPS(clip=clip).weights(statistics, bias), **EXACT
-    )
+    assert_same_weights(Affine(clip=clip), IPS(clip=clip), statistics, bias)
 
 
 def deterministic(rng: np.random.Generator, bias: Bias) -> Statistics:
@@ -108,9 +101,7 @@ def test_deterministic_and_everything_shown_policy_aware_is_ips(
 ) -> None:
     bias = everything_shown()
     statistics = deterministic(rng, bias)
-    np.testing.assert_allclose(
-        PolicyAware(clip=clip).weights(statistics, bias), IPS(clip=clip).weights(statistics, bias), **EXACT
-    )
+    assert_same_weights(PolicyAware(clip=clip), IPS(clip=clip), statistics, bias)
 
 
 @pytest.mark.parametrize("kind", [IPS, PolicyAware, Affine, InterventionOblivious, InterventionAware])
@@ -121,7 +112,7 @@ def test_users_without_bias_make_every_estimator_naive(
     ranks = int(SIZES.max())
     bias = Bias(alpha=np.ones(ranks), beta=np.zeros(ranks), examination=np.ones(ranks))
     statistics = deterministic(rng, bias)
-    np.testing.assert_allclose(kind().weights(statistics, bias), Naive().weights(statistics, bias), **EXACT)
+    assert_same_weights(kind(), Naive(), statistics, bias)
 
 
 def test_the_mean_over_queries_is_the_estimated_reward(rng: np.random.Generator) -> None:

@@ -14,7 +14,7 @@ import pytest
 from rankloop.errors import RankloopError
 from rankloop.estimators import InterventionAware, InterventionOblivious
 from rankloop.statistics import Exposure, Statistics
-from tests.estimators.worlds import (
+from tests.estimators.scenarios import (
     ALL_SHOWN,
     CHANGING,
     EXACT,
@@ -24,7 +24,7 @@ from tests.estimators.worlds import (
     TURNING_TRAFFIC,
     TWO_QUERIES,
     Period,
-    World,
+    Scenario,
     every_log,
     expected_weights,
     plackett_luce,
@@ -45,25 +45,24 @@ with_and_without_control = pytest.mark.parametrize(
 )
 
 
-def two_periods() -> Statistics:
-    # Query 0 came 10 and 10 times, query 1 came 0 and 20 times; one item each.
-    first = Statistics.of_policy(
-        "first",
-        [0, 1, 2],
-        Exposure([0.5, 0.4], [0.2, 0.3], [1.0, 1.0]),
-        query_counts=[10, 0],
-        displays_by_rank=[[10], [0]],
-        clicks_by_rank=[[6], [0]],
-    )
-    second = Statistics.of_policy(
-        "second",
-        [0, 1, 2],
-        Exposure([0.1, 0.2], [0.04, 0.1], [0.2, 0.3]),
-        query_counts=[10, 20],
-        displays_by_rank=[[2], [6]],
-        clicks_by_rank=[[1], [5]],
-    )
-    return first + second
+# Query 0 came 10 and 10 times, query 1 came 0 and 20 times; one item each.
+FIRST = Statistics.of_policy(
+    "first",
+    [0, 1, 2],
+    Exposure([0.5, 0.4], [0.2, 0.3], [1.0, 1.0]),
+    query_counts=[10, 0],
+    displays_by_rank=[[10], [0]],
+    clicks_by_rank=[[6], [0]],
+)
+SECOND = Statistics.of_policy(
+    "second",
+    [0, 1, 2],
+    Exposure([0.1, 0.2], [0.04, 0.1], [0.2, 0.3]),
+    query_counts=[10, 20],
+    displays_by_rank=[[2], [6]],
+    clicks_by_rank=[[1], [5]],
+)
+BOTH = FIRST + SECOND
 
 
 def test_weights_by_hand_with_the_average_over_all_timesteps() -> None:
@@ -71,9 +70,9 @@ def test_weights_by_hand_with_the_average_over_all_timesteps() -> None:
     alpha = [0.25 * 0.5 + 0.75 * 0.1, 0.25 * 0.4 + 0.75 * 0.2]
     beta = [0.25 * 0.2 + 0.75 * 0.04, 0.25 * 0.3 + 0.75 * 0.1]
     expected = [(7 - 20 * beta[0]) / alpha[0] / (40 / 2), (5 - 20 * beta[1]) / alpha[1] / (40 / 2)]
-    np.testing.assert_allclose(UNCLIPPED.weights(two_periods(), trust(1)), expected)
+    np.testing.assert_allclose(UNCLIPPED.weights(BOTH, trust(1)), expected)
     clipped = [(7 - 20 * beta[0]) / 0.225 / (40 / 2), (5 - 20 * beta[1]) / alpha[1] / (40 / 2)]
-    np.testing.assert_allclose(InterventionAware(clip=0.225).weights(two_periods(), trust(1)), clipped)
+    np.testing.assert_allclose(InterventionAware(clip=0.225).weights(BOTH, trust(1)), clipped)
 
 
 def test_weights_by_hand_with_the_average_over_the_querys_own_timesteps() -> None:
@@ -82,76 +81,70 @@ def test_weights_by_hand_with_the_average_over_the_querys_own_timesteps() -> Non
         (7 - 20 * (0.2 + 0.04) / 2) / ((0.5 + 0.1) / 2) / (40 / 2),
         (5 - 20 * 0.1) / 0.2 / (40 / 2),
     ]
-    np.testing.assert_allclose(UNCLIPPED_BY_QUERY.weights(two_periods(), trust(1)), expected)
+    np.testing.assert_allclose(UNCLIPPED_BY_QUERY.weights(BOTH, trust(1)), expected)
 
 
 @both_averages
 def test_a_query_that_never_came_weighs_nothing(estimator: InterventionAware) -> None:
-    first_only = Statistics.of_policy(
-        "first",
-        [0, 1, 2],
-        Exposure([0.5, 0.4], [0.2, 0.3], [1.0, 1.0]),
-        query_counts=[10, 0],
-        displays_by_rank=[[10], [0]],
-        clicks_by_rank=[[6], [0]],
-    )
     expected = [(6 - 10 * 0.2) / 0.5 / (10 / 2), 0.0]
-    np.testing.assert_allclose(estimator.weights(first_only, trust(1)), expected)
+    np.testing.assert_allclose(estimator.weights(FIRST, trust(1)), expected)
 
 
 @with_and_without_control
-@pytest.mark.parametrize("worlds", [ALL_SHOWN, SELECTION, CHANGING], ids=["shown", "selection", "changing"])
+@pytest.mark.parametrize(
+    "scenarios", [ALL_SHOWN, SELECTION, CHANGING], ids=["shown", "selection", "changing"]
+)
 @pytest.mark.parametrize("bias", ["position", "noise", "trust"])
-def test_unbiased(estimator: InterventionAware, worlds: dict[str, World], bias: str) -> None:
-    world = worlds[bias]
-    np.testing.assert_allclose(expected_weights(estimator, world), world.flat_relevance, **EXACT)
+def test_unbiased(estimator: InterventionAware, scenarios: dict[str, Scenario], bias: str) -> None:
+    scenario = scenarios[bias]
+    np.testing.assert_allclose(expected_weights(estimator, scenario), scenario.flat_relevance, **EXACT)
 
 
 @with_and_without_control
 def test_unbiased_over_random_arrivals(estimator: InterventionAware) -> None:
-    world = TWO_QUERIES["trust"]
-    expected = 2 * np.repeat(QUERY_CHANCES, 2) * world.flat_relevance
-    np.testing.assert_allclose(expected_weights(estimator, world), expected, **EXACT)
+    scenario = TWO_QUERIES["trust"]
+    expected = 2 * np.repeat(QUERY_CHANCES, 2) * scenario.flat_relevance
+    np.testing.assert_allclose(expected_weights(estimator, scenario), expected, **EXACT)
 
 
 @with_and_without_control
 def test_unbiased_on_the_queries_of_a_split(estimator: InterventionAware) -> None:
     # Given that a query of the split came at all: without any there is nothing to estimate from.
-    world = TWO_QUERIES["trust"]
+    scenario = TWO_QUERIES["trust"]
     weights, chance = np.zeros(2), 0.0
-    for probability, log in every_log(world):
+    for probability, log in every_log(scenario):
         split = log.select([0])
         if split.timesteps:
-            weights += probability * estimator.weights(split, world.bias)
+            weights += probability * estimator.weights(split, scenario.bias)
             chance += probability
     assert chance == pytest.approx(1 - QUERY_CHANCES[1] ** 3)
-    np.testing.assert_allclose(weights / chance, world.relevance[0], **EXACT)
+    np.testing.assert_allclose(weights / chance, scenario.relevance[0], **EXACT)
 
 
-def given_arrivals(estimator: InterventionAware, world: World) -> list[tuple[Statistics, np.ndarray]]:
+def given_arrivals(estimator: InterventionAware, scenario: Scenario) -> list[tuple[Statistics, np.ndarray]]:
     """The mean weights for each way in which the queries can have come."""
     groups: dict[bytes, tuple[float, Statistics, np.ndarray]] = {}
-    for probability, log in every_log(world):
+    for probability, log in every_log(scenario):
         came = np.stack([p.query_counts for p in log.policies.values()]).tobytes()
         chance, _, total = groups.get(came, (0.0, log, np.zeros(log.n_items)))
-        weights = estimator.weights(log, world.bias)
+        weights = estimator.weights(log, scenario.bias)
         groups[came] = (chance + probability, log, total + probability * weights)
     return [(log, total / chance) for chance, log, total in groups.values()]
 
 
 def test_the_querys_own_average_is_unbiased_given_any_arrivals() -> None:
-    world = TWO_QUERIES["trust"]
+    scenario = TWO_QUERIES["trust"]
     for estimator in (UNCLIPPED_BY_QUERY, CONTROLLED_BY_QUERY):
-        for log, weights in given_arrivals(estimator, world):
+        for log, weights in given_arrivals(estimator, scenario):
             came = log.per_item(log.query_counts) / log.timesteps
-            np.testing.assert_allclose(weights, 2 * came * world.flat_relevance, **EXACT)
+            np.testing.assert_allclose(weights, 2 * came * scenario.flat_relevance, **EXACT)
 
 
 def test_the_average_over_all_timesteps_is_not() -> None:
-    world = TWO_QUERIES["trust"]
+    scenario = TWO_QUERIES["trust"]
     off = [
-        abs(weights - 2 * log.per_item(log.query_counts) / log.timesteps * world.flat_relevance).max()
-        for log, weights in given_arrivals(UNCLIPPED, world)
+        abs(weights - 2 * log.per_item(log.query_counts) / log.timesteps * scenario.flat_relevance).max()
+        for log, weights in given_arrivals(UNCLIPPED, scenario)
     ]
     assert max(off) > MEASURABLE
     # With arrivals in proportion to the policies' timesteps both averages are one.
@@ -159,60 +152,60 @@ def test_the_average_over_all_timesteps_is_not() -> None:
 
 
 def test_traffic_that_turns_biases_the_average_over_all_timesteps_alone() -> None:
-    world = TURNING_TRAFFIC
-    first, second = (world.exposure(period) for period in world.periods)
+    scenario = TURNING_TRAFFIC
+    first, second = (scenario.exposure(period) for period in scenario.periods)
     # Expected arrivals of each item's query: one timestep under the first policy, two under the second.
     came = np.repeat([[0.7, 0.3], [2 * 0.2, 2 * 0.8]], 2, axis=1)
-    truth = 2 * came.sum(axis=0) / 3 * world.flat_relevance
-    np.testing.assert_allclose(expected_weights(UNCLIPPED_BY_QUERY, world), truth, **EXACT)
+    truth = 2 * came.sum(axis=0) / 3 * scenario.flat_relevance
+    np.testing.assert_allclose(expected_weights(UNCLIPPED_BY_QUERY, scenario), truth, **EXACT)
 
     alpha, beta = (first.alpha + 2 * second.alpha) / 3, (first.beta + 2 * second.beta) / 3
     clicks = sum(
-        n * (exposure.alpha * world.flat_relevance + exposure.beta)
+        n * (exposure.alpha * scenario.flat_relevance + exposure.beta)
         for n, exposure in zip(came, (first, second), strict=True)
     )
-    weights = expected_weights(UNCLIPPED, world)
+    weights = expected_weights(UNCLIPPED, scenario)
     np.testing.assert_allclose(weights, 2 / 3 * (clicks - came.sum(axis=0) * beta) / alpha, **EXACT)
     assert abs(weights - truth).max() > MEASURABLE
 
 
-def policy_that_drops_an_item() -> World:
+def policy_that_drops_an_item() -> Scenario:
     # Two of the items are shown; the second policy never shows item 2.
     always = ((0.5, (0, 1)), (0.5, (1, 0)))
     some = plackett_luce([0.0, 0.4, -0.5], ranks=2)
     periods = (Period((some,), timesteps=1), Period((always,), timesteps=1))
-    return World(trust(2), ((0.25, 1.0, 0.5),), periods)
+    return Scenario(trust(2), ((0.25, 1.0, 0.5),), periods)
 
 
 @with_and_without_control
 def test_no_single_policy_need_show_an_item(estimator: InterventionAware) -> None:
-    world = policy_that_drops_an_item()
-    np.testing.assert_allclose(expected_weights(estimator, world), world.flat_relevance, **EXACT)
+    scenario = policy_that_drops_an_item()
+    np.testing.assert_allclose(expected_weights(estimator, scenario), scenario.flat_relevance, **EXACT)
     # The oblivious estimator learns nothing of the item in the second half of the log.
-    oblivious = expected_weights(InterventionOblivious(clip="off"), world)
+    oblivious = expected_weights(InterventionOblivious(clip="off"), scenario)
     np.testing.assert_allclose(oblivious, [0.25, 1.0, 0.5 / 2], **EXACT)
 
 
 def test_the_querys_own_average_needs_a_policy_that_showed_the_item_when_the_query_came() -> None:
     drop = policy_that_drops_an_item()
     periods = tuple(Period((p.policy[0], ((1.0, (0,)),)), 1, (0.5, 0.5)) for p in drop.periods)
-    world = World(drop.bias, (*drop.relevance, (1.0,)), periods)
-    np.testing.assert_allclose(expected_weights(UNCLIPPED, world), world.flat_relevance, **EXACT)
+    scenario = Scenario(drop.bias, (*drop.relevance, (1.0,)), periods)
+    np.testing.assert_allclose(expected_weights(UNCLIPPED, scenario), scenario.flat_relevance, **EXACT)
     # In 1 of 4 logs the query came under the second policy alone, once. Then nothing is known of item 2, and
     # n/T · 1 = 2/2 times its relevance is missing.
     expected = [0.25, 1.0, 0.5 * (1 - 1 / 4), 1.0]
-    np.testing.assert_allclose(expected_weights(UNCLIPPED_BY_QUERY, world), expected, **EXACT)
+    np.testing.assert_allclose(expected_weights(UNCLIPPED_BY_QUERY, scenario), expected, **EXACT)
 
 
-def variance(estimator: InterventionAware | InterventionOblivious, world: World) -> np.ndarray:
-    mean = expected_weights(estimator, world)
-    return sum(p * (estimator.weights(log, world.bias) - mean) ** 2 for p, log in every_log(world))  # type: ignore[no-any-return]
+def variance(estimator: InterventionAware | InterventionOblivious, scenario: Scenario) -> np.ndarray:
+    mean = expected_weights(estimator, scenario)
+    return sum(p * (estimator.weights(log, scenario.bias) - mean) ** 2 for p, log in every_log(scenario))  # type: ignore[no-any-return]
 
 
 def test_less_variance_than_the_oblivious_estimator_when_policies_change() -> None:
-    world = CHANGING["trust"]
-    aware = variance(UNCLIPPED, world)
-    assert (aware < variance(InterventionOblivious(clip="off"), world)).all()
+    scenario = CHANGING["trust"]
+    aware = variance(UNCLIPPED, scenario)
+    assert (aware < variance(InterventionOblivious(clip="off"), scenario)).all()
 
 
 def test_control_and_prior_by_hand() -> None:
@@ -223,27 +216,25 @@ def test_control_and_prior_by_hand() -> None:
         (20 * 0.4 + (5 - 6 * (0.4 * alpha + beta)) / (0.2 + 5 / 20)) / (40 / 2),
     ]
     cautious = InterventionAware(clip="off", average="query", control=0.4, prior=5.0)
-    np.testing.assert_allclose(cautious.weights(two_periods(), trust(1)), expected)
+    np.testing.assert_allclose(cautious.weights(BOTH, trust(1)), expected)
 
 
 def test_the_mean_as_control_is_the_relevance_that_explains_all_clicks() -> None:
     # 18 displays and 12 clicks in all.
     mean = (12 - 18 * trust(1).beta[0]) / (18 * trust(1).alpha[0])
     by_mean, by_number = (InterventionAware(control=guess) for guess in ("mean", mean))  # type: ignore[arg-type]
-    np.testing.assert_allclose(
-        by_mean.weights(two_periods(), trust(1)), by_number.weights(two_periods(), trust(1)), rtol=1e-12
-    )
+    np.testing.assert_allclose(by_mean.weights(BOTH, trust(1)), by_number.weights(BOTH, trust(1)), rtol=1e-12)
 
 
 @pytest.mark.parametrize("bias", ["position", "trust"])
 def test_control_lowers_the_variance_where_items_are_shown_by_chance(bias: str) -> None:
-    world = SELECTION[bias]
-    plain, controlled = variance(UNCLIPPED, world), variance(CONTROLLED, world)
+    scenario = SELECTION[bias]
+    plain, controlled = variance(UNCLIPPED, scenario), variance(CONTROLLED, scenario)
     assert controlled.sum() < 0.9 * plain.sum()
 
 
 def test_a_prior_pulls_towards_the_guess_and_lets_go_as_the_log_grows() -> None:
-    log = two_periods()
+    log = BOTH
     cautious = InterventionAware(clip="off", control=0.4, prior=20.0)
 
     def distances(times: int) -> tuple[np.ndarray, np.ndarray]:

@@ -7,7 +7,15 @@ import pytest
 
 from rankloop.estimators import Naive
 from rankloop.statistics import Exposure, Statistics
-from tests.estimators.worlds import ALL_SHOWN, CHANGING, EXACT, MEASURABLE, SELECTION, expected_weights, trust
+from tests.estimators.scenarios import (
+    ALL_SHOWN,
+    CHANGING,
+    EXACT,
+    MEASURABLE,
+    SELECTION,
+    expected_weights,
+    trust,
+)
 
 
 def test_weights_by_hand() -> None:
@@ -24,19 +32,19 @@ def test_weights_by_hand() -> None:
     np.testing.assert_allclose(Naive().weights(statistics, trust(2)), expected)
 
 
-@pytest.mark.parametrize("world", [*ALL_SHOWN.values(), *SELECTION.values()])
-def test_it_estimates_the_chance_of_a_click_which_is_not_relevance(world) -> None:  # type: ignore[no-untyped-def]
-    (period,) = world.periods
-    exposure = world.exposure(period)
-    weights = expected_weights(Naive(), world)
-    np.testing.assert_allclose(weights, exposure.alpha * world.flat_relevance + exposure.beta, **EXACT)
-    assert abs(weights - world.flat_relevance).max() > MEASURABLE
+@pytest.mark.parametrize("scenario", [*ALL_SHOWN.values(), *SELECTION.values()])
+def test_it_estimates_the_chance_of_a_click_which_is_not_relevance(scenario) -> None:  # type: ignore[no-untyped-def]
+    (period,) = scenario.periods
+    exposure = scenario.exposure(period)
+    weights = expected_weights(Naive(), scenario)
+    np.testing.assert_allclose(weights, exposure.alpha * scenario.flat_relevance + exposure.beta, **EXACT)
+    assert abs(weights - scenario.flat_relevance).max() > MEASURABLE
 
 
 def test_a_change_of_policies_is_averaged_over() -> None:
-    world = CHANGING["trust"]
+    scenario = CHANGING["trust"]
     clicked = [
-        world.exposure(period).alpha * world.flat_relevance + world.exposure(period).beta
-        for period in world.periods
+        scenario.exposure(period).alpha * scenario.flat_relevance + scenario.exposure(period).beta
+        for period in scenario.periods
     ]
-    np.testing.assert_allclose(expected_weights(Naive(), world), (clicked[0] + clicked[1]) / 2, **EXACT)
+    np.testing.assert_allclose(expected_weights(Naive(), scenario), (clicked[0] + clicked[1]) / 2, **EXACT)

@@ -58,7 +58,7 @@ def test_validation_is_cut_alike_or_kept_where_it_is_smaller(data: Dataset) -> N
 
 @pytest.mark.parametrize("n_queries", [0, -1, 10_000])
 def test_more_queries_than_there_are_or_none(data: Dataset, n_queries: int) -> None:
-    with pytest.raises(DataError, match=f"there are 200 training queries, {n_queries} were asked for"):
+    with pytest.raises(DataError, match=f"there are 200 training queries, {n_queries} were requested"):
         production_data(data, n_queries, np.random.default_rng(0))
 
 

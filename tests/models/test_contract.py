@@ -127,5 +127,5 @@ def test_the_fingerprint_names_the_parameters(case: Case) -> None:
 def test_score_gradients_of_the_wrong_shape_are_refused(case: Case, features: Float32) -> None:
     learner = case.make(0).learner(SGD())
     for shape in [(len(features) - 1,), (len(features), 1), ()]:
-        with pytest.raises(DataError, match="11 documents need as many score gradients"):
+        with pytest.raises(DataError, match="11 documents need 11 score gradients"):
             learner.update(features, np.zeros(shape))

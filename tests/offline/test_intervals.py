@@ -11,12 +11,12 @@ from rankloop.offline.control_variate import ControlVariate
 from rankloop.offline.impression_sums import ImpressionSums
 from rankloop.offline.intervals import AGAINST, DIFFERENCE, NEW, QUANTILE, ImpressionSample
 from rankloop.ragged import segment_sum
-from tests.estimators.worlds import (
+from tests.estimators.scenarios import (
     CHANGING,
     EXACT,
     TWO_QUERIES,
     Period,
-    World,
+    Scenario,
     every_log,
     plackett_luce,
     trust,
@@ -28,7 +28,7 @@ GUESS = 0.4
 CONTRASTS = {"new": NEW, "against": AGAINST, "difference": DIFFERENCE}
 
 # Two queries of three items, of which two are shown; both policies of a comparison show each item otherwise.
-ONE_POLICY = World(
+ONE_POLICY = Scenario(
     trust(2),
     ((0.25, 1.0, 0.5), (0.0, 0.75, 1.0)),
     (
@@ -39,7 +39,7 @@ ONE_POLICY = World(
         ),
     ),
 )
-TWO_POLICIES = World(
+TWO_POLICIES = Scenario(
     ONE_POLICY.bias,
     ONE_POLICY.relevance,
     (
@@ -55,7 +55,7 @@ LAMBDAS = (np.array([1.0, 0.0, 0.6, 0.0, 0.6, 1.0]), np.array([0.3, 0.7, 0.5, 0.
 
 
 @pytest.mark.parametrize("worlds", [CHANGING, TWO_QUERIES], ids=["changing", "arrivals"])
-def test_the_estimate_is_unbiased_whatever_the_guess(worlds: dict[str, World]) -> None:
+def test_the_estimate_is_unbiased_whatever_the_guess(worlds: dict[str, Scenario]) -> None:
     """Over every arrival, ranking and click: E[V̂] = Σ_q P(q) Σ_d λ_d R_d, policies changing on the way."""
     world = worlds["trust"]
     rng = np.random.default_rng(0)
@@ -85,7 +85,7 @@ def test_the_estimate_is_unbiased_whatever_the_guess(worlds: dict[str, World]) -
     np.testing.assert_allclose(total, [chances @ values for values in by_query], **EXACT)
 
 
-def every_estimate(world: World) -> list[tuple[float, ImpressionSample]]:
+def every_estimate(world: Scenario) -> list[tuple[float, ImpressionSample]]:
     """What every log of a world gives, with its chance; exposures are those of the whole world."""
     chances = np.array(world.periods[0].query_chances)
     alpha = sum(period.timesteps / world.timesteps * world.exposure(period).alpha for period in world.periods)
@@ -104,7 +104,7 @@ def every_estimate(world: World) -> list[tuple[float, ImpressionSample]]:
     return result
 
 
-def moments(world: World, contrast: tuple[float, float]) -> tuple[float, float, float]:
+def moments(world: Scenario, contrast: tuple[float, float]) -> tuple[float, float, float]:
     """The mean and the variance of the estimate over every log, and the mean of its squared error."""
     logs = every_estimate(world)
     p = np.array([chance for chance, _ in logs])

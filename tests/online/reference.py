@@ -36,15 +36,18 @@ def swapped(ranking, k, m):
     return other
 
 
+def swap_chance(logging_scores, ranking, k, m):
+    """The chance of the ranking with ranks k and m swapped, given that it is shown in either form."""
+    log_odds = log_probability(logging_scores, swapped(ranking, k, m))
+    log_odds -= log_probability(logging_scores, ranking)
+    return np.exp(-np.logaddexp(0.0, -log_odds))
+
+
 def pdgd_objective(scores, ranking, clicks, logging_scores, *, debiased=True):
     """``Σ ρ_kl σ(s_k − s_l)``, whose gradient by s is that of PDGD, with ρ fixed."""
     total = 0.0
     for k, m in preferences(ranking, clicks):
-        rho = 1.0
-        if debiased:
-            log_odds = log_probability(logging_scores, swapped(ranking, k, m))
-            log_odds -= log_probability(logging_scores, ranking)
-            rho = np.exp(-np.logaddexp(0.0, -log_odds))
+        rho = swap_chance(logging_scores, ranking, k, m) if debiased else 1.0
         total += rho * np.exp(-np.logaddexp(0.0, scores[ranking[m]] - scores[ranking[k]]))
     return total
 
@@ -52,11 +55,7 @@ def pdgd_objective(scores, ranking, clicks, logging_scores, *, debiased=True):
 def pdgd_gradient(scores, ranking, clicks, logging_scores, *, debiased=True):
     gradient = np.zeros(len(scores))
     for k, m in preferences(ranking, clicks):
-        rho = 1.0
-        if debiased:
-            log_odds = log_probability(logging_scores, swapped(ranking, k, m))
-            log_odds -= log_probability(logging_scores, ranking)
-            rho = np.exp(-np.logaddexp(0.0, -log_odds))
+        rho = swap_chance(logging_scores, ranking, k, m) if debiased else 1.0
         difference = abs(scores[ranking[k]] - scores[ranking[m]])
         slope = rho * np.exp(-difference - 2.0 * np.log1p(np.exp(-difference)))
         gradient[ranking[k]] += slope

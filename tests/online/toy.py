@@ -15,19 +15,19 @@ from rankloop.online import Method
 
 
 @kernel
-def run_toy(simulated, log, world, logging, network, options, parameters, memory, stream):
+def run_toy(simulated, log, traffic, logging, network, options, parameters, memory, stream):
     queries, rankings, _ = log
     widths, activation = network
-    longest, ranks = longest_query(world[2]), rankings.shape[1]
+    longest, ranks = longest_query(traffic[2]), rankings.shape[1]
     activations, scores = np.empty(longest * widths[1:].sum(), parameters.dtype), np.empty(longest)
     ranking, clicked, arrivals = np.empty(ranks, np.int64), np.empty(ranks, np.bool_), np.empty(ranks)
     for i in range(len(queries)):
-        features, first, last, a, b = next_query(i, simulated, log, world, stream)
+        features, first, last, a, b = next_query(i, simulated, log, traffic, stream)
         if len(logging):
             scores[: b - a] = logging[a:b]
         else:
             scores[: b - a] = forward(features, first, last, widths, parameters, activation, activations)
-        length = show(i, simulated, scores[: b - a], a, b, log, world, stream, arrivals, ranking, clicked)
+        length = show(i, simulated, scores[: b - a], a, b, log, traffic, stream, arrivals, ranking, clicked)
         memory[0] = options[1] * memory[0] + np.sum(clicked[:length])
         parameters[-1] += options[0] * memory[0]
     return len(queries)

@@ -225,7 +225,7 @@ def test_the_room_they_take() -> None:
         ({"offsets": [0, 2, 2, 3]}, "query number 1 has no documents"),
         ({"offsets": [0, 2, 4]}, "offsets must be one-dimensional"),
         ({"offsets": [0.0, 2.0, 3.0]}, "offsets must be int64, got float64"),
-        ({"exposure": Exposure(*np.ones((3, 2)))}, "clicks on 3 items need the exposure of as many, got 2"),
+        ({"exposure": Exposure(*np.ones((3, 2)))}, "clicks on 3 items need the exposure of each, got 2"),
         ({"query_counts": [4, -1]}, "query_counts must be a flat array of counts, none negative"),
         ({"query_counts": [4.0, 1.0]}, "query_counts must be int64, got float64"),
         (

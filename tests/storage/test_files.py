@@ -23,13 +23,16 @@ def test_a_file_is_as_readable_as_others(tmp_path: Path) -> None:
     assert written.read_bytes() == b"content"
 
 
-def test_a_write_that_fails_leaves_what_was_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("owner", "name"), [(Path, "replace"), (os, "fsync")], ids=["renamed", "synced"])
+def test_a_disk_that_is_full_when_a_file_is_put_in_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, owner: object, name: str
+) -> None:
     path = write_whole(tmp_path / "file", b"old")
 
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(Path, "replace", full)
+    monkeypatch.setattr(owner, name, full)
     with pytest.raises(RankloopError, match="file cannot be written: No space left on device"):
         write_whole(path, b"new")
     assert path.read_bytes() == b"old"
@@ -115,19 +118,6 @@ def test_a_file_is_on_the_disk_before_it_takes_its_place(
         assert steps == ["content", "name", "folder"]
     else:
         assert len(steps) == 3
-
-
-def test_a_disk_that_is_full_when_content_is_synced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = write_whole(tmp_path / "file", b"old")
-
-    def full(_: int) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(RankloopError, match="file cannot be written: No space left on device"):
-        write_whole(path, b"new")
-    assert path.read_bytes() == b"old"
-    assert list(tmp_path.iterdir()) == [path]
 
 
 def test_a_name_as_long_as_file_systems_allow(tmp_path: Path) -> None:

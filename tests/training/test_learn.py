@@ -7,7 +7,7 @@ import numpy as np
 from rankloop.models import Linear
 from rankloop.models.specs import LightGBMSpec, LinearSpec
 from rankloop.progress import Update
-from rankloop.training import Problem, Settings, learn, train_network, train_trees
+from rankloop.training import LearningProblem, Settings, learn, train_network, train_trees
 from rankloop.types import Dataset
 from tests.training.problems import N_FEATURES, new_rng
 
@@ -15,7 +15,7 @@ SETTINGS = Settings(epochs=3)
 
 
 def test_a_network_is_initialised_and_then_trained_with_the_same_generator(easy: Dataset) -> None:
-    problem = Problem.from_labels(easy, "ndcg@5")
+    problem = LearningProblem.from_labels(easy, "ndcg@5")
     rng = new_rng()
     start = LinearSpec().initialise(N_FEATURES, rng)
     expected = train_network(start, problem.train, held_out=problem.held_out, settings=SETTINGS, rng=rng)
@@ -26,7 +26,7 @@ def test_a_network_is_initialised_and_then_trained_with_the_same_generator(easy:
 
 
 def test_a_model_is_the_start(easy: Dataset) -> None:
-    problem = Problem.from_labels(easy, "ndcg@5")
+    problem = LearningProblem.from_labels(easy, "ndcg@5")
     start = Linear.initialise(N_FEATURES, np.random.default_rng(9))
     expected = train_network(
         start, problem.train, held_out=problem.held_out, settings=SETTINGS, rng=new_rng()
@@ -36,7 +36,7 @@ def test_a_model_is_the_start(easy: Dataset) -> None:
 
 
 def test_trees_grow_from_nothing(easy: Dataset) -> None:
-    problem = Problem.from_labels(easy, "ndcg@5")
+    problem = LearningProblem.from_labels(easy, "ndcg@5")
     spec = LightGBMSpec(rounds=3, min_docs=5)
     expected = train_trees(problem.train, spec, held_out=problem.held_out, rng=new_rng())
     result = learn(str(spec), problem, rng=new_rng())
@@ -45,7 +45,7 @@ def test_trees_grow_from_nothing(easy: Dataset) -> None:
 
 def test_without_held_out_queries_the_last_epoch_is_kept_and_reported(easy: Dataset) -> None:
     seen: list[Update] = []
-    alone = Problem(Problem.from_labels(easy, "ndcg@5").train)
+    alone = LearningProblem(LearningProblem.from_labels(easy, "ndcg@5").train)
     result = learn("linear", alone, settings=SETTINGS, rng=new_rng(), progress=seen.append)
     assert result.best is result.history[-1]
     assert result.history[-1].number == 3

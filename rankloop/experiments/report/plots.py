@@ -54,7 +54,7 @@ def value_figures(groups: Sequence[Group], metric: str) -> Figures:
 
 
 def estimate_figures(groups: Sequence[Group]) -> Figures:
-    """The estimate of each learned policy from held-out clicks, beside the truth."""
+    """The estimate of each learned policy from held-out clicks, next to its true value."""
     figures = []
     for i, group in enumerate(groups):
         estimate = group.curve(lambda row: row.estimate)

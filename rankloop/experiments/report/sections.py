@@ -101,7 +101,7 @@ def estimates(groups: Sequence[Group]) -> Section:
         (
             Text(
                 "The reward of the learned policy as estimated from held-out clicks, with the noise (90 %) "
-                "of one run over its queries, beside the true reward on the same queries. Clipping makes "
+                "of one run over its queries, next to the true reward on the same queries. Clipping makes "
                 "estimates too low."
             ),
             plots.estimate_figures(groups),

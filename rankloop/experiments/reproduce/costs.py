@@ -85,7 +85,7 @@ def measure(environment: Environment, jobs: Sequence[Job]) -> Costs:
         method = online.method(learner)
         number = LEARNED_ONLINE.get(method.name, LEARNED_ONLINE_BY_OTHERS)
         stages = _seconds(Loop(part, part_users, start, number, interventions="all", method=method))
-        # An interaction takes the same time whatever the number of queries.
+        # The time of an interaction does not depend on the number of queries.
         online_seconds[learner] = stages["gathered"] / number
     return Costs(
         epoch=seconds["trained"] * more,

@@ -17,7 +17,7 @@ Impression = tuple[float, tuple[int, ...], tuple[bool, ...]]
 
 
 @dataclass(frozen=True, eq=False)
-class SmallWorld:
+class EnumeratedScenario:
     """One query, whose items are shown by one policy after the other, for one timestep each.
 
     Attributes:
@@ -37,10 +37,10 @@ class SmallWorld:
 
         >>> from rankloop.estimators import IPS, PolicyAware
         >>> users = Bias(alpha=[1.0], beta=[0.0], examination=[1.0])
-        >>> world = SmallWorld(users, (0.5, 1.0), ((0.0, 0.0),))
-        >>> world.expected_weights(PolicyAware(clip="off")).round(6)
+        >>> scenario = EnumeratedScenario(users, (0.5, 1.0), ((0.0, 0.0),))
+        >>> scenario.expected_weights(PolicyAware(clip="off")).round(6)
         array([0.5, 1. ])
-        >>> world.expected_weights(IPS(clip="off")).round(6)  # each is shown half the time
+        >>> scenario.expected_weights(IPS(clip="off")).round(6)  # each is shown half the time
         array([0.25, 0.5 ])
         """
         total = np.zeros(len(self.relevance))
@@ -74,5 +74,5 @@ class SmallWorld:
 
 
 @cache
-def _every_log(world: SmallWorld) -> list[tuple[float, Statistics]]:
-    return list(world.logs())
+def _every_log(scenario: EnumeratedScenario) -> list[tuple[float, Statistics]]:
+    return list(scenario.logs())

@@ -125,7 +125,7 @@ def _example(spec: ExampleFigure) -> Figure:
     ):
         for look, (series, name, dashes) in enumerate(zip(values, names, ("-", "--"), strict=True)):
             paint = colour(look)
-            # One curve jumps at the change: it is drawn in two parts, so that the jump is no slope.
+            # One curve jumps at the change: it is drawn in two parts, so that the jump has no slope.
             for part in (spec.times <= spec.change, spec.times > spec.change):
                 axes.plot(
                     spec.times[part],

@@ -26,7 +26,7 @@ class Arm(BaseModel):
 
     Attributes:
         learner: an estimator or an online method, by its name.
-        interventions: how many policies are deployed; ``all`` for an online method whose policy logs itself.
+        interventions: number of deployed policies; ``all`` for an online method whose policy logs itself.
 
     Example:
         >>> Arm(learner="intervention-aware", interventions=50).name
@@ -61,7 +61,7 @@ class Preset(BaseModel):
     Attributes:
         name: the name of the preset.
         horizons: the horizons of online methods that stop earlier, by their names.
-        evaluations: how many times before the horizon policies are evaluated, on an exponential scale.
+        evaluations: number of evaluations before the horizon, on an exponential scale.
 
     Example:
         >>> quick = PRESETS["quick"]

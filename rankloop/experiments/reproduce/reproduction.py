@@ -1,4 +1,4 @@
-"""A reproduction as a folder: what was asked for, all runs, and the figures, claims and report made of them.
+"""A reproduction as a folder: the spec, all runs, and their figures, claims and report.
 
 reproduction.json       preset, seeds, figures, versions of everything
 setups/seed-…/          the starting policy and the baselines of each seed: see `rankloop.experiments.files`

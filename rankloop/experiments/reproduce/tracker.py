@@ -38,7 +38,7 @@ class Clock:
 
 @dataclass(frozen=True)
 class Estimate:
-    """What is still to be done, as estimated beforehand.
+    """The estimated work that remains.
 
     Attributes:
         seconds_by_task: the seconds on one core of every run and setup that is to be made, by name.

@@ -30,7 +30,7 @@ BY_NAME = {claim.name: claim for claim in CLAIMS}
 NOISE = 0.0001 * np.array([-2.0, -1.0, 0.0, 1.0, 2.0])
 START, ORACLE, SUPERVISED = 0.70, 0.80, 0.85
 
-# A world in which everything is as the paper says: means at 10², …, 10⁸.
+# Evidence in which everything is as the paper says: means at 10², …, 10⁸.
 AS_IN_THE_PAPER = {
     "intervention-aware-0": [0.70, 0.70, 0.71, 0.72, 0.73, 0.74, 0.75],
     "policy-aware-0": [0.70, 0.70, 0.70, 0.71, 0.72, 0.73, 0.74],
@@ -59,7 +59,7 @@ def curves(mean: list[float] | np.ndarray, spread: float = 1.0, last: int = 10**
 
 
 def evidence(*, last: int = 10**8, runs: int = RUNS, **changed: list[float] | RunCurves) -> Evidence:
-    """The paper's world, with some arms changed (their names with ``_`` for ``-``)."""
+    """The evidence above, with some arms changed (their names with ``_`` for ``-``)."""
     content = {**AS_IN_THE_PAPER, **{name.replace("_", "-"): value for name, value in changed.items()}}
     made: dict[Arm, RunCurves] = {}
     for arm in arms(list(FIGURES.values())):
@@ -75,7 +75,7 @@ def verdict(name: str, shown: Evidence) -> str:
     return judge(BY_NAME[name], shown).verdict
 
 
-def test_all_claims_are_answered_and_hold_in_the_papers_world() -> None:
+def test_all_claims_are_answered_and_hold_if_everything_is_as_the_paper_says() -> None:
     judged = [judge(claim, evidence()) for claim in CLAIMS]
     wrong = {
         one.name: [f for f in one.findings if f.verdict != HOLDS] for one in judged if one.verdict != HOLDS

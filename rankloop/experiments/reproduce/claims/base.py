@@ -187,7 +187,7 @@ def spread_ratio(what: str, one: RunCurves, other: RunCurves, *, at_least: float
 def _compare(
     what: str, values: Float64, wanted: str, decide: Callable[[float, float], tuple[bool, bool]]
 ) -> Finding:
-    """A finding on a mean; `decide` says of its interval whether it holds, and whether it fails."""
+    """A finding on a mean; `decide` returns whether its interval confirms, and whether it refutes it."""
     mean = Mean.of([float(value) for value in values])
     if len(values) < 2:
         return Finding(

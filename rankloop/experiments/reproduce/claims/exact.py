@@ -16,7 +16,7 @@ from rankloop.estimators import (
     PolicyAware,
 )
 from rankloop.experiments.reproduce.claims.base import EXACT, FAILS, HOLDS, Claim, Finding, exact
-from rankloop.experiments.reproduce.enumeration import SmallWorld
+from rankloop.experiments.reproduce.enumeration import EnumeratedScenario
 from rankloop.experiments.reproduce.evidence import Evidence
 from rankloop.experiments.reproduce.figures.example import FIGURE as EXAMPLE
 from rankloop.types import Float64
@@ -27,17 +27,17 @@ AWARE, OBLIVIOUS = InterventionAware(clip="off"), InterventionOblivious(clip="of
 
 
 @cache
-def _world(*, changing: bool = True) -> SmallWorld:
+def _scenario(*, changing: bool = True) -> EnumeratedScenario:
     """Three items of which two are shown, by the paper's users: position, trust and item-selection bias."""
     first, second = (0.0, 0.4, -1.0), (2.0, -1.0, 0.3)
     users = clicks.bias_of(clicks.users("paper@2"))
-    return SmallWorld(users, (0.25, 1.0, 0.5), (first, second if changing else first))
+    return EnumeratedScenario(users, (0.25, 1.0, 0.5), (first, second if changing else first))
 
 
 @cache
 def _bias(estimator: Estimator) -> Float64:
-    world = _world()
-    size: Float64 = np.abs(world.expected_weights(estimator) - np.array(world.relevance))
+    scenario = _scenario()
+    size: Float64 = np.abs(scenario.expected_weights(estimator) - np.array(scenario.relevance))
     return size
 
 
@@ -65,8 +65,8 @@ def _unbiased(estimator: Estimator) -> Sequence[Finding]:
 
 
 def _check_equal(_evidence: Evidence) -> Sequence[Finding]:
-    world = _world(changing=False)
-    both = world.expected_weights(AWARE), world.expected_weights(OBLIVIOUS)
+    scenario = _scenario(changing=False)
+    both = scenario.expected_weights(AWARE), scenario.expected_weights(OBLIVIOUS)
     return [
         exact(
             "largest difference between their weights under one policy",

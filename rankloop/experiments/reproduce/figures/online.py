@@ -12,7 +12,7 @@ from rankloop.experiments.reproduce.figures.base import (
 
 FIGURE = CurvesFigure(
     name="online",
-    caption="The intervention-aware estimator with 100 interventions beside online methods.",
+    caption="The intervention-aware estimator with 100 interventions, and online methods.",
     panels=learned_and_logging(
         line(AWARE, 100, "intervention-aware, 100 interventions", 0),
         line(PDGD, "all", "PDGD, online", 1),

@@ -1,4 +1,4 @@
-"""Small worlds in which every log can be listed: expectation is a finite sum.
+"""Small scenarios in which every log can be listed: expectation is a finite sum.
 
 What is random: at each timestep a query (with the chances of that period, independently of all else), the
 ranking that the period's policy shows, and a click or none on each shown item. What is not: the policies, the
@@ -13,6 +13,7 @@ from functools import cache
 from itertools import groupby, product
 
 import numpy as np
+import pytest
 from numpy.typing import NDArray
 
 from rankloop.estimators import Estimator
@@ -78,7 +79,7 @@ class Period:
 
 
 @dataclass(frozen=True, eq=False)
-class World:
+class Scenario:
     """Queries with relevant items, users, and policies that log one after the other."""
 
     bias: Bias
@@ -128,19 +129,45 @@ class World:
                     )
 
 
+def log_of_one_item(
+    policy: str, exposure: tuple[float, float, float], *, timesteps: int, displays: int, clicks: int
+) -> Statistics:
+    """A log of one query with one item and one rank; the exposure is its α, β and examination."""
+    return Statistics.of_policy(
+        policy,
+        [0, 1],
+        Exposure(*([value] for value in exposure)),
+        query_counts=[timesteps],
+        displays_by_rank=[[displays]],
+        clicks_by_rank=[[clicks]],
+    )
+
+
+def log_of_two_items(displays_by_rank: list[list[int]], clicks_by_rank: list[list[int]]) -> Statistics:
+    """A log of one query with two items that came 100 times; for estimators that do not read exposure."""
+    return Statistics.of_policy(
+        "a",
+        [0, 2],
+        Exposure(*np.ones((3, 2))),
+        query_counts=[100],
+        displays_by_rank=displays_by_rank,
+        clicks_by_rank=clicks_by_rank,
+    )
+
+
 @cache
-def every_log(world: World) -> list[tuple[float, Statistics]]:
-    """Every log of the world with its chance, as statistics."""
-    logs = [(1.0, Statistics.empty(world.offsets, world.bias.ranks))]
-    for number, period in enumerate(world.periods):
-        exposure = world.exposure(period)
+def every_log(scenario: Scenario) -> list[tuple[float, Statistics]]:
+    """Every log of the scenario with its chance, as statistics."""
+    logs = [(1.0, Statistics.empty(scenario.offsets, scenario.bias.ranks))]
+    for number, period in enumerate(scenario.periods):
+        exposure = scenario.exposure(period)
         gathered = []
-        possible = [(p, happened) for p, happened in world.impressions(period) if p > 0.0]
+        possible = [(p, happened) for p, happened in scenario.impressions(period) if p > 0.0]
         for steps in product(possible, repeat=period.timesteps):
             queries, rankings, clicks = zip(*(happened for _, happened in steps), strict=True)
             statistics = of_impressions(
                 f"policy {number}",
-                world.offsets,
+                scenario.offsets,
                 exposure,
                 queries=queries,
                 rankings=rankings,
@@ -152,41 +179,43 @@ def every_log(world: World) -> list[tuple[float, Statistics]]:
     return logs
 
 
-def expected_weights(estimator: Estimator, world: World) -> NDArray[np.float64]:
+def expected_weights(estimator: Estimator, scenario: Scenario) -> NDArray[np.float64]:
     """The mean of an estimator's weights over every log."""
-    total = np.zeros(world.offsets[-1])
-    for probability, statistics in every_log(world):
-        total += probability * estimator.weights(statistics, world.bias)
+    total = np.zeros(scenario.offsets[-1])
+    for probability, statistics in every_log(scenario):
+        total += probability * estimator.weights(statistics, scenario.bias)
     return total
 
 
 # Four items, all of them shown; the policy likes the irrelevant one best.
-def all_shown(bias: Bias) -> World:
+def all_shown(bias: Bias) -> Scenario:
     policy = plackett_luce([1.0, -1.0, 2.5, 0.0], ranks=4)
-    return World(bias, ((0.25, 1.0, 0.0, 0.5),), (Period((policy,), timesteps=1),))
+    return Scenario(bias, ((0.25, 1.0, 0.0, 0.5),), (Period((policy,), timesteps=1),))
 
 
 # Five items, of which two are shown; again the policy likes the irrelevant one best.
-def selection(bias: Bias) -> World:
+def selection(bias: Bias) -> Scenario:
     policy = plackett_luce([1.0, -1.0, 2.5, 0.0, -0.5], ranks=2)
-    return World(bias, ((0.25, 1.0, 0.0, 0.5, 0.75),), (Period((policy,), timesteps=1),))
+    return Scenario(bias, ((0.25, 1.0, 0.0, 0.5, 0.75),), (Period((policy,), timesteps=1),))
 
 
 # Three items, of which two are shown, first by one policy and then by another.
-def changing(bias: Bias) -> World:
+def changing(bias: Bias) -> Scenario:
     first, second = plackett_luce([0.0, 0.4, -1.0], ranks=2), plackett_luce([2.0, -1.0, 0.3], ranks=2)
-    return World(bias, ((0.25, 1.0, 0.5),), (Period((first,), timesteps=1), Period((second,), timesteps=1)))
+    return Scenario(
+        bias, ((0.25, 1.0, 0.5),), (Period((first,), timesteps=1), Period((second,), timesteps=1))
+    )
 
 
 QUERY_CHANCES = (0.7, 0.3)
 
 
 # Two queries, one more frequent, of two items each; one is shown; a policy changes after the first timestep.
-def two_queries(bias: Bias, later_chances: tuple[float, float] = QUERY_CHANCES) -> World:
+def two_queries(bias: Bias, later_chances: tuple[float, float] = QUERY_CHANCES) -> Scenario:
     first = (plackett_luce([0.0, 0.8], 1), plackett_luce([1.2, 0.0], 1))
     second = (plackett_luce([1.5, 0.0], 1), plackett_luce([0.0, 0.6], 1))
     periods = (Period(first, 1, QUERY_CHANCES), Period(second, 2, later_chances))
-    return World(bias, ((0.25, 1.0), (0.75, 0.0)), periods)
+    return Scenario(bias, ((0.25, 1.0), (0.75, 0.0)), periods)
 
 
 ALL_SHOWN = {bias.__name__: all_shown(bias(4)) for bias in (position, noise, trust)}
@@ -195,6 +224,11 @@ CHANGING = {bias.__name__: changing(bias(2)) for bias in (position, noise, trust
 TWO_QUERIES = {bias.__name__: two_queries(bias(1)) for bias in (position, trust)}
 # Traffic that turns round: the rare query becomes the frequent one.
 TURNING_TRAFFIC = two_queries(trust(1), later_chances=(0.2, 0.8))
+
+# Everything shown; some items never shown; and two policies that show some items.
+every_kind_of_selection = pytest.mark.parametrize(
+    "scenarios", [ALL_SHOWN, SELECTION, CHANGING], ids=["shown", "selection", "changing"]
+)
 
 # Enumeration is exact up to rounding.
 EXACT = {"rtol": 0.0, "atol": 1e-10}

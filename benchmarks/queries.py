@@ -1,4 +1,4 @@
-"""The queries that policies are measured on."""
+"""Random queries that policies are measured on."""
 
 from __future__ import annotations
 
@@ -9,27 +9,27 @@ import numpy as np
 
 from rankloop.types import Float64, Int64
 
-# The mean query of the Yahoo! collection, and the page of the paper.
+# The mean number of documents in the Yahoo! collection, and the number of ranks in the paper.
 DOCUMENTS, RANKS = 24, 5
 GRADES = 5
 
 
 @dataclass(frozen=True, eq=False)
-class Problem:
-    """Queries of equal size, as flat arrays: standard normal scores, and grades 0 … 4, over 4, at random."""
+class RandomQueries:
+    """Queries of equal size, as flat arrays: standard normal scores, random grades 0 to 4 over 4."""
 
     scores: Float64
     grades: Float64
     offsets: Int64
 
     @classmethod
-    def draw(cls, queries: int, documents: int, seed: int) -> Problem:
-        """As many queries as asked for, the same for the same seed."""
+    def draw(cls, queries: int, documents: int, seed: int) -> RandomQueries:
+        """Draw queries; the same seed gives the same queries."""
         rng = np.random.default_rng(seed)
         scores = rng.standard_normal(queries * documents)
         grades = rng.integers(GRADES, size=queries * documents) / (GRADES - 1)
         return cls(scores, grades, np.arange(queries + 1) * documents)
 
     def queries(self) -> list[tuple[Float64, Float64]]:
-        """The scores and grades of each query."""
+        """Return the scores and grades of each query."""
         return [(self.scores[a:b], self.grades[a:b]) for a, b in pairwise(self.offsets.tolist())]

@@ -1,0 +1,36 @@
+"""The page about the structure of the code names files and layers that exist."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+import rankloop
+
+ROOT = Path(rankloop.__file__).parent
+PAGE = (ROOT.parent / "docs" / "architecture.md").read_text(encoding="utf-8")
+FILES = {path.relative_to(ROOT).as_posix() for path in ROOT.rglob("*.py")}
+
+
+def test_every_file_on_the_page_exists() -> None:
+    # A file may be named without its folder, after another file of that folder.
+    known = {part for path in FILES for part in (path, path.rpartition("/")[2])}
+    known |= {path.partition("reproduce/")[2] for path in FILES}
+    named = set(re.findall(r"`([\w/]+\.py)`", PAGE)) - {"tests/test_public_names.py"}
+    assert len(named) > 50
+    assert named - known == set()
+
+
+def test_every_folder_and_module_at_the_top_is_on_the_page() -> None:
+    table = PAGE.partition("## The tree")[2].partition("## ")[0]
+    top = {path.partition("/")[0] + "/" if "/" in path else path for path in FILES}
+    assert {name for name in top - {"__init__.py", "_version.py"} if f"`{name}`" not in table} == set()
+
+
+def test_the_layers_are_those_of_the_linter() -> None:
+    settings = tomllib.loads((ROOT.parent / "pyproject.toml").read_text(encoding="utf-8"))
+    (contract,) = (c for c in settings["tool"]["importlinter"]["contracts"] if c["type"] == "layers")
+    table = PAGE.partition("## Layers")[2].partition("## ")[0]
+    rows = re.findall(r"^\| ([\w ·]+) \|$", table, re.MULTILINE)
+    assert [row.replace(" · ", " | ") for row in rows] == [x for x in contract["layers"] if x != "_version"]
