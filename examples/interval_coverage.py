@@ -32,7 +32,7 @@ from rankloop.offline.control_variate import ControlVariate
 from rankloop.offline.earned_weights import sorted_rank_weights
 from rankloop.offline.impression_sums import ImpressionSums
 from rankloop.offline.intervals import ImpressionSample
-from rankloop.offline.policy_rankings import Measure, PolicyRanking
+from rankloop.offline.policy_rankings import PolicyRanking
 from rankloop.offline.verdict import Evidence
 from rankloop.policies import expected_rank_weights, rank_marginals
 from rankloop.ragged import offsets_of, segment_std, segment_sum
@@ -222,7 +222,6 @@ def in_memory(world: World, logs: list[PolicyTraffic], found: BiasEstimate | Non
             statistics.query_counts,
             rankings,
             variate,
-            Measure.of(measure, bias),
         )
         spread = values.spread(bias, resamples, found.log)
     evidence = Evidence(bias_estimated=found is not None, explores=True)

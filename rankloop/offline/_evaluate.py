@@ -128,13 +128,7 @@ def evaluate(
     spread = None
     if assumed.resamples is not None:
         values = QueryValues(
-            log.rank_shares(found),
-            counts.displays_by_rank,
-            found.statistics.clicks,
-            times,
-            rankings,
-            variate,
-            worth,
+            log.rank_shares(found), counts.displays_by_rank, found.statistics.clicks, times, rankings, variate
         )
         spread = values.spread(assumed.bias, assumed.resamples, counts.fingerprint)
     elif assumed.estimated:

@@ -23,7 +23,7 @@ from rankloop.bias import BiasEstimate
 from rankloop.bias.anchor import Lines
 from rankloop.bias.bootstrap import draw_queries
 from rankloop.offline.control_variate import ControlVariate
-from rankloop.offline.policy_rankings import Measure, PolicyRanking
+from rankloop.offline.policy_rankings import PolicyRanking
 from rankloop.ragged import segment_index, segment_sum
 from rankloop.types import Bias, Float64, Int64
 
@@ -100,7 +100,6 @@ class QueryValues:
         times: int64, queries; the number of impressions, 0 for queries that are not used.
         rankings: the two policies.
         variate: the estimate with the bias as it was estimated.
-        measure: the value of a ranking.
     """
 
     rank_shares: Float64
@@ -109,7 +108,6 @@ class QueryValues:
     times: Int64
     rankings: tuple[PolicyRanking, PolicyRanking]
     variate: ControlVariate
-    measure: Measure
 
     def spread(self, bias: Bias, resamples: BiasResamples, log: str) -> BiasSpread:
         """What the resamples of the bias do to the estimates.

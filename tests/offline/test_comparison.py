@@ -93,7 +93,7 @@ def test_policies_that_rank_alike_are_the_same_whatever_was_assumed() -> None:
 
 @pytest.mark.parametrize(("value", "word"), [(0.2, "better"), (-0.2, "worse")])
 def test_without_an_estimated_bias_or_exploration_a_verdict_only_leans(value: float, word: str) -> None:
-    """Both printed a firm "better", with the reason for doubt in a note or nowhere; now the verdict has it."""
+    """Both printed a firm "better", with the reason for doubt in a note at best; now the verdict has it."""
     assumed = comparison(value, 0.1, evidence=ASSUMED).verdict
     assert assumed.kind == f"leans {word}"
     assert assumed.text.startswith(
