@@ -1,17 +1,20 @@
 """How often 90 % intervals hold the truth: a table of docs/offline.md.
 
-    python -m examples.interval_coverage [LOGS]
+    python -m examples.interval_coverage RESULTS [LOGS] [SETTING …]
 
-Each setting simulates LOGS logs (200 if not said) of 10,000 impressions, compares a better policy with the
-one in production on each, and counts how often the true value and the true difference lie within their
-intervals. The deviation of a share of 90 % over 200 logs is 2 %. Logs are kept in memory and summed with
-NumPy; the first of each setting is also written to disk and given to `evaluate`, which must say the same.
+Each setting simulates LOGS logs (200 by default), compares a better policy with the one in production on
+each, and counts how often the true value and the true difference lie within their intervals. The deviation
+of a share of 90 % over 200 logs is 2 %. Every log is one line of the file RESULTS: an interrupted run resumes
+there. Logs are kept in memory and summed with NumPy; the first of each setting is also written to disk and
+given to `evaluate`, which must say the same.
 """
 
 from __future__ import annotations
 
+import json
 import sys
 import tempfile
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,23 +22,24 @@ from typing import Any
 import numpy as np
 
 import rankloop
+from rankloop.bias import BiasEstimate, estimate_bias, simulated_counts
 from rankloop.clicks import Impressions, bias_of, gather_log, users
 from rankloop.logs import PolicyTraffic, write_simulated
 from rankloop.offline import Comparison, EvaluationOptions, open_log
+from rankloop.offline.bias_resamples import BiasResamples, BiasSpread, QueryValues
 from rankloop.offline.comparison import compare
 from rankloop.offline.control_variate import ControlVariate
+from rankloop.offline.earned_weights import sorted_rank_weights
 from rankloop.offline.impression_sums import ImpressionSums
 from rankloop.offline.intervals import ImpressionSample
-from rankloop.offline.policy_rankings import PolicyRanking, sorted_rank_weights
-from rankloop.policies import expected_rank_weights
+from rankloop.offline.policy_rankings import PolicyRanking
+from rankloop.offline.verdict import Evidence
+from rankloop.policies import expected_rank_weights, rank_marginals
 from rankloop.ragged import offsets_of, segment_std, segment_sum
 from rankloop.statistics import Exposure, Statistics, of_impressions
-from rankloop.types import Float64, Split
+from rankloop.types import Bias, Float64, Split
 
-USERS = users("paper@5")
-BIAS = bias_of(USERS)
-THETA = rankloop.rank_weights.dcg(BIAS.ranks)
-IMPRESSIONS, QUERIES = 10_000, 150
+QUERIES = 150
 POLICIES = ("production", "second", "third")
 # How far each policy's scores are from the labels.
 NOISE = {"production": 2.0, "second": 1.0, "third": 0.7, "new": 0.5}
@@ -51,6 +55,9 @@ class Setting:
         spread: the standard deviation of all policies' scores within a query; Gumbel noise has 1.28.
         ranking: how the new policy ranks.
         pool: how many queries a log's 150 are drawn from; None: all logs have the same 150.
+        ranks: how many ranks users look at.
+        estimated: whether the bias is estimated from each log.
+        impressions: how many a log has.
     """
 
     name: str
@@ -58,6 +65,14 @@ class Setting:
     spread: float = 1.5
     ranking: str = "sorted"
     pool: int | None = None
+    ranks: int = 5
+    estimated: bool = False
+    impressions: int = 10_000
+
+    @property
+    def users(self) -> Any:
+        """Who clicks."""
+        return users(f"paper@{self.ranks}")
 
 
 SETTINGS = (
@@ -67,6 +82,8 @@ SETTINGS = (
     Setting("three peaked policies", spread=4.0),
     Setting("other queries each time", pool=1_500),
     Setting("other queries each time, the new one draws", pool=1_500, ranking="drawn"),
+    Setting("estimated bias, five ranks", pool=1_500, estimated=True, impressions=30_000),
+    Setting("estimated bias, ten ranks", pool=1_500, estimated=True, impressions=30_000, ranks=10),
 )
 
 
@@ -111,11 +128,12 @@ class World:
     def earned(self, policy: str, ranking: str) -> Float64:
         """What each item's rank is worth under a policy."""
         earn = sorted_rank_weights if ranking == "sorted" else expected_rank_weights
-        return earn(self.scores[policy], self.split.offsets, THETA)
+        return earn(self.scores[policy], self.split.offsets, rankloop.rank_weights.dcg(self.setting.ranks))
 
-    def truth(self, policy: str, ranking: str) -> float:
-        """What a policy is worth on this traffic."""
-        values = segment_sum(self.earned(policy, ranking) * self.split.labels / 4, self.split.offsets)
+    def truth(self, policy: str, ranking: str, scale: tuple[float, float] = (0.0, 1.0)) -> float:
+        """What a policy is worth on this traffic, with the levels of relevance that count as 0 and as 1."""
+        relevance = (self.split.labels / 4 - scale[0]) / (scale[1] - scale[0])
+        values = segment_sum(self.earned(policy, ranking) * relevance, self.split.offsets)
         return float(np.average(values, weights=self.frequencies))
 
     def gathered(self, rng: np.random.Generator) -> list[PolicyTraffic]:
@@ -129,8 +147,8 @@ class World:
                     self.scores[name],
                     self.split.offsets,
                     self.split.labels / 4,
-                    USERS,
-                    IMPRESSIONS // len(names),
+                    self.setting.users,
+                    self.setting.impressions // len(names),
                     rng,
                     frequencies=self.frequencies,
                 ),
@@ -145,37 +163,72 @@ class World:
         return PolicyRanking(policy, ranking, self.earned(policy, ranking), nothing, nothing, everywhere)
 
 
-def sums_of(logs: list[PolicyTraffic], offsets: Any, factors: Float64, guess: float) -> ImpressionSums:
+def sums_of(
+    logs: list[PolicyTraffic], offsets: Any, factors: Float64, bias: Bias, guess: float
+) -> ImpressionSums:
     """Sums over impressions, with NumPy."""
     sums = np.zeros((len(offsets) - 1, 9))
     for part in logs:
         log: Impressions = part.interactions  # type: ignore[assignment]
         items = offsets[log.queries][:, None] + log.rankings
         g = np.where((log.rankings >= 0)[..., None], factors[items], 0.0)
-        e = np.einsum("tkp,tk->tp", g, log.clicks - (BIAS.alpha * guess + BIAS.beta))
-        w = np.einsum("tkp,k->tp", g, BIAS.alpha)
+        e = np.einsum("tkp,tk->tp", g, log.clicks - (bias.alpha * guess + bias.beta))
+        w = np.einsum("tkp,k->tp", g, bias.alpha)
         np.add.at(sums, log.queries, np.column_stack([e, e**2, e[:, 0] * e[:, 1], w, w**2]))
     return ImpressionSums(sums[:, :2], sums[:, 2:4], sums[:, 4], sums[:, 5:7], sums[:, 7:])
 
 
-def in_memory(world: World, logs: list[PolicyTraffic]) -> Comparison:
+def estimate(world: World, logs: list[PolicyTraffic], number: int) -> BiasEstimate:
+    """The bias as the log tells it."""
+    gathered = {part.policy: part.interactions.counts(world.split.offsets) for part in logs}  # type: ignore[union-attr]
+    counts = simulated_counts(world.split.offsets, gathered)
+    return estimate_bias(counts, rng=np.random.default_rng([number, 2]), held_out=False)
+
+
+def in_memory(world: World, logs: list[PolicyTraffic], found: BiasEstimate | None) -> Comparison:
     """What `evaluate` says, without files."""
     offsets = world.split.offsets
-    statistics = Statistics.empty(offsets, BIAS.ranks)
+    bias = bias_of(world.setting.users) if found is None else found.bias
+    statistics = Statistics.empty(offsets, bias.ranks)
     for part in logs:
         log: Impressions = part.interactions  # type: ignore[assignment]
-        exposure = Exposure.of_scores(part.scores, offsets, BIAS)
+        exposure = Exposure.of_scores(part.scores, offsets, bias)
+        ranks = slice(bias.ranks)
         statistics += of_impressions(
-            part.policy, offsets, exposure, queries=log.queries, rankings=log.rankings, clicks=log.clicks
+            part.policy,
+            offsets,
+            exposure,
+            queries=log.queries,
+            rankings=log.rankings[:, ranks],
+            clicks=log.clicks[:, ranks],
         )
-    variate = ControlVariate.of(statistics, BIAS, statistics.query_counts > 0)
+    variate = ControlVariate.of(statistics, bias, statistics.query_counts > 0)
     rankings = world.ranking_of("new", world.setting.ranking), world.ranking_of("production", "drawn")
-    sums = sums_of(logs, offsets, variate.factors(rankings), variate.guess)
+    sums = sums_of(logs, offsets, variate.factors(rankings), bias, variate.guess)
     impressions = ImpressionSample(statistics.query_counts, variate.before(rankings), sums)
-    return compare(rankings, variate, impressions, measure="dcg@5")
+    measure = f"dcg@{world.setting.ranks}"
+    spread: BiasSpread | None = None
+    resamples = None if found is None else BiasResamples.of_estimate(found)
+    if found is not None and resamples is not None and found.log is not None:
+        shares = np.zeros((world.split.n_docs, bias.ranks))
+        for part in logs:
+            own = statistics.policies[part.policy].query_counts / np.maximum(statistics.query_counts, 1)
+            marginals = rank_marginals(part.scores, offsets, bias.ranks)
+            shares += np.repeat(own, world.split.sizes)[:, None] * marginals
+        values = QueryValues(
+            shares,
+            statistics.displays_by_rank,
+            statistics.clicks,
+            statistics.query_counts,
+            rankings,
+            variate,
+        )
+        spread = values.spread(bias, resamples, found.log)
+    evidence = Evidence(bias_estimated=found is not None, explores=True)
+    return compare(rankings, variate, impressions, measure=measure, evidence=evidence, spread=spread)
 
 
-def on_disk(world: World, logs: list[PolicyTraffic]) -> Comparison:
+def on_disk(world: World, logs: list[PolicyTraffic], bias: Bias | BiasEstimate) -> Comparison:
     """What `evaluate` says."""
     with tempfile.TemporaryDirectory() as folder:
         # The new policy as one that could have logged, but never did.
@@ -187,63 +240,86 @@ def on_disk(world: World, logs: list[PolicyTraffic]) -> Comparison:
         lines = "".join(f"{name},{doc},{score!r}\n" for name, doc, score in rows)
         table.write_text("query_id,doc_id,score\n" + lines)
         options = EvaluationOptions(ranking=world.setting.ranking)  # type: ignore[arg-type]
-        return log.evaluate(table, "production", bias=BIAS, options=options)
+        return log.evaluate(table, "production", bias=bias, options=options)
 
 
-def compare_once(world: World, number: int) -> Comparison:
-    """One log, and what it says."""
+def compare_once(world: World, number: int) -> dict[str, Any]:
+    """One log, and what it says: estimates, intervals and truths."""
     rng = np.random.default_rng([number, 1])
-    if world.setting.pool is not None:
+    whole, setting = world, world.setting
+    if setting.pool is not None:
         world = world.of_queries(np.sort(rng.choice(world.split.n_queries, QUERIES, replace=False)))
     logs = world.gathered(rng)
-    found = in_memory(world, logs)
-    if number == 0:
-        again = on_disk(world, logs)
+    bias = estimate(world, logs, number) if setting.estimated else None
+    found = in_memory(world, logs, bias)
+    if number == 0 and bias is None:
+        again = on_disk(world, logs, bias_of(setting.users))
         # The bootstrap draws queries by their order, which on disk is that of their names.
         for name in ("value", "error"):
             here, there = (getattr(one.difference.estimate, name) for one in (found, again))
             assert np.isclose(here, there, rtol=1e-9), (name, here, there)
-    return found
+    scale = (0.0, 1.0) if bias is None else _scale(setting, bias)
+    new, old = whole.truth("new", setting.ranking, scale), whole.truth("production", "drawn", scale)
+    return {
+        "setting": setting.name,
+        "number": number,
+        "ranks": setting.ranks if bias is None else bias.bias.ranks,
+        "truth": [new, new - old],
+        "new": list(found.new.estimate),
+        "difference": list(found.difference.estimate),
+        "outside": found.new.outside,
+        "effective": found.new.effective,
+        "verdict": found.verdict.kind,
+    }
 
 
-def covered(setting: Setting, logs: int) -> str:
+def _scale(setting: Setting, found: BiasEstimate) -> tuple[float, float]:
+    """The levels of relevance that count as 0 and 1 on the scale of an estimate, by the true users."""
+    true = bias_of(setting.users)
+    high, low = found.anchor.high - 1, found.anchor.low - 1
+    return -true.beta[low] / true.alpha[low], (1.0 - true.beta[high]) / true.alpha[high]
+
+
+def table_line(name: str, found: list[dict[str, Any]]) -> str:
     """A line of the table."""
-    world = World.of(setting)
-    new, old = world.truth("new", setting.ranking), world.truth("production", "drawn")
-    found = [compare_once(world, number) for number in range(logs)]
     cells = []
-    for truth, estimates in (
-        (new, [one.new.estimate for one in found]),
-        (new - old, [one.difference.estimate for one in found]),
-    ):
-        low, high, same_low, same_high, values, errors = (
-            np.array([getattr(estimate, name) for estimate in estimates])
-            for name in ("low", "high", "same_low", "same_high", "value", "error")
-        )
+    for place, part in enumerate(("new", "difference")):
+        truth = np.array([one["truth"][place] for one in found])
+        values, low, high, errors, same_low, same_high = np.array([one[part] for one in found]).T
         cells += [
-            f"{truth:.3f}",
+            f"{truth.mean():.3f}",
             f"{values.mean():.3f}",
             f"{values.std(ddof=1):.3f}",
             f"{np.sqrt((errors**2).mean()):.3f}",
             f"{np.mean((low <= truth) & (truth <= high)):.1%}",
             f"{np.mean((same_low <= truth) & (truth <= same_high)):.1%}",
         ]
-    outside = np.mean([one.new.outside for one in found])
-    effective = np.mean([one.new.effective for one in found])
-    verdicts = [one.verdict.kind for one in found]
-    shares = " / ".join(f"{verdicts.count(kind) / logs:.0%}" for kind in ("better", "undecided", "worse"))
-    return f"| {' | '.join([setting.name, *cells, f'{outside:.1%}', f'{effective:,.0f}', shares])} |"
+    outside, effective = (np.mean([one[part] for one in found]) for part in ("outside", "effective"))
+    verdicts = [one["verdict"] for one in found]
+    shares = ", ".join(f"{kind} {verdicts.count(kind) / len(found):.0%}" for kind in sorted({*verdicts}))
+    return f"| {' | '.join([name, str(len(found)), *cells, f'{outside:.1%}', f'{effective:,.0f}', shares])} |"
 
 
-def main(logs: int) -> None:
-    """Print the table, line by line."""
+def main(results: Path, logs: int = 200, names: Iterable[str] = ()) -> None:
+    """Simulate what is missing, and print the table."""
+    done = [json.loads(line) for line in results.read_text().splitlines()] if results.exists() else []
+    known = {(one["setting"], one["number"]) for one in done}
+    chosen = [setting for setting in SETTINGS if not names or setting.name in names]
+    worlds = [World.of(setting) for setting in chosen]
+    for number in range(logs):
+        for world in worlds:
+            if (world.setting.name, number) in known:
+                continue
+            done.append(compare_once(world, number))
+            with results.open("a") as file:
+                file.write(json.dumps(done[-1]) + "\n")
     parts = ["truth", "mean", "deviation", "error", "held", "held by that of these queries"]
-    head = ["log", *(f"new: {part}" for part in parts), *(f"difference: {part}" for part in parts)]
-    head += ["outside", "effective", "better / undecided / worse"]
-    print(f"| {' | '.join(head)} |\n|{'---|' * len(head)}", flush=True)
-    for setting in SETTINGS:
-        print(covered(setting, logs), flush=True)
+    head = ["log", "logs", *(f"new: {part}" for part in parts), *(f"difference: {part}" for part in parts)]
+    head += ["outside", "effective", "verdicts"]
+    print(f"| {' | '.join(head)} |\n|{'---|' * len(head)}")
+    for setting in chosen:
+        print(table_line(setting.name, [one for one in done if one["setting"] == setting.name]), flush=True)
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 200)
+    main(Path(sys.argv[1]), *map(int, sys.argv[2:3]), names=sys.argv[3:])

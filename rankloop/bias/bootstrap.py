@@ -44,13 +44,19 @@ def bootstrap(
         float64, resamples × shape of the estimate.
     """
     queries, query_of = np.unique(shown.queries, return_inverse=True)
-    uniform = np.full(len(queries), 1.0 / len(queries))
     results = []
     for done in range(resamples):
-        drawn = rng.multinomial(len(queries), uniform).astype(np.float64)
-        results.append(estimate(drawn[query_of]))
+        results.append(estimate(draw_queries(len(queries), rng)[query_of]))
         report(progress, "resampling queries", (done + 1) / resamples)
     return np.array(results)
+
+
+def draw_queries(count: int, rng: np.random.Generator) -> Float64:
+    """How often each of a number of queries is drawn if as many are drawn with replacement: float64, queries.
+
+    Called once per resample: a generator with the same seed gives the same resamples again.
+    """
+    return rng.multinomial(count, np.full(count, 1.0 / count)).astype(np.float64)
 
 
 def percentile_interval(values: Float64, confidence: float) -> RankIntervals:

@@ -58,6 +58,12 @@ class BiasEstimate:
             not requested.
         harvested: float64, ranks; examination as estimated by intervention harvesting.
         notes: remarks that every report must show.
+        resampled: α and β of every resample, resamples × ranks each, on the scale of the anchor, clipped to
+            probabilities; None without resamples.
+        resample_seed: the seed of `draw_queries`, which gives the queries of every resample again: those of
+            the log with a document at one of the first ``bias.ranks`` ranks, in the order of their numbers.
+            None if something else was resampled.
+        log: the fingerprint of the log; None if it is not known.
     """
 
     model: str
@@ -71,6 +77,9 @@ class BiasEstimate:
     comparison: ModelComparison | None
     harvested: Float64
     notes: tuple[str, ...]
+    resampled: Lines | None = None
+    resample_seed: int | None = None
+    log: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Convert to plain values for JSON."""
@@ -93,7 +102,16 @@ class BiasEstimate:
             "held_out": None if self.comparison is None else self.comparison.to_dict(),
             "movement": self.movement.to_dict(),
             "notes": list(self.notes),
+            "log": self.log,
+            "resample_seed": self.resample_seed,
+            "resampled_alpha": _rows(self.resampled and self.resampled.alpha),
+            "resampled_beta": _rows(self.resampled and self.resampled.beta),
         }
+
+
+def _rows(values: Float64 | None) -> list[list[float]] | None:
+    """Numbers with as many digits as resamples need."""
+    return None if values is None else [[float(f"{value:.6g}") for value in row] for row in values]
 
 
 def estimate_bias(
@@ -160,9 +178,17 @@ def estimate_bias(
             "documents that get more clicks at other ranks do not get more at the first or the last rank: "
             "the affine model does not hold, or the log is too small; use fewer ranks or collect more data"
         )
-    resampled = None
+    resampled, seed = None, None
     if resamples:
-        drawn = bootstrap(lambda weights: np.stack(estimator(weights)), shown, resamples, rng, progress)
+        # A generator of its own, so that others can draw the same queries again.
+        seed = int(rng.integers(2**32))
+        drawn = bootstrap(
+            lambda weights: np.stack(estimator(weights)),
+            shown,
+            resamples,
+            np.random.default_rng(seed),
+            progress,
+        )
         resampled = Lines(drawn[:, 0], drawn[:, 1])
     comparison = None
     if held_out and affine is not None:
@@ -190,6 +216,9 @@ def estimate_bias(
         comparison=comparison,
         harvested=harvest(shown),
         notes=tuple(notes),
+        resampled=None if resampled is None else clip_lines(lines_at(resampled, scale.anchor)),
+        resample_seed=seed,
+        log=counts.fingerprint,
     )
 
 

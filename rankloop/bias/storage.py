@@ -66,13 +66,18 @@ def load_bias(path: str | os.PathLike[str]) -> Bias:
     Raises:
         DataError: the file does not exist, is damaged, or does not contain a bias.
     """
+    return read_bias(path)[0]
+
+
+def read_bias(path: str | os.PathLike[str]) -> tuple[Bias, dict[str, Any] | None]:
+    """Load a bias and the details of how it was estimated, None if it was not; errors as in `load_bias`."""
     try:
         text = Path(path).read_text(encoding="utf-8")
     except OSError as error:
         raise DataError(f"{path}: cannot read the bias: {error.strerror or error}") from error
     except UnicodeDecodeError as error:
         raise DataError(f"{path}: not a bias file: it is not text") from error
-    return bias_from_text(text, str(path))[0]
+    return bias_from_text(text, str(path))
 
 
 def bias_from_text(text: str, where: str) -> tuple[Bias, dict[str, Any] | None]:

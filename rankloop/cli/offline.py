@@ -180,6 +180,14 @@ def evaluate(
             rich_help_panel=RANKINGS,
         ),
     ] = "sorted",
+    rerank: Annotated[
+        str | None,
+        typer.Option(
+            help="What policies rank: impression, the documents that an impression displayed, or query, all "
+            r"documents of the query. \[default: query where candidates are known, else impression]",
+            rich_help_panel=RANKINGS,
+        ),
+    ] = None,
     queries: Annotated[
         str | None,
         typer.Option(
@@ -192,6 +200,14 @@ def evaluate(
         float | None,
         typer.Option(help=r"Smallest expected α of a document whose clicks are used. \[default: 0.1/√T]"),
     ] = None,
+    require: Annotated[
+        str | None,
+        typer.Option(
+            metavar="VERDICT",
+            help="Exit with an error code unless the verdict is at least this: better, leans-better, same, "
+            "undecided or leans-worse.",
+        ),
+    ] = None,
     displays: DisplaysOption = False,
     seed: SeedOption = 0,
     engine: EngineOption = "duckdb",
@@ -201,10 +217,12 @@ def evaluate(
     """Estimate the value of a policy before it is deployed, with an interval and a verdict."""
     from rankloop import EvaluationOptions, open_log, write_report
     from rankloop.cli import console
+    from rankloop.offline import VerdictKind, exit_code
     from rankloop.reports.evaluation import evaluation_document
     from rankloop.storage.files import check_writable
 
     check_writable(out)
+    required = None if require is None else VerdictKind.read(require)
     opened = open_log(log, engine=engine, master=master, exposure="displays" if displays else "candidates")
     chosen = _read_queries(Path(queries)) if queries not in (None, ALL) else queries
     with console.announce_compilation(), console.progress() as progress:
@@ -214,15 +232,22 @@ def evaluate(
             bias=_bias(opened, bias, ranks, seed, progress),
             measure=measure,
             queries=chosen,
-            options=EvaluationOptions(ranking=ranking, support=support, seed=seed),  # type: ignore[arg-type]
+            options=EvaluationOptions(
+                ranking=ranking,  # type: ignore[arg-type]
+                rerank=rerank,  # type: ignore[arg-type]
+                support=support,
+                seed=seed,
+            ),
             progress=progress,
         )
     write_report(found, out)
     if as_json:
         typer.echo(json.dumps({**found.to_dict(), "page": str(out)}, indent=2))
-        return
-    console.print_document(evaluation_document(found))
-    console.print_out(f"wrote {out}")
+    else:
+        console.print_document(evaluation_document(found))
+        console.print_out(f"wrote {out}")
+    if required is not None:
+        raise typer.Exit(exit_code(found.verdict.kind, required))
 
 
 def _bias(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from rankloop.errors import DataError
 from rankloop.logs.counts import LogCounts
 from rankloop.logs.policy_exposures import CandidateExposures, estimate_exposures
+from rankloop.logs.slots import GapSummary, Slots
 from rankloop.ragged import segment_sum
 from rankloop.statistics.exposure import Exposure
 from rankloop.statistics.statistics import PolicyStatistics, Statistics
@@ -33,6 +34,9 @@ class LogStatistics:
             known what this policy would have shown; its exposures are 0 there. Policies for which everything
             is known are left out.
         left_out: the number of rows of impressions below the last rank of the bias.
+        scored: by policy, queries; whether the scores of its candidates are known.
+        exact: by policy, queries; whether its exposures are computed from them.
+        gaps: how many impressions have positions without a row; None if that was not counted.
     """
 
     statistics: Statistics
@@ -41,6 +45,9 @@ class LogStatistics:
     estimated: Mapping[str, int]
     unknown: Mapping[str, int]
     left_out: int
+    scored: Mapping[str, NDArray[np.bool_]] = field(default_factory=dict)
+    exact: Mapping[str, NDArray[np.bool_]] = field(default_factory=dict)
+    gaps: GapSummary | None = None
 
     @property
     def offsets(self) -> Int64:
@@ -50,7 +57,7 @@ class LogStatistics:
     @property
     def notes(self) -> tuple[str, ...]:
         """Caveats that every report on these statistics must state; empty if there are none."""
-        notes = []
+        notes = list(self.gaps.notes) if self.gaps is not None else []
         if self.estimated:
             notes.append(
                 f"Exposures are estimated from how often each document was shown at each rank, not computed "
@@ -70,7 +77,10 @@ class LogStatistics:
 
 
 def assemble_statistics(
-    counts: LogCounts, bias: Bias, exact: Mapping[str, CandidateExposures] | None
+    counts: LogCounts,
+    bias: Bias,
+    exact: Mapping[str, CandidateExposures] | None,
+    slots: Slots | None = None,
 ) -> LogStatistics:
     """The statistics of a log, from its counts and the exposures of its policies.
 
@@ -79,10 +89,14 @@ def assemble_statistics(
 
         alpha_d = Σ_k α_k · (how often d was shown at rank k) / (number of impressions of its query)
 
+    So they are where a policy's impressions of the query have gaps among the first ranks: displays hold
+    whatever the reason of the gap.
+
     Args:
         counts: the counts, of as many ranks as the bias has.
         bias: how users click.
         exact: by policy, the exposures of its candidates; None to estimate all exposures from displays.
+        slots: the slots of the impressions with gaps; None if there are no gaps.
     """
     displays = counts.displays_by_rank
     _refuse_repeated_rows(counts, displays)
@@ -90,6 +104,10 @@ def assemble_statistics(
     estimated: dict[str, int] = {}
     unasked: dict[str, int] = {}
     asked = counts.query_counts.any(axis=0)
+    displaced = np.zeros(counts.query_counts.shape, np.bool_)
+    if slots is not None:
+        displaced = slots.displaced(displaced.shape, bias.ranks)
+    scored_by, exact_by = {}, {}
     for number, policy in enumerate(counts.policy_ids):
         shown, came = counts.displays_of(number), counts.query_counts[number]
         clicks: NDArray[Any] = counts.clicks_of(number)
@@ -98,13 +116,14 @@ def assemble_statistics(
         if exact is not None:
             own = exact[policy]
             scored = np.logical_or.reduceat(own.known, counts.offsets[:-1])
-            covered = np.repeat(scored, np.diff(counts.offsets))
+            scored_by[policy], exact_by[policy] = scored, scored & ~displaced[number]
+            covered = np.repeat(exact_by[policy], np.diff(counts.offsets))
             _refuse_strangers(counts, policy, shown.any(axis=1) & covered & ~own.known)
             values = np.where(covered, own.values, values)
             # Displays at ranks where nothing is seen or clicked carry no information.
             seen = shown @ np.stack([bias.alpha, bias.beta, bias.examination]).any(axis=0)
             _refuse_impossible(counts, policy, ((seen > 0) | (clicks > 0)) & ~values.any(axis=0))
-            unknown &= ~scored
+            unknown &= ~exact_by[policy]
         for queries, where in ((estimated, came > 0), (unasked, came == 0)):
             if (unknown & where & asked).any():
                 queries[policy] = int((unknown & where & asked).sum())
@@ -123,6 +142,9 @@ def assemble_statistics(
         MappingProxyType(estimated),
         MappingProxyType(unasked),
         counts.left_out,
+        MappingProxyType(scored_by),
+        MappingProxyType(exact_by),
+        None if slots is None else slots.summary,
     )
 
 

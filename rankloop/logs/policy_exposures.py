@@ -7,8 +7,10 @@ not communicate with each other.
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 import ibis
 import numpy as np
@@ -21,14 +23,11 @@ from rankloop.kernels.expectations import LARGEST_SCORE
 from rankloop.logs.counter import LogCounter
 from rankloop.logs.counts import LogCounts
 from rankloop.logs.schema import CANDIDATES, ITEM
+from rankloop.policies import expected_rank_weights
 from rankloop.ragged import segment_index
-from rankloop.statistics.exposure import Exposure
 from rankloop.types import Bias, Float64, Int64
 
 PARTS = ("alpha", "beta", "examination")
-EXPOSURES = pa.schema(
-    [("policy_id", pa.string()), ("item", pa.int32()), *((part, pa.float64()) for part in PARTS)]
-)
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,15 +43,66 @@ class CandidateExposures:
     known: NDArray[np.bool_]
 
 
-def compute_exposures(counter: LogCounter, counts: LogCounts, bias: Bias) -> dict[str, CandidateExposures]:
-    """The exact exposures of every policy of the log, by its id."""
-    assert counter.candidates is not None
-    _refuse_bad_scores(counter)
+class RankShares(NamedTuple):
+    """The probabilities of some candidates of a policy at each rank.
+
+    Attributes:
+        policy: its id.
+        items: the numbers of the items.
+        shares: float64, items × ranks.
+    """
+
+    policy: str
+    items: NDArray[np.int32]
+    shares: Float64
+
+
+def compute_exposures(
+    counter: LogCounter, counts: LogCounts, bias: Bias, filled: Mapping[str, Float64] | None = None
+) -> dict[str, CandidateExposures]:
+    """The exact exposures of every policy of the log, by its id.
+
+        alpha_d = Σ_k α_k · P(rank(d) = k) · filled_k     and the same for β and examination
+
+    Args:
+        counter: counts the log.
+        counts: its counts.
+        bias: α, β and examination by rank.
+        filled: by policy, float64, queries × ranks; the share of impressions that have a k-th slot. None if
+            every impression has as many slots as there are documents and ranks.
+    """
+    by_rank = np.stack([getattr(bias, part) for part in PARTS])
     result = {
         policy: CandidateExposures(np.zeros((len(PARTS), counts.n_items)), np.zeros(counts.n_items, np.bool_))
         for policy in counts.policy_ids
     }
-    logged = counter.candidates.filter(_.policy_id.isin(list(counts.policy_ids)))
+    query_of = segment_index(counts.offsets)
+    rows = 0
+    for policy, items, values in _expected(counter, by_rank if filled is None else np.eye(bias.ranks)):
+        own = result[policy]
+        rows += len(items)
+        own.known[items] = True
+        own.values[:, items] = (
+            values.T if filled is None else by_rank @ (values * filled[policy][query_of[items]]).T
+        )
+    if rows > sum(int(own.known.sum()) for own in result.values()):
+        _refuse_repeated_candidates(counter)
+    return result
+
+
+def compute_rank_shares(counter: LogCounter, ranks: int) -> Iterator[RankShares]:
+    """The exact probability of each candidate at each rank, in parts."""
+    for policy, items, values in _expected(counter, np.eye(ranks)):
+        yield RankShares(policy, items, values)
+
+
+def _expected(counter: LogCounter, vectors: Float64) -> Iterator[tuple[str, NDArray[np.int32], Float64]]:
+    """Policies, items and the items' expected rank weights, rows × vectors."""
+    assert counter.candidates is not None
+    _refuse_bad_scores(counter)
+    logged = counter.candidates.filter(
+        _.policy_id.isin(sorted(row["policy_id"] for row in counter.policy_times))
+    )
     by_query = (
         logged.join(counter.items, ITEM)
         .group_by("policy_id", "query_id")
@@ -60,37 +110,37 @@ def compute_exposures(counter: LogCounter, counts: LogCounts, bias: Bias) -> dic
         .agg(scored=ibis.struct({"item": _.item, "score": _.score}).collect())
         .select("policy_id", "scored")
     )
-    rows = 0
-    for batch in counter.engine.mapped(by_query, partial(expose_batch, bias=bias), EXPOSURES):
-        rows += len(batch)
+    schema = _schema(len(vectors))
+    for batch in counter.engine.mapped(by_query, partial(expose_batch, vectors=vectors), schema):
         policies = batch.column("policy_id").dictionary_encode()
         codes, items = policies.indices.to_numpy(), batch.column("item").to_numpy()
+        values = np.stack([batch.column(name).to_numpy() for name in schema.names[2:]], axis=1)
         for code, policy in enumerate(policies.dictionary.to_pylist()):
-            own, own_rows = result[policy], codes == code
-            own.known[items[own_rows]] = True
-            for values, part in zip(own.values, PARTS, strict=True):
-                values[items[own_rows]] = batch.column(part).to_numpy()[own_rows]
-    if rows > sum(int(own.known.sum()) for own in result.values()):
-        _refuse_repeated_candidates(counter)
-    return result
+            yield policy, items[codes == code], values[codes == code]
 
 
-def expose_batch(batch: pa.RecordBatch, *, bias: Bias) -> pa.RecordBatch:
-    """Compute the exposure of every candidate of the queries in a batch."""
+def _schema(vectors: int) -> pa.Schema:
+    weights = ((f"weight_{number}", pa.float64()) for number in range(vectors))
+    return pa.schema([("policy_id", pa.string()), ("item", pa.int32()), *weights])
+
+
+def expose_batch(batch: pa.RecordBatch, *, vectors: Float64) -> pa.RecordBatch:
+    """Compute the expected rank weights of every candidate of the queries in a batch."""
+    schema = _schema(len(vectors))
     lists = batch.column("scored")
     flat = lists.flatten()
     if not len(flat):
-        return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in EXPOSURES], schema=EXPOSURES)
+        return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in schema], schema=schema)
     offsets = lists.offsets.to_numpy().astype(np.int64)
     offsets -= offsets[0]
     query = segment_index(offsets)
     items = flat.field("item").to_numpy()
     # Engines collect in any order, and the last bits of sums depend on it.
     order = np.lexsort((items, query))
-    exposure = Exposure.of_scores(flat.field("score").to_numpy()[order], offsets, bias)
+    weights = expected_rank_weights(flat.field("score").to_numpy()[order], offsets, vectors)
     columns = [batch.column("policy_id").take(pa.array(query)), pa.array(items[order])]
-    columns += [pa.array(getattr(exposure, part)) for part in PARTS]
-    return pa.RecordBatch.from_arrays(columns, names=EXPOSURES.names)
+    columns += [pa.array(np.ascontiguousarray(column)) for column in weights.T]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
 def estimate_exposures(displays: Int64, query_counts: Int64, offsets: Int64, bias: Bias) -> Float64:

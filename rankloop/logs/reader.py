@@ -6,6 +6,8 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Literal
 
+import numpy as np
+
 from rankloop.errors import RankloopError
 from rankloop.logs.checks import LogCheck, check_log
 from rankloop.logs.counter import DEEPEST_RANK, LogCounter
@@ -14,10 +16,12 @@ from rankloop.logs.engines import Engine, check_engine, engine
 from rankloop.logs.features import read_feature_names, split_of_log
 from rankloop.logs.folder import LogFolder
 from rankloop.logs.log_statistics import LogStatistics, assemble_statistics
-from rankloop.logs.policy_exposures import compute_exposures
+from rankloop.logs.policy_exposures import compute_exposures, compute_rank_shares
 from rankloop.logs.schema import CANDIDATES
+from rankloop.logs.slots import Slots, find_slots
 from rankloop.progress import Progress, report
-from rankloop.types import Bias, Split
+from rankloop.ragged import segment_index
+from rankloop.types import Bias, Float64, Split
 
 ExposureSource = Literal["candidates", "displays"]
 EXPOSURE_SOURCES = ("candidates", "displays")
@@ -39,6 +43,8 @@ class LogReader(LogFolder):
     master: str | None = None
     exposure: ExposureSource = "candidates"
     _known: dict[int, LogCounts] = field(default_factory=dict, init=False, repr=False)
+    # None or one.
+    _slots: list[Slots] = field(default_factory=list, init=False, repr=False)
 
     def __post_init__(self) -> None:
         check_engine(self.engine, self.master)
@@ -82,14 +88,55 @@ class LogReader(LogFolder):
         Exposures are exact where the log has the scores of all candidates of the policy and the query, and
         are estimated from displays elsewhere; see `rankloop.logs.log_statistics.assemble_statistics`.
         """
-        counts = self._recall(bias.ranks)
-        if self.exposure == "displays" or not self.has(CANDIDATES):
-            return assemble_statistics(self.count(bias.ranks), bias, None)
+        counts, slots = self.count(bias.ranks), self.slots()
+        if not self.draws:
+            return assemble_statistics(counts, bias, None, slots)
+        filled = {policy: slots.filled(counts, number) for number, policy in enumerate(counts.policy_ids)}
+        short = any(_is_short(share, counts) for share in filled.values())
         with self.open_engine() as running:
             counter = LogCounter(self, running, bias.ranks, counts)
-            if counts is None:
-                counts = self._remember(counter.counts())
-            return assemble_statistics(counts, bias, compute_exposures(counter, counts, bias))
+            exact = compute_exposures(counter, counts, bias, filled if short else None)
+            return assemble_statistics(counts, bias, exact, slots)
+
+    @property
+    def draws(self) -> bool:
+        """Whether the log has the scores of candidates, and policies draw their rankings from them."""
+        return self.exposure == "candidates" and self.has(CANDIDATES)
+
+    def slots(self) -> Slots:
+        """Which positions impressions fill, where these are not simply 1, 2, 3 …; the log is read once."""
+        if not self._slots:
+            counts = self._any_counts()
+            with self.open_engine() as running:
+                self._slots.append(find_slots(self, running, counts))
+        return self._slots[0]
+
+    def rank_shares(self, found: LogStatistics) -> Float64:
+        """How often each item is at each rank per impression of its query: float64, items × ranks.
+
+        Computed from scores where exposures are, and from displays elsewhere; averaged over the policies that
+        served the query.
+        """
+        ranks = found.statistics.ranks
+        counts, slots = self.count(ranks), self.slots()
+        came = np.maximum(counts.query_counts.sum(axis=0), 1)
+        query_of = segment_index(counts.offsets)
+        result = np.zeros((counts.n_items, ranks))
+        for number, policy in enumerate(counts.policy_ids):
+            estimated = ~found.exact.get(policy, np.zeros(counts.n_queries, np.bool_))
+            result += np.where(estimated[query_of, None], counts.displays_of(number), 0)
+        result /= came[query_of, None]
+        if not self.draws:
+            return result
+        numbers = {policy: number for number, policy in enumerate(counts.policy_ids)}
+        filled = [slots.filled(counts, number) for number in range(len(numbers))]
+        with self.open_engine() as running:
+            counter = LogCounter(self, running, ranks, counts)
+            for policy, items, shares in compute_rank_shares(counter, ranks):
+                queries, number = query_of[items], numbers[policy]
+                weight = counts.query_counts[number][queries] / came[queries] * found.exact[policy][queries]
+                result[items] += weight[:, None] * shares * filled[number][queries]
+        return result
 
     def split(self) -> Split:
         """The items of the log with their features, in the order of its counts and statistics.
@@ -130,3 +177,9 @@ class LogReader(LogFolder):
     def _remember(self, counts: LogCounts) -> LogCounts:
         self._known[counts.ranks] = counts
         return counts
+
+
+def _is_short(filled: Float64, counts: LogCounts) -> bool:
+    """Whether any impression has fewer slots than there are documents and ranks."""
+    expected = np.arange(filled.shape[1]) < np.diff(counts.offsets)[:, None]
+    return bool((filled[expected] < 1.0).any())

@@ -6,7 +6,6 @@ from ._rank import rank as rank
 from .comparison import Comparison as Comparison
 from .comparison import Difference as Difference
 from .comparison import PolicyEstimate as PolicyEstimate
-from .comparison import Verdict as Verdict
 from .fit_result import Fit as Fit
 from .fit_result import HeldOutEstimate as HeldOutEstimate
 from .fit_result import PolicyEvidence as PolicyEvidence
@@ -14,3 +13,7 @@ from .fit_result import load_fit as load_fit
 from .intervals import ValueInterval as ValueInterval
 from .log import Log as Log
 from .log import open_log as open_log
+from .verdict import Evidence as Evidence
+from .verdict import Verdict as Verdict
+from .verdict import VerdictKind as VerdictKind
+from .verdict import exit_code as exit_code

@@ -6,13 +6,15 @@ import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rankloop.errors import DataError, RankloopError
-from rankloop.logs import LogCounts, LogReader
-from rankloop.offline.assumed_bias import ESTIMATED, AssumedBias, BiasSource, assume_bias
+from rankloop.logs import LogCounts, LogReader, LogStatistics
+from rankloop.offline.assumed_bias import NO_RESAMPLES, AssumedBias, BiasSource, assume_bias
+from rankloop.offline.bias_resamples import QueryValues
 from rankloop.offline.comparison import Comparison, compare
 from rankloop.offline.control_variate import ControlVariate
 from rankloop.offline.fit_result import Fit, is_fit, load_fit
@@ -20,8 +22,13 @@ from rankloop.offline.impression_sums import sum_impressions
 from rankloop.offline.intervals import ImpressionSample
 from rankloop.offline.judged_queries import QueryChoice, judge_on, name_of
 from rankloop.offline.policy_rankings import Measure, Policy, PolicyRanking, Ranking, RankingResolver
+from rankloop.offline.verdict import Evidence
 from rankloop.progress import Progress, report
 
+Rerank = Literal["impression", "query"]
+RERANKS = ("impression", "query")
+# The log explores if the ranking changed for at least this share of the queries that came again.
+EXPLORES = 0.01
 # Resampling fewer queries than this gives intervals that are too narrow.
 FEW_QUERIES = 30
 
@@ -33,17 +40,24 @@ class EvaluationOptions:
     Attributes:
         ranking: how models and tables of scores rank: ``sorted`` by score, or ``drawn`` (Plackett–Luce). A
             policy of the log draws if the log has its candidates; otherwise its displays tell how it ranks.
+        rerank: what policies rank: ``query``, all documents of the query that the log knows, or
+            ``impression``, the documents that an impression displayed, among its own slots. None: whole
+            queries where the candidates of all policies that served the query are known, impressions
+            elsewhere.
         support: the smallest expected α of a document whose clicks are used; None for 0.1/√T.
         seed: the random seed of the bootstrap, and of the estimated bias.
     """
 
     ranking: Ranking = "sorted"
+    rerank: Rerank | None = None
     support: float | None = None
     seed: int = 0
 
     def __post_init__(self) -> None:
         if self.support is not None and not 0.0 <= self.support < 1.0:
             raise RankloopError(f"support is an expected α, from 0 to below 1, got {self.support}")
+        if self.rerank not in (None, *RERANKS):
+            raise RankloopError(f"policies re-rank each {' or '.join(RERANKS)}, not {self.rerank!r}")
 
 
 DEFAULTS = EvaluationOptions()
@@ -91,15 +105,19 @@ def evaluate(
     assumed = _choose_bias(log, bias, policies, options.seed, progress)
     worth = Measure.of(measure, assumed.bias)
     report(progress, "evaluate", note="counting")
+    # The measure may have more ranks than the bias.
+    deep = log.count(max(assumed.bias.ranks, len(worth.gain)))
     counts = log.count(assumed.bias.ranks)
     judged = judge_on(queries, policies, counts)
     chosen = _choose_queries(counts, judged.ids)
-    resolver = RankingResolver(log, counts, worth, candidates=log.exposure == "candidates")
-    report(progress, "evaluate", note="ranking")
-    rankings = resolver.resolve(policies[0], options.ranking), resolver.resolve(policies[1], options.ranking)
-    used, notes = _usable_queries(counts, chosen, rankings)
     report(progress, "evaluate", note="computing exposures")
     found = log.statistics(assumed.bias)
+    report(progress, "evaluate", note="ranking")
+    within = _reranked_queries(counts, found, options.rerank)
+    resolver = RankingResolver(log, deep, worth, within=within)
+    rankings = resolver.resolve(policies, options.ranking)
+    used, notes = _usable_queries(counts, chosen, rankings)
+    notes += _notes_on_reranking(rankings, within & used)
     variate = ControlVariate.of(found.statistics, assumed.bias, used, options.support)
     report(progress, "evaluate", note="summing over impressions")
     with log.open_engine() as running:
@@ -107,13 +125,23 @@ def evaluate(
     times = np.where(used, found.statistics.query_counts, 0)
     impressions = ImpressionSample(times, variate.before(rankings), sums)
     report(progress, "evaluate", note="resampling queries")
+    spread = None
+    if assumed.resamples is not None:
+        values = QueryValues(
+            log.rank_shares(found), counts.displays_by_rank, found.statistics.clicks, times, rankings, variate
+        )
+        spread = values.spread(assumed.bias, assumed.resamples, counts.fingerprint)
+    elif assumed.estimated:
+        notes.append(NO_RESAMPLES)
     return compare(
         rankings,
         variate,
         impressions,
         measure=worth.name,
+        evidence=Evidence(assumed.estimated, explores(counts, used)),
         notes=(*assumed.notes, *judged.notes, *found.notes, *notes),
         seed=options.seed,
+        spread=spread,
     )
 
 
@@ -135,8 +163,7 @@ def _choose_bias(
     if bias is not None or not fits:
         return assume_bias(log, bias, seed=seed, progress=progress)
     note = f"The bias is the one that {name_of(fits[0])} was fitted with."
-    estimated = () if fits[0].bias_details is None else (ESTIMATED,)
-    return AssumedBias(fits[0].bias, fits[0].bias_details, (note, *estimated))
+    return AssumedBias(fits[0].bias, fits[0].bias_details, (note,))
 
 
 def _choose_queries(counts: LogCounts, queries: Iterable[str] | None) -> NDArray[np.bool_]:
@@ -156,6 +183,50 @@ def _choose_queries(counts: LogCounts, queries: Iterable[str] | None) -> NDArray
     if not chosen.any():
         raise DataError(f"none of the {len(named)} requested queries has an impression in the log")
     return chosen
+
+
+def _reranked_queries(counts: LogCounts, found: LogStatistics, rerank: Rerank | None) -> NDArray[np.bool_]:
+    """Which queries are re-ranked impression by impression, rather than as a whole."""
+    if rerank is not None:
+        return np.full(counts.n_queries, rerank == "impression")
+    result = np.zeros(counts.n_queries, np.bool_)
+    for number, policy in enumerate(counts.policy_ids):
+        result |= (counts.query_counts[number] > 0) & ~found.scored.get(policy, np.zeros_like(result))
+    return result
+
+
+def _notes_on_reranking(
+    rankings: tuple[PolicyRanking, PolicyRanking], within: NDArray[np.bool_]
+) -> list[str]:
+    named = [policy.name for policy in rankings if policy.ranking != "as displayed"]
+    if not named or not within.any():
+        return []
+    return [
+        f"On {within.sum():,} queries, {' and '.join(named)} re-ranks the documents that each impression "
+        f"displayed, among the positions that they had: the log does not tell which other documents could "
+        f"have been shown."
+    ]
+
+
+def explores(counts: LogCounts, used: NDArray[np.bool_]) -> bool:
+    """Whether rankings vary: of the queries that came again, 1 % were not always ranked in the same way.
+
+    If no query came again, whether any document was ever shown at two ranks.
+    """
+    cells = counts.cells
+    query = np.searchsorted(counts.offsets, cells.item, side="right") - 1
+    here = used[query]
+    pairs = np.unique(np.stack([cells.item[here], cells.rank[here]], axis=1), axis=0)
+    places = np.stack([np.searchsorted(counts.offsets, pairs[:, 0], side="right") - 1, pairs[:, 1]], axis=1)
+    distinct, documents = np.unique(places, axis=0, return_counts=True)
+    varied = np.zeros(counts.n_queries, np.bool_)
+    varied[distinct[documents > 1, 0]] = True
+    again = used & (counts.query_counts.sum(axis=0) > 1)
+    if again.any():
+        return bool(varied[again].mean() >= EXPLORES)
+    names, documents_of = np.unique(counts.doc_ids[pairs[:, 0]], return_inverse=True)
+    ranks = np.unique(np.stack([documents_of, pairs[:, 1]], axis=1), axis=0)
+    return bool(len(ranks) > len(names))
 
 
 def _usable_queries(

@@ -9,8 +9,8 @@ from rankloop.errors import DataError, RankloopError
 from rankloop.logs import LogReader, LogStatistics
 from rankloop.models.specs import ModelSpec, model_spec
 from rankloop.offline.assumed_bias import BiasSource, assume_bias
+from rankloop.offline.earned_weights import sorted_rank_weights
 from rankloop.offline.fit_result import Fit, HeldOutEstimate, PolicyEvidence
-from rankloop.offline.policy_rankings import sorted_rank_weights
 from rankloop.progress import Progress, rename_task, report
 from rankloop.ragged import segment_sum
 from rankloop.statistics import Statistics

@@ -11,16 +11,20 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rankloop import clicks
-from rankloop.bias import BiasEstimate, estimate_bias, load_bias
-from rankloop.bias.storage import bias_details
+from rankloop.bias import BiasEstimate, estimate_bias
+from rankloop.bias.storage import bias_details, read_bias
 from rankloop.errors import RankloopError
 from rankloop.logs import LogReader
 from rankloop.names import BadNameError
+from rankloop.offline.bias_resamples import BiasResamples
 from rankloop.progress import Progress
 from rankloop.types import Bias
 
-# What every report must state about an estimated bias.
-ESTIMATED = "The bias was estimated from a log; its uncertainty is not part of any interval here."
+# What every report must state about an estimated bias whose resamples are not known.
+NO_RESAMPLES = (
+    "The bias was estimated from a log, but its resamples are not known: its uncertainty is not part of any "
+    "interval here. Estimate it again with resamples."
+)
 
 # None to estimate the bias from the log itself.
 BiasSource = Bias | BiasEstimate | str | os.PathLike[str] | None
@@ -38,6 +42,16 @@ class AssumedBias(NamedTuple):
     bias: Bias
     details: Mapping[str, Any] | None = None
     notes: tuple[str, ...] = ()
+
+    @property
+    def estimated(self) -> bool:
+        """Whether it was estimated from clicks, rather than assumed."""
+        return self.details is not None
+
+    @property
+    def resamples(self) -> BiasResamples | None:
+        """Its resamples, if it was estimated and has any."""
+        return BiasResamples.of_details(self.details)
 
 
 def assume_bias(
@@ -58,9 +72,9 @@ def assume_bias(
         with explain_missing_bias():
             source = estimate_bias(log.count(), rng=np.random.default_rng(seed), progress=progress)
     if isinstance(source, BiasEstimate):
-        return AssumedBias(source.bias, bias_details(source), (*source.notes, ESTIMATED))
+        return AssumedBias(source.bias, bias_details(source), source.notes)
     if Path(source).exists() or str(source).endswith(".json"):
-        return AssumedBias(load_bias(source))
+        return AssumedBias(*read_bias(source))
     try:
         return AssumedBias(clicks.bias_of(clicks.users(str(source))))
     except BadNameError as error:

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from rankloop.estimators import InterventionAware
+from rankloop.offline.bias_resamples import BiasSpread
 from rankloop.offline.control_variate import ControlVariate, SupportBounds
 from rankloop.offline.intervals import ImpressionSample, ValueInterval
 from rankloop.offline.policy_rankings import PolicyRanking
+from rankloop.offline.verdict import ROUNDING, Evidence, Verdict, conclude
 
 # The estimator of the values: unbiased however traffic changes, and displays add no noise to it.
 ESTIMATOR = InterventionAware(clip="off", average="query", control="mean")
-
-# Needing more than this many times the log counts as undecidable.
-MOST_LOGS = 100.0
-
-Kind = Literal["better", "worse", "undecided"]
 
 
 @dataclass(frozen=True)
@@ -61,21 +57,6 @@ class Difference:
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """The conclusion of a comparison, and why.
-
-    Attributes:
-        kind: ``better``, ``worse`` or ``undecided``.
-        more: about how many more impressions are needed; None if more would not help, or too many are needed.
-        text: the same as a sentence.
-    """
-
-    kind: Kind
-    more: int | None
-    text: str
-
-
-@dataclass(frozen=True)
 class Comparison:
     """A new policy and the policy it is compared with, by the clicks of a log.
 
@@ -90,6 +71,8 @@ class Comparison:
         support: the smallest expected α of a document whose clicks are used.
         estimator: the name of the estimator.
         notes: caveats that every report must state.
+        evidence: what a firm verdict needs.
+        alike: whether both policies rank alike, up to rounding.
     """
 
     measure: str
@@ -102,47 +85,13 @@ class Comparison:
     support: float
     estimator: str
     notes: tuple[str, ...]
+    evidence: Evidence
+    alike: bool = False
 
     @property
     def verdict(self) -> Verdict:
-        """Better, worse, or how many more impressions are needed.
-
-        Better (or worse) if the whole 90 % interval of the difference is above (or below) 0, even in the
-        worst (or best) case for documents about which the log has no information. Otherwise, as the width of
-        intervals is proportional to 1/√T,
-
-            T' = T · (half width / |difference|)²
-
-        impressions would give an interval that ends at 0, and ``T' − T`` more are needed.
-        """
-        estimate, difference = self.difference.estimate, self.difference
-        for kind, sure, likely in (
-            ("better", difference.lowest > 0.0, estimate.low > 0.0),
-            ("worse", difference.highest < 0.0, estimate.high < 0.0),
-        ):
-            if sure:
-                return Verdict(kind, 0, f"{self.new.name} is {kind} than {self.against.name}.")  # type: ignore[arg-type]
-            if likely:
-                return Verdict("undecided", None, self._unseen(kind))
-        if estimate.error == 0.0:
-            return Verdict("undecided", None, "Both policies rank alike: there is no difference to find.")
-        half = (estimate.high - estimate.low) / 2.0
-        logs = (half / abs(estimate.value)) ** 2 if estimate.value else math.inf
-        if logs > MOST_LOGS:
-            text = (
-                f"Undecided: the difference is too small to tell; more than {MOST_LOGS:.0f} times these "
-                f"{self.impressions:,} impressions would be needed."
-            )
-            return Verdict("undecided", None, text)
-        more = _rounded(max(logs - 1.0, 0.0) * self.impressions)
-        return Verdict("undecided", more, f"Undecided: about {more:,} more impressions are needed.")
-
-    def _unseen(self, kind: str) -> str:
-        return (
-            f"Undecided: {self.new.name} is {kind} than {self.against.name} if the documents about which the "
-            f"log has no information are like the others; they are {self.new.outside:.1%} of what it shows "
-            f"(and {self.against.outside:.1%} of what the other shows). Deploy a policy that shows them."
-        )
+        """The conclusion; see `rankloop.offline.verdict.conclude`."""
+        return conclude(self)
 
     def to_dict(self) -> dict[str, Any]:
         """The same as a dictionary for JSON."""
@@ -158,24 +107,48 @@ def compare(
     impressions: ImpressionSample,
     *,
     measure: str,
+    evidence: Evidence,
     notes: tuple[str, ...] = (),
     seed: int = 0,
+    spread: BiasSpread | None = None,
 ) -> Comparison:
     """Compare two policies from sums over impressions, wherever these come from."""
-    of_new, of_other, gain = impressions.intervals(np.random.default_rng(seed))
+    of_new, of_other, gain = impressions.intervals(np.random.default_rng(seed), spread)
     effective, bounds = impressions.effective(), variate.bounds(rankings)
+    alike = rank_alike(rankings, variate)
+    difference = Difference(gain, gain.low + bounds.worst, gain.high + bounds.best)
+    if alike:
+        difference = Difference(ValueInterval(*(0.0,) * len(gain)), 0.0, 0.0)
     return Comparison(
         measure=measure,
         new=_policy_estimate(rankings[0], of_new, effective[0], bounds, 0),
         against=_policy_estimate(rankings[1], of_other, effective[1], bounds, 1),
-        difference=Difference(gain, gain.low + bounds.worst, gain.high + bounds.best),
+        difference=difference,
         impressions=impressions.total,
         queries=int((impressions.times > 0).sum()),
         guess=variate.guess,
         support=variate.support,
         estimator=str(ESTIMATOR),
         notes=notes,
+        evidence=evidence,
+        alike=alike,
     )
+
+
+def rank_alike(rankings: tuple[PolicyRanking, PolicyRanking], variate: ControlVariate) -> bool:
+    """Whether two policies rank the used queries alike: their λ differ by no more than rounding."""
+    used = variate.frequencies > 0.0
+    items = np.repeat(used, np.diff(variate.offsets))
+    first, second = rankings
+    # Documents that are not in the log may be different ones for each policy.
+    strangers = max(float(np.abs(part.elsewhere[used]).max(initial=0.0)) for part in rankings)
+    largest = max(float(np.abs(part.weights[items]).max(initial=0.0)) for part in rankings)
+    differences = (
+        np.abs(first.weights - second.weights)[items].max(initial=0.0),
+        np.abs(first.always - second.always)[used].max(initial=0.0),
+        strangers,
+    )
+    return bool(max(differences) <= ROUNDING * max(largest, ROUNDING))
 
 
 def _policy_estimate(
@@ -190,15 +163,3 @@ def _policy_estimate(
         if_nothing=float(estimate.value + bounds.nothing[at]),
         if_everything=float(estimate.value + bounds.everything[at]),
     )
-
-
-def _rounded(count: float) -> int:
-    """Rounded up to two significant digits: the others are not known.
-
-    >>> _rounded(12_345.0), _rounded(7.2), _rounded(0.0)
-    (13000, 8, 0)
-    """
-    if count < 1.0:
-        return math.ceil(count)
-    unit = 10.0 ** max(math.floor(math.log10(count)) - 1, 0)
-    return int(math.ceil(count / unit) * unit)

@@ -117,11 +117,11 @@ def _sums(
         at = batch.column("query").to_numpy()
         for column, name in enumerate(names):
             table[at, column] = batch.column(name).to_numpy()
-    table = _rounded(table)
+    table = without_last_bits(table)
     return ImpressionSums(table[:, :2], table[:, 2:4], table[:, 4], table[:, 5:7], table[:, 7:9])
 
 
-def _rounded(values: Float64) -> Float64:
+def without_last_bits(values: Float64) -> Float64:
     """Values without the last bits of their mantissas, which depend on the order of additions."""
     mantissas, exponents = np.frexp(values)
     steps = 2.0**BITS

@@ -10,14 +10,15 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from scipy.stats import norm
+from scipy.special import ndtri, stdtrit
 
+from rankloop.offline.bias_resamples import BiasSpread
 from rankloop.offline.impression_sums import DIGITS, ImpressionSums
 from rankloop.types import Float64, Int64
 
 CONFIDENCE = 0.9
 # A 90 % interval extends this many standard errors to either side.
-QUANTILE = float(norm.ppf(0.5 + 0.5 * CONFIDENCE))
+QUANTILE = float(ndtri(0.5 + 0.5 * CONFIDENCE))
 RESAMPLES = 1_000
 
 Contrast = tuple[float, float]
@@ -99,18 +100,43 @@ class ImpressionSample:
             row[:] = drawn[:-1] / drawn[-1]
         return result
 
-    def intervals(self, rng: np.random.Generator) -> tuple[ValueInterval, ...]:
-        """The intervals of the new policy, of the policy it is compared with, and of their difference."""
+    @property
+    def widening(self) -> float:
+        """How much wider than their percentiles intervals are because the queries are few.
+
+            √(n / (n − 1)) · t_{n−1} / z,    n = (Σ_q N_q)² / Σ_q N_q²
+
+        n is the number of queries that would tell as much if all came equally often: resampling n queries
+        understates their variance by (n − 1) / n, and it is known only as well as n queries tell it.
+        """
+        effective = self.total**2 / float((self.times.astype(np.float64) ** 2).sum())
+        freedom = max(effective - 1.0, 1.0)
+        quantile = float(stdtrit(freedom, 0.5 + 0.5 * CONFIDENCE))
+        return float(np.sqrt((freedom + 1.0) / freedom) * quantile / QUANTILE)
+
+    def intervals(
+        self, rng: np.random.Generator, spread: BiasSpread | None = None
+    ) -> tuple[ValueInterval, ...]:
+        """The intervals of the new policy, of the policy it is compared with, and of their difference.
+
+        Args:
+            rng: random generator for the resamples.
+            spread: what the uncertainty of the bias does to the estimates; None if the bias is assumed.
+        """
         contrasts = NEW, AGAINST, DIFFERENCE
         tails = 0.5 - 0.5 * CONFIDENCE, 0.5 + 0.5 * CONFIDENCE
         drawn = np.quantile(self.resampled(contrasts, rng), tails, axis=0)
         result = []
         for number, contrast in enumerate(contrasts):
             value, error = self.value(contrast), self.error(contrast)
-            half = QUANTILE * error
+            wider = self.widening
             # Policies that rank alike differ only by rounding.
-            low, high = map(float, drawn[:, number]) if error else (value, value)
-            result.append(ValueInterval(value, low, high, error, value - half, value + half))
+            if spread is not None and error:
+                error = float(np.hypot(error, spread.deviation[number]))
+                wider *= float(spread.stretch[number])
+            half = QUANTILE * error
+            low, high = (value + wider * (end - value) if error else value for end in drawn[:, number])
+            result.append(ValueInterval(value, float(low), float(high), error, value - half, value + half))
         return tuple(result)
 
     def effective(self) -> tuple[float, float]:

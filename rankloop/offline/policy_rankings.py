@@ -8,20 +8,20 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from rankloop import rank_weights
 from rankloop.errors import DataError, RankloopError
-from rankloop.logs import LogCounts, LogFolder
+from rankloop.logs import LogCounts, LogReader
 from rankloop.logs.features import read_feature_names, split_of_log
 from rankloop.logs.schema import CANDIDATES
 from rankloop.model_files import load
 from rankloop.names import parse
+from rankloop.offline.earned_weights import RANK_WEIGHTS
 from rankloop.offline.fit_result import Fit
+from rankloop.offline.reranking import rerank_impressions
 from rankloop.offline.tables import DocumentScores, ItemIndex, is_table, read_candidates, read_scores
-from rankloop.policies import expected_rank_weights
-from rankloop.ragged import offsets_of, ranks
+from rankloop.ragged import offsets_of
 from rankloop.types import Bias, Float64, Int64, Model
 
 Ranking = Literal["sorted", "drawn"]
@@ -72,7 +72,8 @@ class PolicyRanking:
 
     Attributes:
         name: the policy.
-        ranking: ``sorted`` or ``drawn``, or ``as displayed`` if it is known only from displays.
+        ranking: ``sorted`` or ``drawn``, followed by ``within impressions`` if only the documents of an
+            impression are ranked; or ``as displayed`` if it is known only from displays.
         weights: float64, items; λ, the expected gain of the item's rank.
         elsewhere: float64, queries; the sum of λ over documents that are not in the log.
         always: float64, queries; the value of the ranking whatever the relevances.
@@ -87,51 +88,76 @@ class PolicyRanking:
     known: NDArray[np.bool_]
 
 
-def sorted_rank_weights(scores: Float64, offsets: Int64, weights: Float64) -> Float64:
-    """What each item's rank is worth if items are sorted by score; ties keep the order of the items.
+class ScoredDocuments(NamedTuple):
+    """Documents with the scores that a policy gives them, divided into the queries of a log.
 
-    Args:
-        scores: items; -inf for items that are never shown.
-        offsets: queries + 1.
-        weights: ranks; or several vectors at once, vectors × ranks. Ranks past the last one are worth 0.
-
-    Example:
-        >>> sorted_rank_weights(np.array([1.0, 3.0, 1.0]), np.array([0, 3]), np.array([1.0, 0.5]))
-        array([0.5, 1. , 0. ])
+    Attributes:
+        name: the policy.
+        items: the items of the log, or -1 for documents that the log does not have.
+        scores: float64; -inf for documents that are never shown.
+        offsets: int64, queries + 1.
+        known: bool, queries; whether the policy scores the query at all.
     """
-    at = ranks(scores, offsets)
-    padded = np.concatenate([np.atleast_2d(weights), np.zeros((len(np.atleast_2d(weights)), 1))], axis=1)
-    earned = padded[:, np.minimum(at, padded.shape[1]) - 1] * (scores > -np.inf)
-    return earned[0] if weights.ndim == 1 else np.ascontiguousarray(earned.T)
+
+    name: str
+    items: Int64
+    scores: Float64
+    offsets: Int64
+    known: NDArray[np.bool_]
 
 
 class RankingResolver:
     """Determines how policies rank the queries of one log.
 
+    A query is ranked as a whole where the candidates of all policies that served it are known: the k-th
+    document of a ranking goes to the k-th slot of each impression. Elsewhere only what was displayed is
+    known, and policies re-rank each impression's own documents.
+
     Args:
         log: the log.
-        counts: its counts, with as many ranks as the bias has.
+        counts: its counts, with at least as many ranks as the measure has.
         worth: the value of a ranking.
-        candidates: whether the log's own policies draw their rankings from the scores of candidates.
+        within: bool, queries; which queries are re-ranked impression by impression. None for no query.
     """
 
-    def __init__(self, log: LogFolder, counts: LogCounts, worth: Measure, *, candidates: bool = True) -> None:
+    def __init__(
+        self, log: LogReader, counts: LogCounts, worth: Measure, *, within: NDArray[np.bool_] | None = None
+    ) -> None:
         self.log, self.counts, self.worth = log, counts, worth
-        self.candidates = candidates and log.has(CANDIDATES)
+        self.within = np.zeros(counts.n_queries, np.bool_) if within is None else within
         self.index = ItemIndex(counts)
+        weights = log.slots().rank_weights(counts, worth.vectors)
+        self.rank_weights = worth.vectors if weights is None else weights
 
-    def resolve(self, policy: Policy, ranking: Ranking) -> PolicyRanking:
-        """How a policy ranks; a string is the id of a policy of the log, or else the path of a file."""
+    def resolve(
+        self, policies: tuple[Policy, Policy], ranking: Ranking
+    ) -> tuple[PolicyRanking, PolicyRanking]:
+        """How two policies rank; a string is the id of a policy of the log, or else the path of a file.
+
+        Within impressions, a policy is compared with a policy of the log on the impressions of that policy.
+        """
         if ranking not in RANKINGS:
             raise RankloopError(f"rankings are {' or '.join(RANKINGS)}, not {ranking!r}")
+        logged = [policy for policy in policies if self._is_logged(policy)]
+        against = str(logged[0]) if logged else None
+        first, second = (
+            self._rank_as_logged(str(policy))
+            if self._is_logged(policy)
+            else self._rank_scored(self._score(policy), ranking, against)
+            for policy in policies
+        )
+        return first, second
+
+    def _is_logged(self, policy: Policy) -> bool:
+        return isinstance(policy, str) and policy in self.counts.policy_ids
+
+    def _score(self, policy: Policy) -> ScoredDocuments:
         if isinstance(policy, Model):
-            return self._rank_by_model(policy, policy.fingerprint, ranking)
+            return self._score_by_model(policy, policy.fingerprint)
         if isinstance(policy, Fit):
             name = policy.name or policy.model.fingerprint
             self._check_features(policy, name)
-            return self._rank_by_model(policy.model, name, ranking)
-        if isinstance(policy, str) and policy in self.counts.policy_ids:
-            return self._rank_as_logged(policy)
+            return self._score_by_model(policy.model, name)
         path = Path(policy)
         if not path.is_file():
             known = ", ".join(map(repr, self.counts.policy_ids))
@@ -140,10 +166,10 @@ class RankingResolver:
                 f"fit, of a model or of a table of scores, or one of the log's policies, which are {known}"
             )
         if is_table(path):
-            return self._rank_by_scores(read_scores(path), path.name, ranking)
-        return self._rank_by_model(load(path), path.name, ranking)
+            return self._score_by_table(read_scores(path), path.name)
+        return self._score_by_model(load(path), path.name)
 
-    def _rank_by_model(self, model: Model, name: str, ranking: Ranking) -> PolicyRanking:
+    def _score_by_model(self, model: Model, name: str) -> ScoredDocuments:
         split = split_of_log(self.log, self.counts)
         if split.n_features != model.n_features:
             raise DataError(
@@ -152,7 +178,7 @@ class RankingResolver:
             )
         everywhere = np.ones(self.counts.n_queries, np.bool_)
         scores = model.scores(split.features)
-        return self._rank(name, ranking, np.arange(len(scores)), scores, split.offsets, everywhere)
+        return ScoredDocuments(name, np.arange(len(scores)), scores, split.offsets, everywhere)
 
     def _check_features(self, fit: Fit, name: str) -> None:
         """Refuse a log whose features have other names, or another order, than those of the fit."""
@@ -169,17 +195,14 @@ class RankingResolver:
             f"has {names[place]!r}: give the features in the order that it was fitted to"
         )
 
-    def _rank_by_scores(self, scored: DocumentScores, name: str, ranking: Ranking) -> PolicyRanking:
+    def _score_by_table(self, scored: DocumentScores, name: str) -> ScoredDocuments:
         """Documents that are not in the log take the ranks that their scores give them."""
         items = self.index.items(scored.query_ids, scored.doc_ids)
         queries = self.index.queries(scored.query_ids)
         known = np.zeros(self.counts.n_queries, np.bool_)
         known[queries[queries >= 0]] = True
         rows = np.flatnonzero(queries >= 0)
-        # Ties are ordered by document id, as the items of the log are.
-        names = pa.array(scored.doc_ids).take(pa.array(rows)).dictionary_encode()
-        order_of = np.argsort(np.argsort(np.array(names.dictionary.to_pylist(), dtype=object)))
-        rows = rows[np.lexsort((order_of[names.indices.to_numpy()], queries[rows]))] if len(rows) else rows
+        rows = rows[np.argsort(queries[rows], kind="stable")]
         sizes = np.bincount(queries[rows], minlength=self.counts.n_queries)
         # A query without scores gets one document that is never shown, and counts as unknown.
         places = np.repeat(np.arange(self.counts.n_queries), np.maximum(sizes, 1))
@@ -187,9 +210,10 @@ class RankingResolver:
         scores, at = np.full(len(places), -np.inf), np.full(len(places), -1)
         filled = np.repeat(sizes > 0, np.maximum(sizes, 1))
         scores[filled], at[filled] = scored.scores[rows], items[rows]
-        return self._rank(name, ranking, at, scores, starts, known)
+        return ScoredDocuments(name, at, scores, starts, known)
 
     def _rank_as_logged(self, policy: str) -> PolicyRanking:
+        """As it displayed, and as it draws where whole queries are ranked and its candidates are known."""
         counts, number = self.counts, self.counts.policy_ids.index(policy)
         came = counts.query_counts[number]
         ranks_seen = min(counts.ranks, len(self.worth.gain))
@@ -204,46 +228,68 @@ class RankingResolver:
             np.add.reduceat(shares[:, 1], counts.offsets[:-1]),
             came > 0,
         )
-        if not self.candidates:
+        if not self.log.draws or self.within.all():
             return displayed
-        drawn = self._rank_by_scores(read_candidates(self.log.files(CANDIDATES), policy), policy, "drawn")
-        if not drawn.known.any():
-            return displayed
-        by_item = np.repeat(drawn.known, np.diff(counts.offsets))
+        candidates = read_candidates(self.log.files(CANDIDATES), policy)
+        drawn = self._rank_queries(self._score_by_table(candidates, policy), "drawn")
+        scored = drawn.known & ~self.within
+        return _merge(drawn, displayed, scored, counts.offsets) if scored.any() else displayed
+
+    def _rank_scored(self, scored: ScoredDocuments, ranking: Ranking, against: str | None) -> PolicyRanking:
+        """Whole queries, or each impression's own documents."""
+        if not self.within.any():
+            return self._rank_queries(scored, ranking)
+        within = self._rank_impressions(scored, ranking, against)
+        if self.within.all():
+            return within
+        return _merge(self._rank_queries(scored, ranking), within, ~self.within, self.counts.offsets)
+
+    def _rank_impressions(
+        self, scored: ScoredDocuments, ranking: Ranking, against: str | None
+    ) -> PolicyRanking:
+        """Each impression's own documents among its own slots; other documents cannot be shown."""
+        counts = self.counts
+        scores = np.full(counts.n_items, -np.inf)
+        inside = scored.items >= 0
+        scores[scored.items[inside]] = scored.scores[inside]
+        scores[np.repeat(~self.within, np.diff(counts.offsets))] = np.nan
+        with self.log.open_engine() as running:
+            earned = rerank_impressions(
+                running, self.log, counts, scores, self.worth.vectors, ranking=ranking, policy=against
+            )
+        always = np.add.reduceat(earned[:, 1], counts.offsets[:-1])
+        nothing = np.zeros(counts.n_queries)
         return PolicyRanking(
-            policy,
-            "drawn",
-            np.where(by_item, drawn.weights, displayed.weights),
-            drawn.elsewhere,
-            np.where(drawn.known, drawn.always, displayed.always),
-            drawn.known | displayed.known,
+            scored.name, f"{ranking} within impressions", earned[:, 0], nothing, always, scored.known
         )
 
-    def _rank(
-        self,
-        name: str,
-        ranking: Ranking,
-        items: Int64,
-        scores: Float64,
-        offsets: Int64,
-        known: NDArray[np.bool_],
-    ) -> PolicyRanking:
-        """From scores of documents (items of the log, or -1), divided into the log's queries."""
-        vectors = self.worth.vectors
-        earned = (
-            sorted_rank_weights(scores, offsets, vectors)
-            if ranking == "sorted"
-            else expected_rank_weights(scores, offsets, vectors)
-        )
+    def _rank_queries(self, scored: ScoredDocuments, ranking: Ranking) -> PolicyRanking:
+        """All documents of each query; those that the log does not have take the ranks of their scores."""
+        earned = RANK_WEIGHTS[ranking](scored.scores, scored.offsets, self.rank_weights)
         weights = np.zeros(self.counts.n_items)
-        inside = items >= 0
-        weights[items[inside]] = earned[inside, 0]
+        inside = scored.items >= 0
+        weights[scored.items[inside]] = earned[inside, 0]
         outside = np.where(inside, 0.0, earned[:, 0])
         return PolicyRanking(
-            name,
+            scored.name,
             ranking,
             weights,
-            np.add.reduceat(outside, offsets[:-1]),
-            np.add.reduceat(earned[:, 1], offsets[:-1]),
-            known,
+            np.add.reduceat(outside, scored.offsets[:-1]),
+            np.add.reduceat(earned[:, 1], scored.offsets[:-1]),
+            scored.known,
         )
+
+
+def _merge(
+    first: PolicyRanking, second: PolicyRanking, use_first: NDArray[np.bool_], offsets: Int64
+) -> PolicyRanking:
+    """The first ranking on some queries, the second on the others."""
+    by_item = np.repeat(use_first, np.diff(offsets))
+    return PolicyRanking(
+        first.name,
+        first.ranking,
+        np.where(by_item, first.weights, second.weights),
+        np.where(use_first, first.elsewhere, second.elsewhere),
+        np.where(use_first, first.always, second.always),
+        np.where(use_first, first.known, second.known),
+    )

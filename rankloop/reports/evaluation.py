@@ -130,8 +130,12 @@ def _numbers(found: Comparison) -> tuple[Table, Text]:
         Text(
             "The interval holds for traffic of queries like these; it comes from resampling whole queries. "
             "For traffic of exactly these queries, which come again and again, use the next column: its "
-            "standard error accounts for which of them came, for what was shown, and for clicks. Neither "
-            "accounts for the uncertainty of the bias.",
+            "standard error accounts for which of them came, for what was shown, and for clicks. "
+            + (
+                "Both account for the uncertainty of the bias, as far as its resamples are known."
+                if found.evidence.bias_estimated
+                else "Neither accounts for the uncertainty of the bias, which was assumed."
+            ),
             "quiet",
         ),
     )
@@ -165,11 +169,14 @@ def _support(found: Comparison) -> tuple[Table, Text]:
 def _method(found: Comparison) -> Facts:
     return Facts(
         (
+            ("verdict", found.verdict.kind),
             ("measure", found.measure),
             ("estimator", found.estimator),
             ("impressions", f"{found.impressions:,}"),
             ("queries", f"{found.queries:,}"),
             ("least expected α", f"{found.support:.3g}"),
+            ("bias", "estimated from clicks" if found.evidence.bias_estimated else "assumed"),
+            ("the log explores", "yes" if found.evidence.explores else "no"),
         )
     )
 

@@ -9,8 +9,11 @@ import numpy as np
 import pytest
 
 from rankloop.bias import BiasEstimate, anchored, estimate_bias
-from rankloop.bias.anchor import Lines, as_bias, lines_at
+from rankloop.bias.anchor import Lines, as_bias, clip_lines, lines_at
+from rankloop.bias.bootstrap import draw_queries
 from rankloop.bias.estimate import MODELS, _choose_scale
+from rankloop.bias.newton import fit
+from rankloop.bias.rank_counts import RankCounts
 from rankloop.clicks import bias_of, users
 from rankloop.errors import DataError, RankloopError
 from rankloop.logs import LogCounts
@@ -175,3 +178,20 @@ def test_progress_reaches_the_end() -> None:
     assert tasks[-2:] == ["resampling queries", "comparing on held-out queries"]
     assert {update.share for update in updates if update.task == tasks[-1]} >= {1.0}
     assert MODELS[0] == "affine"
+
+
+def test_resamples_can_be_drawn_again() -> None:
+    """What evaluation needs to resample the bias and the clicks together: the same queries, from the seed."""
+    counts = simulated("paper@2", queries=60, impressions=20_000, seed=0)
+    found = estimate(counts, 1, resamples=20, held_out=False)
+    assert found.resampled is not None
+    assert found.resample_seed is not None
+    assert found.resampled.alpha.shape == found.resampled.beta.shape == (20, 2)
+    assert found.log == counts.fingerprint
+    draws = np.random.default_rng(found.resample_seed)
+    shown = RankCounts.of(counts, found.bias.ranks)
+    queries, query_of = np.unique(shown.queries, return_inverse=True)
+    nearby = fit(shown).refit_nearby(draw_queries(len(queries), draws)[query_of])
+    lines = clip_lines(lines_at(Lines(*nearby.free), found.anchor))
+    np.testing.assert_allclose(found.resampled.alpha[0], lines.alpha, atol=1e-6)
+    assert np.shape(found.to_dict()["resampled_alpha"]) == (20, 2)

@@ -16,7 +16,7 @@ from rankloop.errors import RankloopError
 from rankloop.estimators import InterventionAware
 from rankloop.offline import Comparison, EvaluationOptions, Log, open_log
 from rankloop.offline.comparison import ESTIMATOR
-from rankloop.offline.policy_rankings import sorted_rank_weights
+from rankloop.offline.earned_weights import sorted_rank_weights
 from rankloop.policies import expected_rank_weights
 from rankloop.progress import Update
 from rankloop.ragged import segment_sum
@@ -30,7 +30,7 @@ FEW = "Only 8 queries are used"
 
 def evaluate(log: Log, bias: Bias, policy: Any, against: Any, **options: Any) -> Comparison:
     """`Log.evaluate`, with its options one by one."""
-    chosen = {name: options.pop(name) for name in ("ranking", "support", "seed") if name in options}
+    chosen = {name: options.pop(name) for name in ("ranking", "rerank", "support", "seed") if name in options}
     return log.evaluate(policy, against, bias=bias, options=EvaluationOptions(**chosen), **options)
 
 
@@ -109,7 +109,8 @@ def test_every_way_to_name_a_policy_gives_the_same(
     drawn = write_scores(tmp_path / "own.parquet", world.split, world.scores["production"])
     same = evaluate(world.log, BIAS, drawn, "production", ranking="drawn")
     assert same.difference.estimate.value == pytest.approx(0.0, abs=1e-12)
-    assert same.verdict.text.startswith("Both policies rank alike")
+    assert same.verdict.kind == "same"
+    assert same.difference.estimate == (0.0,) * 6
 
 
 def test_the_same_seed_gives_the_same(world: Simulated, linear: rankloop.Linear) -> None:
@@ -220,7 +221,7 @@ def test_progress_is_told(world: Simulated, linear: rankloop.Linear) -> None:
     evaluate(world.log, BIAS, linear, "production", progress=updates.append)
     assert {update.task for update in updates} == {"evaluate"}
     assert [update.note for update in updates] == [
-        "counting", "ranking", "computing exposures", "summing over impressions", "resampling queries",
+        "counting", "computing exposures", "ranking", "summing over impressions", "resampling queries",
     ]  # fmt: skip
 
 
@@ -241,6 +242,7 @@ def empty_log(folder: Path) -> Any:
         ({"measure": "clicks@5"}, "expected 'clicks', 'dcg' or a cut-off"),
         ({"ranking": "shuffled"}, "rankings are sorted or drawn, not 'shuffled'"),
         ({"support": 1.5}, "support is an expected α"),
+        ({"rerank": "page"}, "policies re-rank each impression or query, not 'page'"),
         ({"queries": ["q000", "nowhere"]}, "query 'nowhere' is not in the log"),
         ({"queries": []}, "none of the 0 requested queries has an impression"),
     ],

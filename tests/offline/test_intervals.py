@@ -7,6 +7,7 @@ from itertools import product
 import numpy as np
 import pytest
 
+from rankloop.offline.bias_resamples import BiasSpread
 from rankloop.offline.control_variate import ControlVariate
 from rankloop.offline.impression_sums import ImpressionSums
 from rankloop.offline.intervals import AGAINST, DIFFERENCE, NEW, QUANTILE, ImpressionSample
@@ -158,8 +159,28 @@ def test_an_interval_by_hand() -> None:
         (mean - QUANTILE * new.error, mean + QUANTILE * new.error)
     )
     assert pytest.approx(1.6449, abs=1e-4) == QUANTILE
-    # Of two queries the one or the other, or both, are drawn.
-    assert (new.low, new.high) == pytest.approx((3.6 / 3, 1.8))
+    # Of two queries the one or the other, or both, are drawn; so few queries need a wide interval.
+    drawn = np.array([3.6 / 3, 1.8])
+    assert impressions.widening == pytest.approx(np.sqrt(2) * 6.3138 / QUANTILE, rel=1e-4)
+    assert (new.low, new.high) == pytest.approx(tuple(mean + impressions.widening * (drawn - mean)))
+
+
+def test_many_queries_need_no_wider_interval() -> None:
+    nothing = np.zeros((5_000, 2))
+    sums = ImpressionSums(nothing, nothing, nothing[:, 0], nothing, nothing)
+    assert ImpressionSample(np.full(5_000, 3), nothing, sums).widening == pytest.approx(1.0, abs=1e-3)
+
+
+def test_an_uncertain_bias_widens_both_intervals() -> None:
+    """The uncertainty of the bias was left out, and only a note said so."""
+    impressions = two_queries()
+    given = impressions.intervals(np.random.default_rng(0))
+    spread = BiasSpread(np.array([1.5, 1.0, 2.0]), np.array([0.3, 0.0, 0.4]))
+    found = impressions.intervals(np.random.default_rng(0), spread)
+    for before, after, stretch, deviation in zip(given, found, *spread, strict=True):
+        assert after.value == before.value
+        assert after.high - after.low == pytest.approx(stretch * (before.high - before.low))
+        assert after.error == pytest.approx(np.hypot(before.error, deviation))
 
 
 def test_effective_impressions_by_hand() -> None:

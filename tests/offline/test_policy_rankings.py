@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from rankloop.offline import Log, open_log
-from rankloop.offline.policy_rankings import Measure, RankingResolver, sorted_rank_weights
+from rankloop.offline.earned_weights import sorted_rank_weights
+from rankloop.offline.policy_rankings import Measure, PolicyRanking, RankingResolver
 from rankloop.policies import expected_rank_weights
 from rankloop.rank_weights import dcg
 from tests.logs.logs_of import Row, write_rows
@@ -50,38 +51,73 @@ def log(tmp_path: Path) -> Log:
     return open_log(write_rows(tmp_path / "log", ROWS, CANDIDATES))
 
 
-def showing(log: Log, **options: bool) -> RankingResolver:
-    return RankingResolver(log, log.count(3), Measure.of("clicks", BIAS), **options)
+def resolve(log: Log, policy: object, within: object = False) -> PolicyRanking:
+    chosen = np.broadcast_to(np.asarray(within), 2)
+    resolver = RankingResolver(log, log.count(3), Measure.of("clicks", BIAS), within=chosen)
+    return resolver.resolve((policy, policy), "sorted")[0]  # type: ignore[arg-type]
 
 
 def test_a_policys_candidates_tell_of_queries_that_never_came(log: Log) -> None:
-    shown = showing(log).resolve("a", "sorted")
-    expected = expected_rank_weights(
-        [1.0, 0.0, -1.0, 0.0], np.array([0, 2, 4]), np.stack([BIAS.alpha, BIAS.beta])
-    )
+    """The query that came is ranked on its own slots: all three impressions have one, one has a second."""
+    shown = resolve(log, "a")
+    vectors = np.stack([BIAS.alpha, BIAS.beta])
+    slots = vectors * [1.0, 1 / 3, 0.0]
+    first = expected_rank_weights([1.0, 0.0], np.array([0, 2]), slots)
+    second = expected_rank_weights([-1.0, 0.0], np.array([0, 2]), vectors)
     assert shown.ranking == "drawn"
     assert shown.known.tolist() == [True, True]
-    np.testing.assert_allclose(shown.weights, expected[:, 0])
-    np.testing.assert_allclose(shown.always, [expected[:2, 1].sum(), expected[2:, 1].sum()])
+    np.testing.assert_allclose(shown.weights, [*first[:, 0], *second[:, 0]])
+    np.testing.assert_allclose(shown.always, [first[:, 1].sum(), second[:, 1].sum()])
     np.testing.assert_allclose(shown.elsewhere, 0.0)
 
 
 def test_where_there_are_no_candidates_displays_tell(log: Log) -> None:
-    shown = showing(log).resolve("b", "sorted")
+    shown = resolve(log, "b")
     assert shown.known.tolist() == [True, True]
     np.testing.assert_allclose(shown.weights, [BIAS.alpha[0] / 2, BIAS.alpha[0] / 2, BIAS.alpha[0], 0.0])
     np.testing.assert_allclose(shown.always, [BIAS.beta[0], BIAS.beta[0]])
-    displayed = showing(log, candidates=False).resolve("b", "sorted")
+    displayed = resolve(log, "b", within=True)
     assert displayed.ranking == "as displayed"
     assert displayed.known.tolist() == [True, False]
     np.testing.assert_allclose(displayed.weights[:2], shown.weights[:2])
+    mixed = resolve(log, "a", within=[True, False])
+    np.testing.assert_allclose(mixed.weights[:2], BIAS.alpha[:2])
+    np.testing.assert_allclose(mixed.weights[2:], resolve(log, "a").weights[2:])
 
 
-def test_ties_go_by_the_documents_ids_whatever_the_order_of_rows(log: Log, tmp_path: Path) -> None:
+def test_tied_documents_share_their_ranks_whatever_their_names(log: Log, tmp_path: Path) -> None:
+    """Ties went by document id, so that a policy without an opinion gained or lost by how names sort."""
     table = tmp_path / "scores.csv"
-    table.write_text("query_id,doc_id,score\nr,y,1\nq,y,1\nr,a,1\nq,x,1\nr,x,1\n")
-    shown = showing(log).resolve(table, "sorted")
-    np.testing.assert_allclose(shown.weights, [*BIAS.alpha[:2], *BIAS.alpha[1:3]])
-    # The document that the log does not know has the lowest id, and so stands first.
-    np.testing.assert_allclose(shown.elsewhere, [0.0, BIAS.alpha[0]])
-    np.testing.assert_allclose(shown.always, [BIAS.beta[:2].sum(), BIAS.beta.sum()])
+    table.write_text("query_id,doc_id,score\nr,y,1\nr,a,1\nr,x,1\nq,y,2\nq,x,1\n")
+    shown = resolve(log, table)
+    np.testing.assert_allclose(shown.weights[:2], [BIAS.alpha[1] / 3, BIAS.alpha[0]])
+    np.testing.assert_allclose(shown.weights[2:], np.full(2, BIAS.alpha.mean()))
+    # The document that the log does not know shares with the others.
+    np.testing.assert_allclose(shown.elsewhere, [0.0, BIAS.alpha.mean()])
+    np.testing.assert_allclose(shown.always, [BIAS.beta[0] + BIAS.beta[1] / 3, BIAS.beta.sum()])
+
+
+def test_an_impressions_own_documents_are_ranked_among_its_own_slots(tmp_path: Path) -> None:
+    rows = [
+        Row("1", "q", "a", 1, "x", True),
+        Row("1", "q", "a", 3, "y", False),
+        Row("2", "q", "a", 2, "z", False),
+        Row("3", "q", "b", 1, "x", False),
+        Row("3", "q", "b", 2, "y", False),
+        Row("3", "q", "b", 3, "z", False),
+    ]
+    log = open_log(write_rows(tmp_path / "log", rows))
+    table = tmp_path / "scores.csv"
+    table.write_text("query_id,doc_id,score\nq,x,1\nq,y,3\nq,z,3\nq,elsewhere,9\n")
+    resolver = RankingResolver(log, log.count(3), Measure.of("clicks", BIAS), within=np.array([True]))
+    first, second, third = BIAS.alpha
+    tied = (first + second) / 2
+    alone, _ = resolver.resolve((table, table), "sorted")
+    np.testing.assert_allclose(alone.weights, np.array([third + third, first + tied, second + tied]) / 3)
+    # Against a policy of the log, its own impressions are re-ranked.
+    against, logged = resolver.resolve((table, "a"), "sorted")
+    np.testing.assert_allclose(against.weights, np.array([third, first, second]) / 2)
+    np.testing.assert_allclose(logged.weights, np.array([first, third, second]) / 2)
+    np.testing.assert_allclose(against.always, logged.always)
+    assert against.ranking == "sorted within impressions"
+    np.testing.assert_allclose(against.elsewhere, 0.0)
