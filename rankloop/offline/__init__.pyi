@@ -14,3 +14,5 @@ from .fit_result import load_fit as load_fit
 from .intervals import ValueInterval as ValueInterval
 from .log import Log as Log
 from .log import open_log as open_log
+from .sensitivity import Sensitivity as Sensitivity
+from .sensitivity import sensitivity as sensitivity
