@@ -61,6 +61,7 @@ from .offline import fit as fit
 from .offline import load_fit as load_fit
 from .offline import open_log as open_log
 from .offline import rank as rank
+from .offline import sensitivity as sensitivity
 from .policies import expected_rank_weights as expected_rank_weights
 from .policies import log_probability as log_probability
 from .policies import rank_marginals as rank_marginals

@@ -194,6 +194,25 @@ class Dataset:
         return float(max(split.labels.max() for split in (self.train, self.validation, self.test)))
 
 
+# The method of a bias that was chosen, not estimated.
+ASSUMED = "assumed"
+
+
+@dataclass(frozen=True, eq=False)
+class BiasEvidence:
+    """Where a bias comes from.
+
+    Attributes:
+        method: how it was found: ``pairs``, ``documents``, ``features``, ``randomised`` or ``assumed``
+            (docs/bias.md explains them).
+        resamples: float64, resamples × 3 × ranks; α, β and examination as estimated from each bootstrap
+            resample of the log. None if the bias is assumed, or was estimated without resamples.
+    """
+
+    method: str
+    resamples: Float64 | None = None
+
+
 @dataclass(frozen=True, eq=False)
 class Bias:
     """Click bias: an item of relevance R shown at rank k is clicked with probability ``α_k · R + β_k``.
@@ -204,11 +223,13 @@ class Bias:
         alpha: float64, ranks; the effect of relevance on the click probability.
         beta: float64, ranks; the click probability of an item of relevance 0.
         examination: float64, ranks; the probability that a user examines the item at a rank.
+        evidence: where the bias comes from; None if nothing is known about that.
     """
 
     alpha: Float64
     beta: Float64
     examination: Float64
+    evidence: BiasEvidence | None = None
 
     def __post_init__(self) -> None:
         for name in ("alpha", "beta", "examination"):
@@ -230,6 +251,11 @@ class Bias:
     def ranks(self) -> int:
         """Number of ranks that are shown."""
         return len(self.alpha)
+
+    @property
+    def is_estimated(self) -> bool:
+        """Whether the bias was estimated from clicks; False if it was assumed or nothing is known."""
+        return self.evidence is not None and self.evidence.method != ASSUMED
 
 
 @runtime_checkable

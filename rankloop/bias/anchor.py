@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rankloop.errors import DataError, RankloopError
-from rankloop.types import Bias, Float64
+from rankloop.types import Bias, BiasEvidence, Float64
 
 
 class Anchor(NamedTuple):
@@ -113,9 +113,9 @@ def widest_anchor(lines: Lines) -> Anchor:
     return Anchor(int(np.argmin(ones)) + 1, int(np.argmax(zeros)) + 1)
 
 
-def as_bias(lines: Lines, examination: Float64) -> Bias:
+def as_bias(lines: Lines, examination: Float64, evidence: BiasEvidence | None = None) -> Bias:
     """Convert lines to a bias, with click probabilities clipped to [0, 1]."""
-    return Bias(*clip_lines(lines), examination)
+    return Bias(*clip_lines(lines), examination, evidence)
 
 
 def clip_lines(lines: Lines) -> Lines:

@@ -1,8 +1,9 @@
-"""Bootstrap intervals: how an estimate varies when queries are resampled."""
+"""Bootstrap intervals: how an estimate varies when the log is resampled."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -10,6 +11,9 @@ import numpy as np
 from rankloop.bias.rank_counts import RankCounts
 from rankloop.progress import Progress, report
 from rankloop.types import Float64
+
+# With fewer queries than this, displays are resampled instead of queries.
+FEW_QUERIES = 20
 
 
 class RankIntervals(NamedTuple):
@@ -25,29 +29,41 @@ class RankIntervals(NamedTuple):
 
 
 def bootstrap(
-    estimate: Callable[[Float64], Float64],
+    estimate: Callable[[RankCounts, Float64], Float64],
     shown: RankCounts,
     resamples: int,
     rng: np.random.Generator,
     progress: Progress | None = None,
 ) -> Float64:
-    """Repeat an estimate on queries that are resampled with replacement.
+    """Repeat an estimate on resampled data.
+
+    Queries are resampled with replacement. A few queries cannot tell how much queries differ (with one query,
+    every resample would be the log itself). Below `FEW_QUERIES`, the displays of every item at every rank are
+    resampled instead, which varies the number of clicks and keeps the queries.
 
     Args:
-        estimate: maps item weights (float64, items) to an array; called once per resample.
-        shown: the items to weight. Only queries with at least one displayed item are resampled.
+        estimate: maps counts and item weights (float64, items) to an array; called once per resample.
+        shown: the items. Only queries with at least one displayed item are resampled.
         resamples: number of resamples.
         rng: random generator.
-        progress: receives the task ``resampling queries``.
+        progress: receives the task ``resampling queries`` or ``resampling displays``.
 
     Returns:
         float64, resamples × shape of the estimate.
     """
     queries, query_of = np.unique(shown.queries, return_inverse=True)
+    ones = np.ones(shown.n_items)
+    keeps_queries = not resamples_queries(shown)
+    task = "resampling displays" if keeps_queries else "resampling queries"
     results = []
     for done in range(resamples):
-        results.append(estimate(draw_queries(len(queries), rng)[query_of]))
-        report(progress, "resampling queries", (done + 1) / resamples)
+        if keeps_queries:
+            rates = shown.clicks / shown.displays
+            clicks = rng.binomial(shown.displays.astype(np.int64), rates).astype(np.float64)
+            results.append(estimate(replace(shown, clicks=clicks), ones))
+        else:
+            results.append(estimate(shown, draw_queries(len(queries), rng)[query_of]))
+        report(progress, task, (done + 1) / resamples)
     return np.array(results)
 
 
@@ -57,6 +73,24 @@ def draw_queries(count: int, rng: np.random.Generator) -> Float64:
     Called once per resample: a generator with the same seed gives the same resamples again.
     """
     return rng.multinomial(count, np.full(count, 1.0 / count)).astype(np.float64)
+
+
+def resamples_queries(shown: RankCounts) -> bool:
+    """Whether there are enough queries to resample them; otherwise their displays are resampled."""
+    return len(np.unique(shown.queries)) >= FEW_QUERIES
+
+
+def few_clusters(shown: RankCounts) -> list[str]:
+    """The note that a report must show if there are too few queries to resample."""
+    queries = len(np.unique(shown.queries))
+    if queries >= FEW_QUERIES:
+        return []
+    subject = "query is" if queries == 1 else "queries are"
+    return [
+        f"Only {queries} {subject} used, which is too few to resample queries (fewer than {FEW_QUERIES}): "
+        f"the intervals resample the displays of each document instead. They hold for these queries and do "
+        f"not say how much other queries would differ."
+    ]
 
 
 def percentile_interval(values: Float64, confidence: float) -> RankIntervals:

@@ -11,14 +11,24 @@ evenly over the components.
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import expit, logit
 
 from rankloop.bias.rank_counts import RankCounts
-from rankloop.bias.relevance_prior import COMPONENTS, NODES, Grid, grid, grid_levels
-from rankloop.kernels.click_likelihood import curve, expect, mean_relevance
+from rankloop.bias.relevance_prior import (
+    COMPONENTS,
+    NODES,
+    SHAPE_NODES,
+    Grid,
+    grid,
+    grid_levels,
+    regrid,
+    shaped_grid,
+)
+from rankloop.kernels.click_likelihood import count_nodes, curve, expect, mean_relevance
 from rankloop.ragged import for_segments
 from rankloop.types import Float64, Int64
 
@@ -144,10 +154,18 @@ class Likelihood:
         stratum: items; the index of each item's stratum.
         strata: number of strata.
         pooled: components; the distribution of relevance over all items.
+        shape: nodes of the shape; the fine structure that the components share; None for plain hats.
     """
 
-    def __init__(self, shown: RankCounts, stratum: Int64, strata: int, pooled: Float64) -> None:
-        self.shown, self.stratum, self.strata = shown, stratum, strata
+    def __init__(
+        self,
+        shown: RankCounts,
+        stratum: Int64,
+        strata: int,
+        pooled: Float64,
+        shape: Float64 | None = None,
+    ) -> None:
+        self.shown, self.stratum, self.strata, self.shape = shown, stratum, strata, shape
         self.pseudo_items = POOLED_ITEMS * pooled + ITEMS_PER_COMPONENT
         level_of = grid_levels(shown.by_item(shown.displays))
         self._levels = []
@@ -155,7 +173,15 @@ class Likelihood:
             where = np.flatnonzero(level_of == level)
             if len(where):
                 blocks = np.unique(np.linspace(0, len(where), BLOCKS + 1).astype(np.int64))
-                self._levels.append(_Level(where, shown.select(where), stratum[where], grid(nodes), blocks))
+                own = grid(nodes) if shape is None else shaped_grid(nodes, shape)
+                self._levels.append(_Level(where, shown.select(where), stratum[where], own, blocks))
+
+    def with_clicks(self, shown: RankCounts) -> Likelihood:
+        """The likelihood of other clicks on the same displays, with the same strata and pseudo-items."""
+        other = copy(self)
+        other.shown = shown
+        other._levels = [replace(level, shown=shown.select(level.where)) for level in self._levels]
+        return other
 
     def expect(self, at: Parameters, weights: Float64) -> Sums:
         """Run the expectation step: one pass over the items, weighted by weights (items)."""
@@ -208,6 +234,29 @@ class Likelihood:
             bent = 1.0 - 2.0 * np.array([at.low[k], at.high[k]])
             ends[here, here] -= np.diag(slope[here] * bent)
         return Curvature(ends, -border, within + np.diag(self.pseudo_items))
+
+    def sharpen(self, at: Parameters, weights: Float64) -> Float64:
+        """Take one step of expectation maximisation on the shape that all components share."""
+        shape = np.full(SHAPE_NODES, 1.0 / SHAPE_NODES) if self.shape is None else self.shape
+        expected, found = np.zeros((2, SHAPE_NODES))
+        fine = np.linspace(0.0, 1.0, SHAPE_NODES)
+        for level in self._levels:
+            chance, shown = _chance(at, level.grid), level.shown
+            out = np.zeros((len(level.blocks) - 1, chance.shape[1]))
+            own, density = weights[level.where], at.prior @ level.grid.hats
+            for_segments(
+                count_nodes,
+                level.blocks,
+                *(shown.starts, shown.rank, shown.displays, shown.clicks, level.stratum, own),
+                *(np.log(chance), np.log1p(-chance), density, out),
+            )
+            before = np.bincount(level.stratum, weights=own, minlength=self.strata) @ density
+            ratio = np.interp(fine, np.linspace(0.0, 1.0, chance.shape[1]), out.sum(axis=0) / before)
+            part = regrid(before / before.sum(), SHAPE_NODES) * before.sum()
+            expected += part
+            found += ratio * part
+        sharper = shape * found / expected
+        return np.asarray(sharper / sharper.sum())
 
     def mean_relevance(self, at: Parameters) -> Float64:
         """Compute the posterior mean of each item's relevance, on the grid's scale: items."""

@@ -88,10 +88,19 @@ class Movement:
 def measure_movement(shown: RankCounts) -> Movement:
     """Measure how items moved between ranks.
 
-    Ranks are connected to rank 1 one by one, in the order of how well they can be compared.
-
     Raises:
         DataError: no items, or too few, moved between rank 1 and the other ranks to estimate a bias.
+    """
+    result = count_movement(shown)
+    if result.ranks < 2:
+        raise DataError(_explain_failure(result))
+    return result
+
+
+def count_movement(shown: RankCounts) -> Movement:
+    """Count how items moved between ranks, whether or not it is enough to estimate a bias.
+
+    Ranks are connected to rank 1 one by one, in the order of how well they can be compared.
     """
     ranks = shown.ranks
     items, effective, clicked = np.zeros((3, ranks, ranks))
@@ -115,10 +124,7 @@ def measure_movement(shown: RankCounts) -> Movement:
         if effective_clicks.max() < MIN_CLICKS:
             break
         connected[np.argmax(effective_clicks)] = True
-    result = Movement(displays, clicks, items.astype(np.int64), effective, moved, connected)
-    if result.ranks < 2:
-        raise DataError(_explain_failure(result))
-    return result
+    return Movement(displays, clicks, items.astype(np.int64), effective, moved, connected)
 
 
 def _effective_clicks(moved: Float64, rates: Float64) -> Float64:

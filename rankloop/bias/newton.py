@@ -12,12 +12,16 @@ import numpy as np
 
 from rankloop.bias.likelihood import Curvature, Likelihood, Parameters, Sums
 from rankloop.bias.rank_counts import RankCounts
-from rankloop.bias.relevance_prior import COMPONENTS, Strata
+from rankloop.bias.relevance_prior import COMPONENTS, Strata, component_weights, pooled_shape
 from rankloop.types import Float64
 
 # Steps of expectation maximisation before the first Newton step. They reach a region where the likelihood is
 # concave.
 FIRST_STEPS, STEPS_IN_STRATA = 30, 5
+# Steps of expectation maximisation on the fine structure of the prior, and Newton steps after them. The
+# structure of five grades is visible after one round of 25 steps; more than three rounds change α by less
+# than a tenth of a standard error.
+SHARPENING_ROUNDS, SHARPENING_STEPS, STEPS_BETWEEN_ROUNDS = 3, 25, 6
 # A fit has converged when a step gains less than this. One unit of log-likelihood is 1.4 standard errors.
 CONVERGED = 1e-3
 MAX_STEPS = 60
@@ -62,10 +66,14 @@ class BiasFit:
     curvature: Curvature
     converged: bool
 
-    def refit_nearby(self, weights: Float64) -> Parameters:
+    def refit_nearby(self, weights: Float64, *, steps: int = RESAMPLE_STEPS) -> Parameters:
         """Refit in a few steps, with weights close to those of the fit, such as those of a resample."""
         start, known = self.parameters, self.curvature
-        return _maximise(self.likelihood, start, weights, curvature=known, max_steps=RESAMPLE_STEPS)[0]
+        return _maximise(self.likelihood, start, weights, curvature=known, max_steps=steps)[0]
+
+    def with_clicks(self, shown: RankCounts) -> BiasFit:
+        """The same fit as a starting point for other clicks on the same displays."""
+        return replace(self, likelihood=self.likelihood.with_clicks(shown))
 
     def refit(self, weights: Float64) -> Parameters:
         """Refit with other item weights, such as those of a subset of the queries."""
@@ -84,14 +92,36 @@ def fit(shown: RankCounts, *, position: bool = False) -> BiasFit:
     for _ in range(FIRST_STEPS):
         start = pooled.maximise(start, pooled.expect(start, weights))
     start, _, _ = _maximise(pooled, start, weights, tolerance=CONVERGED_ROUGHLY)
+    start, shape = _sharpen(shown, start, weights)
     strata = Strata.of(shown)
-    likelihood = Likelihood(shown, strata.stratum(shown), strata.number, start.prior[0])
+    likelihood = Likelihood(shown, strata.stratum(shown), strata.number, start.prior[0], shape)
     at = replace(start, prior=np.repeat(start.prior, strata.number, axis=0))
     for _ in range(STEPS_IN_STRATA):
         at = likelihood.maximise(at, likelihood.expect(at, weights))
     at, sums, converged = _maximise(likelihood, at, weights)
     curvature = likelihood.curvature(at, sums, weights)
     return BiasFit(likelihood, strata, at, sums.value, curvature, converged)
+
+
+def _sharpen(shown: RankCounts, at: Parameters, weights: Float64) -> tuple[Parameters, Float64]:
+    """Find the fine structure of the distribution of relevance, such as grades, over all items together.
+
+    Without it, the density is linear between the peaks of the components, and relevance with five grades
+    biases α at ten ranks by one standard error.
+    """
+    everyone, uniform = np.zeros(shown.n_items, np.int64), np.full(COMPONENTS, 1.0 / COMPONENTS)
+    shape = pooled_shape(at.prior[0], None)
+    for _ in range(SHARPENING_ROUNDS):
+        for _ in range(SHARPENING_STEPS):
+            likelihood = Likelihood(shown, everyone, 1, uniform, shape)
+            shape = likelihood.sharpen(replace(at, prior=component_weights(shape)[None]), weights)
+        likelihood = Likelihood(shown, everyone, 1, uniform, shape)
+        at = replace(at, prior=component_weights(shape)[None])
+        at, _, _ = _maximise(
+            likelihood, at, weights, tolerance=CONVERGED_ROUGHLY, max_steps=STEPS_BETWEEN_ROUNDS
+        )
+        shape = pooled_shape(at.prior[0], shape)
+    return replace(at, prior=component_weights(shape)[None]), shape
 
 
 def _maximise(

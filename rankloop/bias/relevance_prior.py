@@ -18,6 +18,10 @@ from rankloop.types import Float64, Int64
 # The density is linear between this many points. Half as many would be too smooth for relevance with five
 # grades: θ is then off by 0.8 standard errors in a log of 40,000 impressions.
 COMPONENTS = 17
+# The grid on which the fine structure of the distribution of relevance is estimated, such as grades. Every
+# node keeps this probability.
+SHAPE_NODES = 129
+MIN_DENSITY = 1e-6
 # Grid sizes. Items that were shown more often use a finer grid. With 1.5 standard errors between nodes, the
 # relative error of the trapezoid rule is 3e-4.
 NODES = (33, 129, 513, 2049)
@@ -61,6 +65,62 @@ def grid(nodes: int) -> Grid:
     # nodes − 1 is a multiple of COMPONENTS − 1, so every peak is a node.
     knot = np.minimum(np.arange(nodes) * (COMPONENTS - 1) // (nodes - 1), COMPONENTS - 2)
     return Grid(np.sin(0.5 * np.pi * x) ** 2, hats / hats.sum(axis=1, keepdims=True), knot)
+
+
+def shaped_grid(nodes: int, shape: Float64) -> Grid:
+    """Build the grid whose components have the fine structure of a distribution of relevance.
+
+        component_b(t) ∝ hat_b(t) · g(t)
+
+    Args:
+        nodes: number of nodes.
+        shape: float64, SHAPE_NODES; the distribution g on an evenly spaced grid. It sums to 1.
+    """
+    plain = grid(nodes)
+    components = plain.hats * regrid(shape, nodes)
+    # Every node keeps some probability, and so does every component.
+    components = components + MIN_DENSITY * plain.hats
+    return Grid(plain.relevance, components / components.sum(axis=1, keepdims=True), plain.knot)
+
+
+def pooled_shape(prior: Float64, shape: Float64 | None) -> Float64:
+    """The distribution on the grid of the shape that a mixture of components is; plain hats if None."""
+    of = grid(SHAPE_NODES) if shape is None else shaped_grid(SHAPE_NODES, shape)
+    found: Float64 = prior @ of.hats
+    return found
+
+
+def component_weights(shape: Float64) -> Float64:
+    """The weights of the components of this shape that give back the shape itself."""
+    hats = grid(SHAPE_NODES).hats
+    weights: Float64 = (hats / hats.sum(axis=0) * shape).sum(axis=1) + MIN_DENSITY
+    normalised: Float64 = weights / weights.sum()
+    return normalised
+
+
+def regrid(shape: Float64, nodes: int) -> Float64:
+    """Convert a distribution on a grid to a grid with another number of nodes; the sum stays 1.
+
+    >>> regrid(np.array([0.5, 0.0, 0.5]), 5)
+    array([0.33333333, 0.16666667, 0.        , 0.16666667, 0.33333333])
+    >>> regrid(np.array([0.5, 0.25, 0.0, 0.0, 0.25]), 3)
+    array([0.625, 0.125, 0.25 ])
+    """
+    old = len(shape)
+    if nodes == old:
+        return shape
+    if nodes > old:
+        # Between two nodes, the density is linear.
+        finer = np.interp(np.linspace(0.0, 1.0, nodes), np.linspace(0.0, 1.0, old), shape)
+        return np.asarray(finer / finer.sum())
+    # Each node's probability is divided between its two neighbours on the coarser grid.
+    place = np.linspace(0.0, 1.0, old) * (nodes - 1)
+    left = np.minimum(place.astype(np.int64), nodes - 2)
+    share = place - left
+    coarser = np.zeros(nodes)
+    np.add.at(coarser, left, shape * (1.0 - share))
+    np.add.at(coarser, left + 1, shape * share)
+    return coarser
 
 
 def grid_levels(displays: Float64) -> Int64:

@@ -8,13 +8,17 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from rankloop.bias.estimate import BiasEstimate
+import numpy as np
+
+from rankloop.bias.bias_estimate import METHODS, BiasEstimate
 from rankloop.errors import DataError
 from rankloop.storage.files import write_whole
-from rankloop.types import Bias
+from rankloop.types import Bias, BiasEvidence
 
 FORMAT, VERSION = "rankloop-bias", 1
 VALUES = ("alpha", "beta", "examination")
+# Decimals of resampled values: far finer than their spread.
+DIGITS = 6
 
 
 def save_bias(bias: BiasEstimate | Bias, path: str | os.PathLike[str]) -> Path:
@@ -57,7 +61,12 @@ def bias_to_text(bias: BiasEstimate | Bias, details: Mapping[str, Any] | None = 
 
 def bias_details(estimate: BiasEstimate) -> dict[str, Any]:
     """What is known about an estimate beside its values: intervals, anchor, movement, notes; for JSON."""
-    return {name: value for name, value in estimate.to_dict().items() if name not in (*VALUES, "ranks")}
+    details = {name: value for name, value in estimate.to_dict().items() if name not in (*VALUES, "ranks")}
+    evidence = estimate.bias.evidence
+    if evidence is not None and evidence.resamples is not None:
+        drawn = evidence.resamples.round(DIGITS)
+        details["resampled"] = {name: drawn[:, i].tolist() for i, name in enumerate(VALUES)}
+    return details
 
 
 def load_bias(path: str | os.PathLike[str]) -> Bias:
@@ -110,7 +119,25 @@ def _bias(content: object) -> Bias:
         if not isinstance(numbers, list) or not all(_is_number(value) for value in numbers):
             raise DataError(f"{name!r} must be a list of numbers, one per rank, got {numbers!r}")
         values[name] = numbers
-    return Bias(**values)  # type: ignore[arg-type]  # Bias converts lists to arrays
+    return Bias(**values, evidence=_evidence(content.get("estimate"), len(values["alpha"])))  # type: ignore[arg-type]  # Bias converts lists to arrays
+
+
+def _evidence(details: object, ranks: int) -> BiasEvidence | None:
+    """Where the bias comes from, if the file says so."""
+    if not isinstance(details, dict) or "method" not in details:
+        return None
+    method, resampled = details["method"], details.get("resampled")
+    if method not in METHODS:
+        raise DataError(f"the method of the estimate is {method!r}, expected one of {', '.join(METHODS)}")
+    if resampled is None:
+        return BiasEvidence(method)
+    try:
+        drawn = np.stack([np.asarray(resampled[name], np.float64) for name in VALUES], axis=1)
+    except (KeyError, TypeError, ValueError) as error:
+        raise DataError("'resampled' must hold a table of numbers for alpha, beta and examination") from error
+    if drawn.ndim != 3 or drawn.shape[2] != ranks or not np.isfinite(drawn).all():
+        raise DataError(f"'resampled' must hold {ranks} finite numbers per resample, one per rank")
+    return BiasEvidence(method, drawn)
 
 
 def _is_number(value: object) -> bool:

@@ -26,6 +26,20 @@ def bias(
     model: Annotated[
         str, typer.Option(help="affine, position, or harvesting (also position-based, from pairs of ranks).")
     ] = "affine",
+    method: Annotated[
+        str,
+        typer.Option(
+            help="Where the estimate comes from: pairs, documents, randomised or assumed; auto for "
+            "the first that the log supports."
+        ),
+    ] = "auto",
+    randomised: Annotated[
+        str | None, typer.Option(metavar="POLICY", help="A policy of the log that ranks at random.")
+    ] = None,
+    curve: Annotated[
+        str | None,
+        typer.Option(help="The curve to assume if nothing can be estimated, such as paper@10."),
+    ] = None,
     ranks: Annotated[int | None, typer.Option(help=r"How many ranks to use. \[default: all]", min=1)] = None,
     resamples: Annotated[
         int,
@@ -41,7 +55,7 @@ def bias(
     master: MasterOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Estimate how users click, α and β per rank, from a log in which documents moved between ranks."""
+    """Estimate how users click, α and β per rank, by the best method that the log supports."""
     from rankloop import open_log, save_bias, write_report
     from rankloop.cli import console
     from rankloop.reports.bias import bias_document
@@ -51,7 +65,10 @@ def bias(
     opened = open_log(log, engine=engine, master=master)
     with console.announce_compilation(), console.progress() as progress:
         estimate = opened.estimate_bias(
-            model,
+            method,
+            model=model,
+            randomised=randomised,
+            curve=curve,
             ranks=ranks,
             resamples=resamples,
             confidence=confidence,

@@ -135,6 +135,22 @@ def curve(
 
 
 @kernel
+def count_nodes(
+    first, last, blocks, starts, rank, displays, clicks, stratum, weight, log_hit, log_miss, prior, out
+):  # fmt: skip
+    """Sum the posterior of every item's relevance: the expected number of items at each node, by block."""
+    nodes = log_hit.shape[1]
+    chances = np.empty(nodes)
+    for block in range(first, last):
+        for item in range(blocks[block], blocks[block + 1]):
+            if weight[item] == 0.0:
+                continue
+            posterior(item, starts, rank, displays, clicks, log_hit, log_miss, prior[stratum[item]], chances)
+            for t in range(nodes):
+                out[block, t] += weight[item] * chances[t]
+
+
+@kernel
 def mean_relevance(
     first, last, _segments, starts, rank, displays, clicks, stratum, log_hit, log_miss, prior, relevance, out
 ):

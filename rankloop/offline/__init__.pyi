@@ -13,6 +13,8 @@ from .fit_result import load_fit as load_fit
 from .intervals import ValueInterval as ValueInterval
 from .log import Log as Log
 from .log import open_log as open_log
+from .sensitivity import Sensitivity as Sensitivity
+from .sensitivity import sensitivity as sensitivity
 from .verdict import Evidence as Evidence
 from .verdict import Verdict as Verdict
 from .verdict import VerdictKind as VerdictKind

@@ -69,9 +69,9 @@ class BiasResamples:
     @classmethod
     def of_details(cls, details: Mapping[str, Any] | None) -> Self | None:
         """The resamples in the details of a stored bias, if it has any."""
-        if not details or not details.get("resampled_alpha"):
+        if not details or not details.get("resampled"):
             return None
-        lines = Lines(*(np.array(details[f"resampled_{name}"], np.float64) for name in ("alpha", "beta")))
+        lines = Lines(*(np.array(details["resampled"][name], np.float64) for name in ("alpha", "beta")))
         return cls(lines, details.get("resample_seed"), details.get("log"))
 
     def draws(self, shown: NDArray[np.bool_], log: str) -> NDArray[np.float64] | None:

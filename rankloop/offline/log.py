@@ -50,8 +50,11 @@ class Log(LogReader):
 
     def estimate_bias(
         self,
-        model: str = "affine",
+        method: str = "auto",
         *,
+        model: str = "affine",
+        randomised: str | None = None,
+        curve: str | None = None,
         ranks: int | None = None,
         resamples: int = 100,
         confidence: float = 0.9,
@@ -62,7 +65,11 @@ class Log(LogReader):
         """Estimate how users click; see `rankloop.estimate_bias`.
 
         Args:
+            method: ``pairs``, ``documents``, ``randomised`` or ``assumed``; ``auto`` for the first that the
+                log supports.
             model: ``affine``, ``position`` or ``harvesting``.
+            randomised: the id of a policy that ranks at random.
+            curve: the name of simulated users to assume if nothing can be estimated.
             ranks: how many ranks to use; None for all.
             resamples: how often queries are resampled for the intervals; 0 for no intervals.
             confidence: the confidence level of the intervals.
@@ -73,6 +80,9 @@ class Log(LogReader):
         return estimate_bias(
             self.count(ranks, progress=progress),
             rng=np.random.default_rng(seed),
+            method=method,
+            randomised=randomised,
+            curve=curve,
             model=model,
             resamples=resamples,
             confidence=confidence,

@@ -33,9 +33,15 @@ METHODS = {
     "position": "the same with β = 0",
     "harvesting": "clicks on documents at two ranks, for every pair of ranks",
 }
+SOURCES = {
+    "pairs": "Estimated from pairs of query and document that moved between ranks",
+    "documents": "Estimated from documents that moved between ranks, pooled over queries",
+    "features": "Estimated with relevance that is predicted from features",
+    "randomised": "Estimated from the click rates of a randomised policy",
+}
 # The relevance of each line of the second figure, and its dashes.
 RELEVANCES = ((1.0, "-"), (0.5, "--"), (0.0, ":"))
-ALPHA, BETA, CHANCES = 0, 1, 2
+ALPHA, BETA, CHANCES, EXAMINATION = 0, 1, 2, 3
 # How far the two points of a rank are from its middle, so that neither hides the other.
 ASIDE = 0.08
 
@@ -46,6 +52,8 @@ def bias_document(estimate: BiasEstimate) -> Document:
         "how users click",
         "How users click",
         (
+            Text(estimate.headline, brief=True),
+            Text(_source(estimate), brief=True),
             Text(
                 "A document of relevance R at rank k is clicked with probability α R + β: α is what "
                 "relevance adds, and β is the probability of clicks that have nothing to do with relevance."
@@ -53,7 +61,7 @@ def bias_document(estimate: BiasEstimate) -> Document:
             *warnings(estimate.notes),
             Figures(
                 (_points_by_rank(estimate), _chances(estimate)),
-                (LegendEntry("α", ALPHA), LegendEntry("β", BETA)),
+                (LegendEntry("α", ALPHA), LegendEntry("β", BETA), LegendEntry("examination", EXAMINATION)),
             ),
             *_numbers(estimate),
             Section("Affine or position-based", tuple(_comparison(estimate))),
@@ -79,23 +87,35 @@ def bias_table(
     return Table.build(f"{caption}: {explained}", ["", *ranks], rows)
 
 
+def _source(estimate: BiasEstimate) -> str:
+    """Which method was used and what it assumes."""
+    assumption = f"{estimate.assumption[0].upper()}{estimate.assumption[1:]}"
+    if not estimate.is_estimated:
+        return f"Nothing was estimated. Assumption: {assumption}."
+    return f"{SOURCES[estimate.method]}. Assumption: {assumption}."
+
+
 def _points_by_rank(estimate: BiasEstimate) -> Figure:
     found = estimate.bias
 
     def draw(axes: Axes) -> None:
         _points(axes, ALPHA, -ASIDE, found.alpha, estimate.alpha)
         _points(axes, BETA, ASIDE, found.beta, estimate.beta)
+        _points(axes, EXAMINATION, 0.0, found.examination, estimate.examination)
         set_rank_axis(axes, len(estimate.movement.displays))
         axes.set_ylim(*SHARE_LIMITS)
 
     words = "; ".join(
         f"rank {k + 1}: α {_in_words(found.alpha, estimate.alpha, k)}, "
-        f"β {_in_words(found.beta, estimate.beta, k)}"
+        f"β {_in_words(found.beta, estimate.beta, k)}, "
+        f"examination {_in_words(found.examination, estimate.examination, k)}"
         for k in range(found.ranks)
     )
     intervals = "" if estimate.alpha is None else f" with {estimate.confidence:.0%} intervals"
     return Figure(
-        partial(draw_svg, "lines", draw), f"α and β by rank{intervals}.", f"α and β by rank: {words}."
+        partial(draw_svg, "lines", draw),
+        f"α, β and examination by rank{intervals}.",
+        f"α and β by rank: {words}.",
     )
 
 
@@ -131,6 +151,7 @@ def _numbers(estimate: BiasEstimate) -> Iterator[Block]:
         "β",
         share,
         "examination",
+        Column(share, brief=False),
         Column("harvested", brief=False),
     ]
     rows = [
@@ -138,12 +159,13 @@ def _numbers(estimate: BiasEstimate) -> Iterator[Block]:
             f"{k + 1}",
             *(f"{found.alpha[k]:.3f}", _interval(estimate.alpha, k)),
             *(f"{found.beta[k]:.3f}", _interval(estimate.beta, k)),
-            *(f"{found.examination[k]:.3f}", f"{estimate.harvested[k]:.3f}"),
+            *(f"{found.examination[k]:.3f}", _interval(estimate.examination, k)),
+            NONE if estimate.harvested is None else f"{estimate.harvested[k]:.3f}",
         ]
         for k in range(found.ranks)
     ]
     refused = range(found.ranks, len(estimate.movement.displays))
-    rows += [[f"{k + 1}", *[NONE] * 6] for k in refused]
+    rows += [[f"{k + 1}", *[NONE] * 7] for k in refused]
     yield Table.build(f"α and β by rank, {NAMES[estimate.model]} model", columns, rows, brief=True)
     yield Text(f"Scale: {estimate.anchor}.", brief=True)
     yield Text(
@@ -202,12 +224,15 @@ def _movement(estimate: BiasEstimate) -> Iterator[Block]:
 
 def _method(estimate: BiasEstimate) -> Facts:
     intervals = (
-        f"{estimate.confidence:.0%}, from {estimate.resamples} bootstrap samples of the queries"
+        f"{estimate.confidence:.0%}, from {estimate.resamples} bootstrap samples"
         if estimate.resamples
         else "none"
     )
     name = estimate.model
-    return Facts((("model", NAMES[name]), ("method", METHODS[name]), ("intervals", intervals)))
+    facts = [("source", _source(estimate)), ("model", NAMES[name])]
+    if estimate.method in ("pairs", "documents"):
+        facts.append(("fit", METHODS[name]))
+    return Facts((*facts, ("intervals", intervals)))
 
 
 def _points(axes: Axes, look: int, aside: float, values: Float64, ends: RankIntervals | None) -> None:

@@ -11,9 +11,10 @@ import pytest
 from rankloop.bias import BiasEstimate, anchored, estimate_bias
 from rankloop.bias.anchor import Lines, as_bias, clip_lines, lines_at
 from rankloop.bias.bootstrap import draw_queries
-from rankloop.bias.estimate import MODELS, _choose_scale
+from rankloop.bias.moved_items import MODELS
 from rankloop.bias.newton import fit
 from rankloop.bias.rank_counts import RankCounts
+from rankloop.bias.scale import choose_scale
 from rankloop.clicks import bias_of, users
 from rankloop.errors import DataError, RankloopError
 from rankloop.logs import LogCounts
@@ -138,7 +139,7 @@ def test_documents_whose_order_depends_on_the_rank_are_rejected() -> None:
 def test_an_impossible_anchor_is_replaced() -> None:
     """The slope at rank 2 is steeper than the range of rank 1 allows."""
     lines = Lines(np.array([0.1, 0.5]), np.array([0.3, 0.1]))
-    replaced = _choose_scale(lines, None, 0.9)
+    replaced = choose_scale(lines, None, 0.9)
     bias = as_bias(lines_at(lines, replaced.anchor), np.ones(2))
     assert replaced.anchor == (2, 2)
     assert replaced.notes[-1].startswith("Anchored at ranks 2 and 2, not 1 and 2")
@@ -147,10 +148,10 @@ def test_an_impossible_anchor_is_replaced() -> None:
     # With resamples, the anchor is replaced only if the whole interval lies outside [0, 1]. Within noise it
     # is kept, and the ends are clipped.
     outside = Lines(np.tile([[0.4, 0.45]], (20, 1)), np.full((20, 2), 0.5))
-    assert _choose_scale(Lines(*(part[0] for part in outside)), outside, 0.9).anchor == (2, 2)
+    assert choose_scale(Lines(*(part[0] for part in outside)), outside, 0.9).anchor == (2, 2)
     again = Lines(np.array([[0.4, 0.35]] * 10 + [[0.4, 0.45]] * 10), np.full((20, 2), 0.5))
     near = Lines(np.array([0.4, 0.41]), np.full(2, 0.5))
-    kept = _choose_scale(near, again, 0.9)
+    kept = choose_scale(near, again, 0.9)
     bias = as_bias(lines_at(near, kept.anchor), np.ones(2))
     assert kept.anchor == (1, 2)
     assert bias.alpha[1] + bias.beta[1] == 1.0
@@ -194,4 +195,3 @@ def test_resamples_can_be_drawn_again() -> None:
     nearby = fit(shown).refit_nearby(draw_queries(len(queries), draws)[query_of])
     lines = clip_lines(lines_at(Lines(*nearby.free), found.anchor))
     np.testing.assert_allclose(found.resampled.alpha[0], lines.alpha, atol=1e-6)
-    assert np.shape(found.to_dict()["resampled_alpha"]) == (20, 2)

@@ -37,10 +37,41 @@ def test_an_estimate_is_loaded_as_its_bias_and_the_file_has_the_rest(tmp_path: P
     assert kept["held_out"]["better"] == "affine"
 
 
+def test_the_evidence_of_an_estimate_is_read_back(tmp_path: Path) -> None:
+    counts = simulated("paper@2", queries=60, impressions=20_000, seed=0)
+    estimate = estimate_bias(counts, rng=np.random.default_rng(0), resamples=20, held_out=False)
+    loaded = load_bias(save_bias(estimate, tmp_path / "bias.json")).evidence
+    known = estimate.bias.evidence
+    assert loaded is not None
+    assert known is not None
+    assert loaded.method == "pairs"
+    assert known.resamples is not None
+    assert known.resamples.shape == (20, 3, 2)
+    np.testing.assert_allclose(loaded.resamples, known.resamples, atol=1e-6)
+    # The resamples are those of the intervals.
+    for name, drawn in zip(("alpha", "beta", "examination"), known.resamples.swapaxes(0, 1), strict=True):
+        np.testing.assert_allclose(getattr(estimate, name).low, np.quantile(drawn, 0.05, axis=0))
+    assumed = estimate_bias(counts, rng=np.random.default_rng(0), method="assumed")
+    loaded_bias = load_bias(save_bias(assumed, tmp_path / "bias.json"))
+    assert loaded_bias.evidence is not None
+    assert loaded_bias.evidence.method == "assumed"
+    assert not loaded_bias.is_estimated
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
         ('{"format": "rankloop-bias",\n "alpha": [0.1', "line 2: the file is damaged"),
+        (
+            '{"format": "rankloop-bias", "version": 1, "alpha": [0.1], "beta": [0], "examination": [1], '
+            '"estimate": {"method": "guess"}}',
+            "the method of the estimate is 'guess'",
+        ),
+        (
+            '{"format": "rankloop-bias", "version": 1, "alpha": [0.1], "beta": [0], "examination": [1], '
+            '"estimate": {"method": "pairs", "resampled": {"alpha": [[1]]}}}',
+            "'resampled' must hold a table",
+        ),
         ("[1, 2]", 'does not contain "format": "rankloop-bias"'),
         ('{"format": "rankloop-model"}', 'does not contain "format"'),
         ('{"format": "rankloop-bias", "version": 2}', "version 2, but this program reads version 1"),

@@ -45,9 +45,11 @@ def test_what_people_see(run: Run, log: Path) -> None:
     assert outcome.code == 0
     found = load_bias("bias.json")
     assert f"│ 2    │ {found.alpha[1]:.3f} │" in outcome.out
+    assert outcome.out.startswith("Rank 3 is examined ")
+    assert "Estimated from pairs of query and document" in outcome.out
     assert "Movement of documents between ranks" in outcome.out
     assert "Scale: relevance 1 is always clicked at rank 1" in outcome.out
-    assert "held-out queries favour the affine model" in outcome.out.lower()
+    assert "Held-out queries favour the affine model" in outcome.out
     assert (
         "warning: Held-out queries favour the affine model: this estimate leaves out trust bias"
         in outcome.out
@@ -59,6 +61,8 @@ def test_what_people_see(run: Run, log: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
+        (["--method", "pair"], "unknown method 'pair', did you mean 'pairs'?"),
+        (["--randomised", "b"], "unknown policy 'b'"),
         (["--model", "affin"], "unknown model 'affin', did you mean 'affine'?"),
         (["--resamples", "3"], "at least 20 resamples"),
         (["--ranks", "1"], "the log has one rank"),
@@ -85,8 +89,14 @@ def test_one_policy_that_never_explores(run: Run, tmp_path: Path) -> None:
     write_rows(tmp_path / "log", rows)
     outcome = run("bias", "log")
     assert (outcome.code, outcome.out) == (2, "")
-    assert "every document was always shown at the same rank of its query" in outcome.err
+    assert "Not estimated from pairs: every document was always shown at the same rank" in outcome.err
+    assert "assume a curve and check how much it matters (--curve paper@10)" in outcome.err
     assert [path.name for path in tmp_path.iterdir()] == ["log"]
+    outcome = run("bias", "log", "--curve", "paper@3", "--json")
+    assert (outcome.code, json.loads(outcome.out)["method"]) == (0, "assumed")
+    outcome = run("bias", "log", "--randomised", "a", "--model", "position", "--resamples", "20", "--json")
+    assert outcome.code == 2
+    assert "policy 'a' has too few clicks" in outcome.err
 
 
 def test_no_log_at_all(run: Run) -> None:

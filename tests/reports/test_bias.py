@@ -24,15 +24,38 @@ def test_the_numbers_and_the_verdict(estimate: BiasEstimate) -> None:
     page = html_page(bias_document(estimate))
     assert page == html_page(bias_document(estimate))
     assert estimate.alpha is not None
+    assert estimate.examination is not None
+    assert estimate.harvested is not None
     for k in range(3):
         assert f"<td>{estimate.bias.alpha[k]:.3f}</td>" in page
         assert f"<td>{estimate.alpha.low[k]:.3f} – {estimate.alpha.high[k]:.3f}</td>" in page
+        assert f"<td>{estimate.examination.low[k]:.3f} – {estimate.examination.high[k]:.3f}</td>" in page
         assert f"<td>{estimate.harvested[k]:.3f}</td>" in page
     assert "Held-out queries favour the affine model" in page
     assert "relevance 1 is always clicked at rank 1, relevance 0 never at rank 3" in page
     # Two pictures, with words for those who do not see them, and nothing from elsewhere.
     assert len(re.findall(r'<svg role="img" aria-label="[^"]+"', page)) == 2
     assert not re.search(r'(src|href)="(?!#)', page)
+
+
+def test_the_page_starts_with_a_plain_sentence_and_the_method(estimate: BiasEstimate) -> None:
+    page = html_page(bias_document(estimate))
+    first, second = re.findall(r"<p>([^<]*)</p>", page)[:2]
+    assert re.fullmatch(
+        r"Rank 3 is examined .* as often as rank 1 \(90% interval: 0\.\d\d to 0\.\d\d times\)\.", first
+    )
+    assert second.startswith(
+        "Estimated from pairs of query and document that moved between ranks. Assumption:"
+    )
+
+
+def test_an_assumed_curve_is_called_that() -> None:
+    counts = simulated("paper@3", queries=100, impressions=2_000, seed=0)
+    found = estimate_bias(counts, rng=np.random.default_rng(0), method="assumed", curve="position@3")
+    page = html_page(bias_document(found))
+    assert "Rank 3 is assumed to be examined a third as often as rank 1." in page
+    assert "Nothing was estimated." in page
+    assert '<p class="warning">The bias is assumed, not estimated: position@3.' in page
 
 
 def test_what_every_report_must_say(estimate: BiasEstimate) -> None:
@@ -49,6 +72,7 @@ def test_ranks_without_a_number_and_estimates_without_intervals(estimate: BiasEs
         ),
         alpha=None,
         beta=None,
+        examination=None,
         resamples=0,
         comparison=None,
     )

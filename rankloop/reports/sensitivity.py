@@ -1,0 +1,32 @@
+"""The table of how a verdict changes with the bias that is assumed."""
+
+from __future__ import annotations
+
+from rankloop.offline import Sensitivity
+from rankloop.reports.document import Block, Section, Table, Text
+
+
+def sensitivity_section(found: Sensitivity) -> Section:
+    """A section on how the verdict changes with the bias, for the report on an evaluation."""
+    rows = [
+        [
+            row.name,
+            f"{row.last_rank:.2f}",
+            f"{row.relative:+.1%}",
+            f"{row.comparison.difference.estimate.value:.4f}",
+            f"{row.comparison.difference.estimate.low:.4f} – {row.comparison.difference.estimate.high:.4f}",
+            row.comparison.verdict.kind,
+        ]
+        for row in found.rows
+    ]
+    columns = ["bias", "last rank examined", "relative difference", "difference", "90 % interval", "verdict"]
+    blocks: tuple[Block, ...] = (
+        Text(found.text, brief=True),
+        Table.build("The comparison under each bias", columns, rows, brief=True),
+        Text(
+            "Differences under two biases have different units, because each bias has its own scale of "
+            "relevance; relative differences can be compared.",
+            "quiet",
+        ),
+    )
+    return Section("How much the bias matters", blocks)
