@@ -11,6 +11,8 @@ from rankloop.errors import DataError
 from rankloop.logs import MetarankFields, import_metarank
 from tests.logs.importers.reading import counts, examples, rows_of, shown, write_lines
 
+pytestmark = pytest.mark.usefixtures("any_loss")
+
 
 def ranking(number: int, **changes: Any) -> dict[str, Any]:
     """A ranking as Metarank documents it."""

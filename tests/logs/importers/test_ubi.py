@@ -15,6 +15,8 @@ from rankloop.logs import ImportOptions, import_ubi
 from rankloop.progress import Update
 from tests.logs.importers.reading import counts, examples, rows_of, shown, write_lines
 
+pytestmark = pytest.mark.usefixtures("any_loss")
+
 
 def query(number: int, **changes: Any) -> dict[str, Any]:
     """A query as UBI logs it."""
@@ -48,8 +50,7 @@ def at(ordinal: int, number: int, document: str) -> dict[str, Any]:
 
 def imported(folder: Path, queries: list[Any], events: list[Any], **options: Any) -> Any:
     return import_ubi(
-        write_lines(folder / "queries.jsonl", queries),
-        write_lines(folder / "events.ndjson", events),
+        [write_lines(folder / "queries.jsonl", queries), write_lines(folder / "events.ndjson", events)],
         folder / "log",
         **options,
     )
@@ -138,7 +139,7 @@ def test_parquet(tmp_path: Path, attributes: str) -> None:
     event = {"query_id": ["i1"], "action_name": ["click"], "timestamp": pa.array([7], pa.timestamp("ms"))}
     event["event_attributes"] = [{"object": {"object_id": "y"}, "position": {"ordinal": 2}}]
     pq.write_table(pa.table(event), tmp_path / "events.parquet")
-    report = import_ubi(tmp_path / "queries.parquet", tmp_path / "events.parquet", tmp_path / "log")
+    report = import_ubi([tmp_path / "queries.parquet", tmp_path / "events.parquet"], tmp_path / "log")
     assert report.problems == ()
     assert [row[4] for row in shown(report.log) if row[-1]] == ["y"]
     assert [(row["doc_id"], row["score"]) for row in rows_of(report.log, "candidates")] == [
