@@ -28,6 +28,7 @@ from .evaluation import metric as metric
 from .evaluation import policy_metrics as policy_metrics
 from .evaluation import ranking_metrics as ranking_metrics
 from .logs import Columns as Columns
+from .logs import ImportLossError as ImportLossError
 from .logs import ImportOptions as ImportOptions
 from .logs import ImportReport as ImportReport
 from .logs import LogCheck as LogCheck

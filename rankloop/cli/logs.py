@@ -21,27 +21,63 @@ importing = typer.Typer(
     rich_markup_mode="rich",
 )
 
-FILES = "A file, or a folder of them"
+FILES = "Files, or folders of them"
+# The exit code if more of the source would be left out than --max-loss allows.
+TOO_MUCH_LOST = 3
 
 OutOption = Annotated[Path, typer.Option("--out", "-o", help="The folder to write the log to.")]
 FeaturesOption = Annotated[
     Path | None, typer.Option(help="A Parquet or CSV file with query_id, doc_id and features.")
 ]
 StrictOption = Annotated[bool, typer.Option("--strict", help="Refuse a log with any problem.")]
+MaxLossOption = Annotated[
+    float,
+    typer.Option(
+        help="The share of rows, clicks or lines that may be left out; beyond it no log is written, and the "
+        "exit code is 3.",
+        min=0.0,
+        max=1.0,
+    ),
+]
+RandomisedOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="A policy that shows documents in random order; may be given several times.", show_default=False
+    ),
+]
 OverwriteOption = Annotated[bool, typer.Option("--overwrite", help="Replace an existing log.")]
+AppendOption = Annotated[bool, typer.Option("--append", help="Add to an existing log, if there is one.")]
+SignalOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--signal",
+        help="What an action is worth, as in purchase=5; may be given several times. The log then has a "
+        "column signal with the highest weight of the actions on each document; a click is worth 1.",
+        show_default=False,
+    ),
+]
 
 
 @importing.command()
 def ubi(
-    queries: Annotated[
-        Path, typer.Argument(metavar="QUERIES", help=f"{FILES}: ubi_queries as JSON lines or Parquet.")
-    ],
-    events: Annotated[
-        Path, typer.Argument(metavar="EVENTS", help=f"{FILES}: ubi_events as JSON lines or Parquet.")
+    files: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="FILES",
+            help=f"{FILES}: ubi_queries and ubi_events, together or apart, as JSON (lines, bulk, search "
+            "responses, arrays), CSV or Parquet.",
+        ),
     ],
     out: OutOption = Path("log"),
     features: FeaturesOption = None,
     policy: Annotated[str | None, typer.Option(help="The policy of queries that do not name one.")] = None,
+    shown: Annotated[
+        str,
+        typer.Option(
+            help="Where to find what was shown: hits, impressions (events), or auto: impression events of "
+            "queries that have them, and hits of the others."
+        ),
+    ] = "auto",
     ranks: Annotated[
         int | None, typer.Option(help=r"How many of the hits were shown. \[default: all]", min=1)
     ] = None,
@@ -53,24 +89,45 @@ def ubi(
             show_default=False,
         ),
     ] = None,
+    signal: SignalOption = None,
     position_base: Annotated[
         int | None,
         typer.Option(help=r"Whether positions of events count from 0 or from 1. \[default: detected]"),
     ] = None,
+    randomised: RandomisedOption = None,
     strict: StrictOption = False,
+    max_loss: MaxLossOption = 0.1,
     overwrite: OverwriteOption = False,
+    append: AppendOption = False,
     page: PageOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Import OpenSearch's User Behavior Insights: ubi_queries and ubi_events."""
     from rankloop.logs import import_ubi
+    from rankloop.logs.importers.signals import parse_signals
+    from rankloop.logs.importers.ubi import CLICK_ACTIONS
 
-    given = {} if clicks is None else {"clicks": clicks}
+    signals = parse_signals(signal or [])
     _import(
         lambda options: import_ubi(
-            queries, events, out, policy=policy, ranks=ranks, options=options, **given
+            files,
+            out,
+            policy=policy,
+            ranks=ranks,
+            clicks=clicks or CLICK_ACTIONS,
+            signals=signals,
+            shown=shown,
+            options=options,
         ),
-        {"features": features, "position_base": position_base, "strict": strict, "overwrite": overwrite},
+        {
+            "features": features,
+            "position_base": position_base,
+            "randomised": tuple(randomised or ()),
+            "strict": strict,
+            "max_loss": max_loss,
+            "overwrite": overwrite,
+            "append": append,
+        },
         page,
         as_json,
     )
@@ -79,7 +136,7 @@ def ubi(
 @importing.command()
 def metarank(
     events: Annotated[
-        Path, typer.Argument(metavar="EVENTS", help=f"{FILES}: events as JSON lines or Parquet.")
+        list[Path], typer.Argument(metavar="EVENTS", help=f"{FILES}: events as JSON lines or Parquet.")
     ],
     out: OutOption = Path("log"),
     features: FeaturesOption = None,
@@ -92,7 +149,14 @@ def metarank(
             show_default=False,
         ),
     ] = None,
-    query_field: Annotated[str, typer.Option(help="The field of rankings that holds the query.")] = "query",
+    signal: SignalOption = None,
+    query: Annotated[
+        str,
+        typer.Option(
+            help="The query of rankings: a field that all of them have; ranking, session or user; none for "
+            "one query for all; or auto: the field query, or the ranking itself where it has none."
+        ),
+    ] = "auto",
     policy_field: Annotated[
         str, typer.Option(help="The field of rankings that holds the policy.")
     ] = "policy",
@@ -100,19 +164,42 @@ def metarank(
         str | None,
         typer.Option(help="The field of items with the score that rankings are drawn from, if any."),
     ] = None,
+    items: Annotated[
+        bool, typer.Option("--items/--no-items", help="Make features of the fields of items.")
+    ] = True,
+    randomised: RandomisedOption = None,
     strict: StrictOption = False,
+    max_loss: MaxLossOption = 0.1,
     overwrite: OverwriteOption = False,
+    append: AppendOption = False,
     page: PageOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Import Metarank's ranking and interaction events."""
+    """Import Metarank's ranking, interaction and item events."""
     from rankloop.logs import MetarankFields, import_metarank
+    from rankloop.logs.importers.metarank import CLICK_TYPES
+    from rankloop.logs.importers.signals import parse_signals
 
-    fields = MetarankFields(query=query_field, policy=policy_field, score=score_field)
-    given = {} if clicks is None else {"clicks": clicks}
+    fields = MetarankFields(query=query, policy=policy_field, score=score_field, items=items)
+    signals = parse_signals(signal or [])
     _import(
-        lambda options: import_metarank(events, out, policy=policy, fields=fields, options=options, **given),
-        {"features": features, "strict": strict, "overwrite": overwrite},
+        lambda options: import_metarank(
+            events,
+            out,
+            policy=policy,
+            clicks=clicks or CLICK_TYPES,
+            signals=signals,
+            fields=fields,
+            options=options,
+        ),
+        {
+            "features": features,
+            "randomised": tuple(randomised or ()),
+            "strict": strict,
+            "max_loss": max_loss,
+            "overwrite": overwrite,
+            "append": append,
+        },
         page,
         as_json,
     )
@@ -121,7 +208,7 @@ def metarank(
 @importing.command()
 def columns(
     impressions: Annotated[
-        Path,
+        list[Path],
         typer.Argument(
             metavar="TABLE",
             help=f"{FILES}: one row per document shown, as CSV, TSV, JSON lines or Parquet.",
@@ -136,6 +223,13 @@ def columns(
             "for a column that does not exist.",
         ),
     ] = "",
+    impression: Annotated[
+        str | None,
+        typer.Option(
+            help="The columns that together tell impressions apart, as in session_id,query,timestamp.",
+            show_default=False,
+        ),
+    ] = None,
     features: FeaturesOption = None,
     policy: Annotated[
         str | None, typer.Option(help="The policy of all rows, if there is no column for it.")
@@ -153,8 +247,11 @@ def columns(
     position_base: Annotated[
         int | None, typer.Option(help=r"Whether positions count from 0 or from 1. \[default: detected]")
     ] = None,
+    randomised: RandomisedOption = None,
     strict: StrictOption = False,
+    max_loss: MaxLossOption = 0.1,
     overwrite: OverwriteOption = False,
+    append: AppendOption = False,
     page: PageOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -162,6 +259,8 @@ def columns(
     from rankloop.logs import Columns, import_columns
 
     called, wanted = Columns.parse(names), _only(only or [])
+    if impression is not None:
+        called = called.identified_by(impression)
     _import(
         lambda options: import_columns(
             impressions,
@@ -173,7 +272,15 @@ def columns(
             only=wanted,
             options=options,
         ),
-        {"features": features, "position_base": position_base, "strict": strict, "overwrite": overwrite},
+        {
+            "features": features,
+            "position_base": position_base,
+            "randomised": tuple(randomised or ()),
+            "strict": strict,
+            "max_loss": max_loss,
+            "overwrite": overwrite,
+            "append": append,
+        },
         page,
         as_json,
     )
@@ -214,21 +321,30 @@ def _import(
 ) -> None:
     from rankloop import ImportOptions, write_report
     from rankloop.cli import console
+    from rankloop.logs import ImportLossError
     from rankloop.reports.import_report import import_document
+    from rankloop.reports.terminal import printable
     from rankloop.storage.files import check_writable
 
     check_writable(page)
+    refused = None
     with console.progress() as progress:
-        imported = make(ImportOptions(**options, progress=progress))
+        try:
+            imported = make(ImportOptions(**options, progress=progress))
+        except ImportLossError as error:
+            refused, imported = error, error.report
     if page is not None:
         write_report(imported, page)
     if as_json:
         typer.echo(json.dumps(imported.to_dict(), indent=2, ensure_ascii=False))
-        return
-    console.print_document(import_document(imported))
-    for path in (imported.log, page):
-        if path is not None:
-            console.print_out(f"wrote {path}")
+    else:
+        console.print_document(import_document(imported))
+        for path in (None if refused else imported.log, page):
+            if path is not None:
+                console.print_out(f"wrote {path}")
+    if refused is not None:
+        typer.echo(f"rankloop: {printable(str(refused), lines=True)}", err=True)
+        raise typer.Exit(TOO_MUCH_LOST)
 
 
 def _only(given: Iterable[str]) -> dict[str, str]:

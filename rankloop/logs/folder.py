@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,8 @@ from rankloop.logs.schema import FEATURES, IMPRESSIONS, TABLES, VERSION, check_c
 # Keys of a file's own metadata, written after the rows have been checked. The second one records the number
 # of rows it is true for: other programs copy metadata into files that they derive from this one.
 VERSION_KEY, STARTS_KEY = b"rankloop.version", b"rankloop.starts"
+# A JSON list of the policies that were declared to show documents in random order.
+RANDOMISED_KEY = b"rankloop.randomised"
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,11 +32,14 @@ class LogFolder:
         tables: the names of the tables in it.
         starts: whether every impression is known to have exactly one row at position 1, which makes counting
             faster.
+        randomised: the policies that were declared, when the log was imported, to show documents in random
+            order.
     """
 
     folder: Path
     tables: tuple[str, ...]
     starts: bool = False
+    randomised: tuple[str, ...] = ()
 
     def source(self, table: str) -> str:
         """The path of a table, for messages."""
@@ -69,6 +75,7 @@ def open_folder(folder: str | os.PathLike[str]) -> LogFolder:
             f"`rankloop import` converts other formats into a log"
         )
     starts, log = True, LogFolder(place, tables)
+    randomised: dict[str, None] = {}
     for table in tables:
         for file in log.files(table):
             schema, metadata, rows = _read_schema(file)
@@ -77,7 +84,9 @@ def open_folder(folder: str | os.PathLike[str]) -> LogFolder:
             else:
                 check_columns(schema, table, str(file))
             starts &= table != IMPRESSIONS or metadata.get(STARTS_KEY) == str(rows).encode()
-    return LogFolder(place, tables, starts)
+            if table == IMPRESSIONS:
+                randomised |= dict.fromkeys(_randomised(metadata))
+    return LogFolder(place, tables, starts, tuple(randomised))
 
 
 def _read_schema(file: Path) -> tuple[Any, dict[bytes, bytes], int]:
@@ -96,3 +105,11 @@ def _read_schema(file: Path) -> tuple[Any, dict[bytes, bytes], int]:
             f"update rankloop, or import the log again"
         )
     return footer.schema.to_arrow_schema(), metadata, footer.num_rows
+
+
+def _randomised(metadata: dict[bytes, bytes]) -> list[str]:
+    try:
+        return [str(policy) for policy in json.loads(metadata.get(RANDOMISED_KEY, b"[]"))]
+    except (ValueError, TypeError):
+        # A key of the same name that another program wrote.
+        return []

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 # Enough to see what is wrong; the count says how often.
 EXAMPLES = 3
@@ -23,6 +23,7 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
     {
         "broken_lines": Kind("lines or rows that cannot be read", "left out"),
         "empty_impressions": Kind("impressions that show nothing", "left out"),
+        "unknown_queries": Kind("rows shown for a query that is not in the source", "left out"),
         "bad_positions": Kind("rows with a position before the first", "left out"),
         "duplicate_rows": Kind(
             "rows that repeat the impression, position and document of another",
@@ -33,6 +34,10 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
         "repeated_documents": Kind(
             "rows that show a document again, further down in its impression",
             "left out; the document keeps its highest position, clicked if any is",
+        ),
+        "conflicting_impressions": Kind(
+            "impressions whose id is in the log already, with another query, policy or document",
+            "left out; the log keeps what it has",
         ),
         "missing_positions": Kind("impressions whose positions are not 1, 2, 3 … without a gap", KEPT),
         "missing_times": Kind("impressions without a timestamp, in a log with timestamps", KEPT),
@@ -81,6 +86,11 @@ class Problem:
         """The same as a dictionary for JSON."""
         return {**self.__dict__, "examples": list(self.examples)}
 
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+        """The inverse of `to_dict`."""
+        return cls(**{**values, "examples": tuple(values["examples"])})
+
 
 class ProblemCounter:
     """Collects problems.
@@ -110,6 +120,10 @@ class ProblemCounter:
         """How often a problem was found."""
         return self._counts.get(name, 0)
 
+    def left_out(self, *names: str) -> int:
+        """How many rows, lines or clicks are not in the log because of these problems."""
+        return sum(self._left_out.get(name, 0) for name in names)
+
     def problems(self) -> tuple[Problem, ...]:
         """All problems that were found, in the order of `KINDS`."""
         return tuple(
@@ -124,3 +138,12 @@ class ProblemCounter:
             for name, kind in KINDS.items()
             if name in self._counts
         )
+
+
+def add_problems(*reports: Iterable[Problem]) -> tuple[Problem, ...]:
+    """Add the problems of several imports by name."""
+    found = ProblemCounter()
+    for problems in reports:
+        for problem in problems:
+            found.add(problem.name, *problem.examples, count=problem.count, left_out=problem.left_out)
+    return found.problems()

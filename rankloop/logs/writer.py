@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from contextlib import ExitStack
 from pathlib import Path
@@ -12,16 +13,24 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rankloop.errors import DataError, one_line
-from rankloop.logs.folder import STARTS_KEY, VERSION_KEY
+from rankloop.logs.folder import RANDOMISED_KEY, STARTS_KEY, VERSION_KEY
 from rankloop.logs.schema import FEATURES, IMPRESSIONS, REPORT_FILE, TABLES, VERSION, arrow_schema
 from rankloop.storage.files import replace_folder
 
+# An additional column of impressions: what a display was worth, where actions have weights.
+SIGNAL = "signal"
 # Rows per row group: what one thread of a reader reads at a time.
 ROWS_PER_GROUP = 1_000_000
 
 
 class LogWriter:
     """Writes the tables of a log to a temporary folder, which is moved into place when the block succeeds.
+
+    Attributes:
+        folder: the folder of the log.
+        scratch: the temporary folder.
+        starts: whether every impression has exactly one row at position 1; set before the block ends.
+        randomised: the policies that show documents in random order; set before the block ends.
 
     Example:
         >>> import tempfile
@@ -45,6 +54,7 @@ class LogWriter:
         if self.folder.exists():
             _check_replaceable(self.folder, overwrite)
         self.starts = False
+        self.randomised: tuple[str, ...] = ()
         self._rows = 0
         self._writers: dict[str, pq.ParquetWriter] = {}
 
@@ -67,6 +77,8 @@ class LogWriter:
             metadata = {VERSION_KEY: VERSION}
             if table == IMPRESSIONS and self.starts:
                 metadata[STARTS_KEY] = str(self._rows)
+            if table == IMPRESSIONS and self.randomised:
+                metadata[RANDOMISED_KEY] = json.dumps(self.randomised)
             writer.add_key_value_metadata(metadata)
             writer.close()
 
@@ -93,7 +105,7 @@ class LogWriter:
     def _writer(self, table: str, given: pa.Schema) -> pq.ParquetWriter:
         schema = arrow_schema(table)
         for name in given.names:
-            if name not in schema.names and table == FEATURES:
+            if name not in schema.names and (table == FEATURES or (table, name) == (IMPRESSIONS, SIGNAL)):
                 schema = schema.append(given.field(name))
         # Without Arrow's own schema, so that readers see ids as text and not as codes.
         return pq.ParquetWriter(

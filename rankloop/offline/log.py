@@ -160,4 +160,12 @@ def open_log(
         DataError: the folder is not a log, a file is damaged, or a column is missing or of the wrong type.
     """
     found = open_folder(folder)
-    return Log(found.folder, found.tables, found.starts, engine=engine, master=master, exposure=exposure)
+    return Log(
+        found.folder,
+        found.tables,
+        found.starts,
+        found.randomised,
+        engine=engine,
+        master=master,
+        exposure=exposure,
+    )

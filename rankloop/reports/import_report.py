@@ -16,6 +16,7 @@ def import_document(report: ImportReport) -> Document:
         f"Import of {report.log.name}",
         (
             Text(_in_short(report)),
+            *_losses(report),
             *warnings(report.notes),
             Section("What was read", (_facts(report), _rows(report))),
             Section("What was wrong", problem_blocks("Problems of the source", report.problems)),
@@ -61,15 +62,27 @@ def _in_short(report: ImportReport) -> str:
     )
 
 
+def _losses(report: ImportReport) -> tuple[Block, ...]:
+    if not report.losses:
+        return ()
+    rows = [[loss.what, f"{loss.lost:,}", f"{loss.total:,}", f"{loss.share:.1%}"] for loss in report.losses]
+    return (Table.build("Left out of the log, by kind", ["", "left out", "of", "share"], rows, brief=True),)
+
+
 def _facts(report: ImportReport) -> Facts:
     base = report.position_base
-    return Facts(
-        (
-            ("log", str(report.log)),
-            ("read from", ", ".join(report.sources)),
-            ("positions", "counted by the import, from 1" if base is None else f"in the source, from {base}"),
+    facts = [
+        ("log", str(report.log)),
+        ("read from", ", ".join(report.sources)),
+        ("positions", "counted by the import, from 1" if base is None else f"in the source, from {base}"),
+    ]
+    if report.imports > 1:
+        facts.append(
+            ("imports", f"{report.imports:,}; what was read and what was wrong is that of all of them")
         )
-    )
+    if report.randomised:
+        facts.append(("randomised policies", ", ".join(report.randomised)))
+    return Facts(tuple(facts))
 
 
 def _rows(report: ImportReport) -> Table:

@@ -83,7 +83,7 @@ def test_import_prints_the_report_as_json(run: Run, tmp_path: Path) -> None:
     write_lines(tmp_path / "e.jsonl", [click(1), click(1)])
     code, out, err = run("import", "ubi", "q.jsonl", "e.jsonl", "--json")
     assert (code, err) == (0, "")
-    expected = import_ubi("q.jsonl", "e.jsonl", "other").to_dict()
+    expected = import_ubi(["q.jsonl", "e.jsonl"], "other").to_dict()
     assert json.loads(out) == expected | {"log": "log"}
     refused = run("import", "ubi", "q.jsonl", "e.jsonl")
     assert (refused.code, refused.err) == (
@@ -95,7 +95,7 @@ def test_import_prints_the_report_as_json(run: Run, tmp_path: Path) -> None:
 
 def test_import_metarank_with_every_option(run: Run, tmp_path: Path) -> None:
     write_lines(tmp_path / "e.jsonl", [RANKING, INTERACTION | {"type": "like"}])
-    fields = ["--query-field", "q", "--policy-field", "variant", "--score-field", "relevancy"]
+    fields = ["--query", "q", "--policy-field", "variant", "--score-field", "relevancy"]
     code, _, err = run("import", "metarank", "e.jsonl", *fields, "--clicks", "like", "--strict")
     assert (code, err) == (0, "")
     named = MetarankFields(query="q", policy="variant", score="relevancy")

@@ -27,7 +27,7 @@ def messy(tmp_path_factory: pytest.TempPathFactory) -> Messy:
 def report(messy: Messy) -> ImportReport:
     queries, events = messy.folder / "ubi_queries.jsonl", messy.folder / "ubi_events.jsonl"
     options = ImportOptions(features=messy.folder / "features.parquet")
-    return import_ubi(queries, events, messy.folder / "log", options=options)
+    return import_ubi([queries, events], messy.folder / "log", options=options)
 
 
 def test_what_was_planted_is_found(messy: Messy, report: ImportReport) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import ibis
 import pyarrow as pa
@@ -12,10 +14,14 @@ from ibis import _
 from rankloop.errors import DataError
 from rankloop.logs.defects import IMPRESSION, DefectFinder
 from rankloop.logs.engines import Engine, Expression
-from rankloop.logs.importers.files import LINE_BITS, SourceFiles
-from rankloop.logs.importers.staging import CLICKS, SCORES, Staging
-from rankloop.logs.schema import CANDIDATES, COLUMNS, IMPRESSIONS, ITEM
-from rankloop.logs.writer import LogWriter
+from rankloop.logs.importers.earlier_log import EarlierLog
+from rankloop.logs.importers.files import LINE_BITS, place_of
+from rankloop.logs.importers.staging import CLICKS, SCORES
+from rankloop.logs.schema import CANDIDATES, COLUMNS, FEATURES, IMPRESSIONS, ITEM
+from rankloop.logs.writer import SIGNAL, LogWriter
+
+if TYPE_CHECKING:
+    from rankloop.logs.importers.pipeline import ImportSession
 
 # The clocks of servers whose logs were merged differ by minutes. A larger jump means that a clock was set, or
 # that files are out of order.
@@ -29,18 +35,24 @@ class Cleaning:
 
     Attributes:
         base: the number of the first position in the source.
+        new_impressions: number of impressions in the source.
         impressions: number of impressions written.
         rows: number of rows of impressions written.
         clicks: number of clicked rows written.
         candidates: number of rows of candidates written.
     """
 
-    def __init__(self, staging: Staging, files: SourceFiles, engine: Engine) -> None:
-        self.staging, self.files, self.engine = staging, files, engine
-        self.finder = DefectFinder(engine, files.found, files.place_name)
+    def __init__(self, session: ImportSession, engine: Engine, earlier: EarlierLog | None = None) -> None:
+        self.session, self.staging, self.files = session, session.staging, session.files
+        self.engine, self.earlier = engine, earlier
+        self.finder = DefectFinder(engine, self.files.found, self.files.place_name)
         self.base = 1
         self.click_base: int | None = None
-        self.impressions = self.rows = self.clicks = self.candidates = 0
+        self.signals = session.signals or (earlier is not None and earlier.has_signals)
+        self.new_impressions = self.impressions = self.rows = self.clicks = self.candidates = 0
+        # The log that the import is added to is the first file.
+        self._first_place = 0 if earlier is None else place_of(1, 0)
+        self._policies: set[str] = set()
 
     def run(self, writer: LogWriter, position_base: int | None, *, counted: bool) -> None:
         """Check all rows, and write the valid ones.
@@ -53,15 +65,37 @@ class Cleaning:
         """
         shown = self.engine.table([self.staging.path(IMPRESSIONS)])
         self.click_base = position_base
-        if not counted:
+        if not counted and self.staging.rows[IMPRESSIONS]:
             self.base = self._detect_base(shown) if position_base is None else position_base
-        rows = self.finder.distinct_rows(shown.mutate(position=_.position - self.base + 1))
+        shown = shown.mutate(position=_.position - self.base + 1)
+        self.new_impressions = self.finder.size(shown.select(*IMPRESSION).distinct())
+        if self.earlier is not None:
+            shown = self._with_earlier(shown)
+        rows = self.finder.distinct_rows(shown)
         impressions = self.finder.impressions(rows)
-        self._check_times(impressions.filter(_.kept))
+        self._check_times(impressions.filter(_.kept & (_.place >= self._first_place)))
         rows = self._with_clicks(self._kept(rows, impressions), impressions)
+        if self.signals:
+            rows = self._with_signals(rows, shown)
         self.items = rows.select(*ITEM, "place")
         self._write(writer, rows)
         self._write_candidates(writer)
+
+    @property
+    def randomised(self) -> tuple[str, ...]:
+        """The policies that are declared to be randomised."""
+        declared = set(self.session.randomised)
+        unknown = declared - self._policies
+        if unknown:
+            raise DataError(
+                f"{', '.join(map(repr, sorted(unknown)))} cannot be randomised: the policies of the log are "
+                f"{', '.join(map(repr, sorted(self._policies)))}"
+            )
+        return tuple(sorted(declared | set(() if self.earlier is None else self.earlier.log.randomised)))
+
+    def item_batches(self) -> Iterator[pa.RecordBatch]:
+        """The ids of all items, in order."""
+        yield from self.engine.batches(self.items.select(*ITEM).distinct().order_by(*ITEM))
 
     def check_features(self, featured: Path, source: object) -> None:
         """Count the documents without features; raise an error for duplicate features.
@@ -70,7 +104,11 @@ class Cleaning:
             featured: a Parquet file with the ids of all documents that have features.
             source: the file of the features, for messages.
         """
-        given = self.engine.table([featured]).group_by(*ITEM).agg(times=_.count())
+        given = self.engine.table([featured])
+        if self.earlier is not None and self.earlier.log.has(FEATURES):
+            known = self.engine.table(self.earlier.log.files(FEATURES)).select(*ITEM)
+            given = given.union(known.anti_join(given, ITEM))
+        given = given.group_by(*ITEM).agg(times=_.count())
         for row in self.finder.fetch(given.filter(_.times > 1).order_by(*ITEM).limit(1)):
             raise DataError(
                 f"{source}: {row['times']} rows for query {row['query_id']!r}, document {row['doc_id']!r}: "
@@ -95,6 +133,38 @@ class Cleaning:
         if least not in (0, 1):
             raise DataError(f"positions begin at {least} in {begins[least]}: set position_base to 0 or 1")
         return int(least)
+
+    def _with_earlier(self, new: Expression) -> Expression:
+        """Add the rows of the log that the import is added to; it keeps what the new rows contradict."""
+        assert self.earlier is not None
+        earlier = self.engine.table([self.earlier.stage_impressions(self.staging.folder)])
+        new = self.engine.stored(new.select(earlier.columns))
+        both = new.semi_join(earlier, IMPRESSION).union(earlier.semi_join(new, IMPRESSION))
+        places = both.select("impression_id", "query_id", "policy_id", "position", "doc_id").distinct()
+        conflicts = (
+            places.group_by(*IMPRESSION)
+            .agg(
+                rows=_.count(),
+                queries=_.query_id.nunique(),
+                policies=_.policy_id.nunique(),
+                positions=_.position.nunique(),
+            )
+            .filter((_.queries > 1) | (_.policies > 1) | (_.positions < _.rows))
+        )
+        conflicts = self.engine.stored(conflicts.select(*IMPRESSION))
+        left_out = new.semi_join(conflicts, IMPRESSION)
+        ids = left_out.group_by(*IMPRESSION).agg(place=_.place.min())
+        self.finder.add("conflicting_impressions", ids, left_out=self.finder.size(left_out))
+        return earlier.union(new.anti_join(conflicts, IMPRESSION))
+
+    def _with_signals(self, rows: Expression, shown: Expression) -> Expression:
+        """Add what each document was worth: the highest weight of the actions on it."""
+        own = ibis.coalesce(_.signal, _.clicked.cast("float64"))
+        worth = shown.group_by(*DOCUMENT).agg(own=own.max())
+        rows = _left_join(rows, worth)
+        if "value" not in rows.columns:
+            return rows.mutate(signal=_.own)
+        return rows.mutate(signal=ibis.greatest(_.own, ibis.coalesce(_.value, ibis.literal(0.0))))
 
     def _check_times(self, kept: Expression) -> None:
         file = (_.place / 2**LINE_BITS).floor()
@@ -127,11 +197,13 @@ class Cleaning:
         hits = self.engine.stored(clicks.join(shown, DOCUMENT))
         finder.add("early_clicks", hits.filter(_.timestamp < _.at), left_out=0)
         self._compare_positions(hits)
-        clicked = hits.group_by(*DOCUMENT).agg(times=_.count(), place=_.place.max())
-        again = clicked.filter(_.times > 1)
+        actions = hits.group_by(*DOCUMENT, "action").agg(
+            times=_.count(), place=_.place.max(), worth=_.value.max(), click=_.click.any()
+        )
+        again = actions.filter(_.times > 1)
         finder.add("repeated_clicks", again, count=finder.total(again, _.times - 1))
-        hit = clicked.select(*DOCUMENT, hit=ibis.literal(True))
-        return rows.left_join(hit, DOCUMENT).mutate(clicked=_.clicked | _.hit.fill_null(False))
+        hit = actions.group_by(*DOCUMENT).agg(hit=_.click.any(), value=_.worth.max())
+        return _left_join(rows, hit).mutate(clicked=_.clicked | _.hit.fill_null(False))
 
     def _compare_positions(self, hits: Expression) -> None:
         """Compare the positions of clicks with those of their documents.
@@ -146,7 +218,8 @@ class Cleaning:
         self.finder.add("disagreeing_positions", given.filter(_.off != usual), left_out=0)
 
     def _write(self, writer: LogWriter, rows: Expression) -> None:
-        columns = (*IMPRESSION, "at", "query_id", "policy_id", "position", "doc_id", "clicked")
+        columns = [*IMPRESSION, "at", "query_id", "policy_id", "position", "doc_id", "clicked"]
+        columns += [SIGNAL] if self.signals else []
         ordered = rows.select(*columns, "order").order_by("order", "impression_id", "position")
         last, writer.starts = pa.scalar(None, pa.string()), True
         for batch in self.engine.batches(ordered):
@@ -161,18 +234,31 @@ class Cleaning:
             self.clicks += batch.column("clicked").true_count
             writer.starts &= bool((first == 1).all())
             named = dict(zip(batch.schema.names, batch.columns, strict=True), timestamp=batch.column("at"))
-            writer.write(IMPRESSIONS, {name: named[name] for name in COLUMNS[IMPRESSIONS]})
+            self._policies.update(pc.unique(batch.column("policy_id")).to_pylist())
+            extra = [SIGNAL] if self.signals else []
+            writer.write(IMPRESSIONS, {name: named[name] for name in (*COLUMNS[IMPRESSIONS], *extra)})
 
     def _write_candidates(self, writer: LogWriter) -> None:
-        if not self.staging.rows[SCORES]:
+        scores = self.engine.table([self.staging.path(SCORES)]) if self.staging.rows[SCORES] else None
+        staged = None if self.earlier is None else self.earlier.stage_scores(self.staging.folder)
+        if staged is not None:
+            earlier = self.engine.table([staged])
+            scores = earlier if scores is None else earlier.union(scores.select(earlier.columns))
+        if scores is None:
             return
         by_item = self.engine.stored(
-            self.engine.table([self.staging.path(SCORES)])
-            .group_by("policy_id", *ITEM)
-            .agg(score=_.score.argmin(_.place), low=_.score.min(), high=_.score.max(), place=_.place.max())
+            scores.group_by("policy_id", *ITEM).agg(
+                score=_.score.argmin(_.place), low=_.score.min(), high=_.score.max(), place=_.place.max()
+            )
         )
         self.finder.add("score_conflicts", by_item.filter(_.low != _.high), left_out=0)
         self.items = self.items.union(by_item.select(*ITEM, "place"))
         for batch in self.engine.batches(by_item.order_by("policy_id", *ITEM)):
             writer.write(CANDIDATES, batch.select(list(COLUMNS[CANDIDATES])))
             self.candidates += len(batch)
+
+
+def _left_join(rows: Expression, more: Expression) -> Expression:
+    """Add columns to rows by document."""
+    joined = rows.left_join(more, DOCUMENT)
+    return joined.select(*rows.columns, *(name for name in more.columns if name not in DOCUMENT))

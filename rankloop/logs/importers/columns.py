@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
+from datetime import date
 from types import MappingProxyType
 from typing import Any, Self
 
@@ -15,16 +16,14 @@ import pyarrow.compute as pc
 from rankloop.errors import DataError
 from rankloop.logs.importers import parsing as read_value
 from rankloop.logs.importers.files import (
-    JSON_ENDINGS,
-    PARQUET_ENDING,
     Paths,
     Record,
     as_paths,
-    ending_of,
     parquet_batches,
     place_of,
     python_rows,
 )
+from rankloop.logs.importers.formats import JSON, PARQUET, check_importer, detect_format, recognise
 from rankloop.logs.importers.pipeline import DEFAULTS, ImportOptions, ImportSession, run
 from rankloop.logs.importers.report import ImportReport
 from rankloop.logs.importers.staging import CLICKS, SCORES, TIME
@@ -32,6 +31,11 @@ from rankloop.logs.schema import IMPRESSIONS, is_id, missing_column
 
 # Marks a missing column in the text form of `Columns`.
 NONE = "-"
+OPTIONAL = ("timestamp", "policy_id", "clicked", "signal", "randomised")
+# Added to the name of a policy for rows that were shown in random order.
+RANDOMISED = "-randomised"
+# Between the parts of an id of several columns.
+SEPARATOR = "|"
 ALL_ROWS: Mapping[str, str] = MappingProxyType({})
 # Number of rows of a Parquet file to process at a time as columns.
 ROWS_PER_BATCH = 500_000
@@ -42,7 +46,8 @@ class Columns:
     """The names of the columns of a table; None if there is no such column.
 
     Attributes:
-        impression_id: the impression.
+        impression_id: the impression; several columns if it takes them together to tell impressions apart,
+            such as the session, the query and the time.
         timestamp: the time: ISO 8601, or seconds, milli-, micro- or nanoseconds since 1970.
         query_id: the query.
         policy_id: the policy.
@@ -50,13 +55,16 @@ class Columns:
         doc_id: the document.
         clicked: whether it was clicked: true, false, or the number of clicks.
         score: the policy's score, in a table of candidates.
+        signal: what the display was worth, a number from 0 on, such as 5 for a purchase.
+        randomised: whether the documents were shown in random order. Such rows get a policy of their own,
+            named after their policy.
 
     Example:
         >>> Columns.parse("impression_id=session, query_id=text, timestamp=-").query_id
         'text'
     """
 
-    impression_id: str = "impression_id"
+    impression_id: str | tuple[str, ...] = "impression_id"
     timestamp: str | None = "timestamp"
     query_id: str = "query_id"
     policy_id: str | None = "policy_id"
@@ -64,6 +72,24 @@ class Columns:
     doc_id: str = "doc_id"
     clicked: str | None = "clicked"
     score: str = "score"
+    signal: str | None = None
+    randomised: str | None = None
+
+    @property
+    def impression_columns(self) -> tuple[str, ...]:
+        """The columns that make up the impression."""
+        return (self.impression_id,) if isinstance(self.impression_id, str) else self.impression_id
+
+    def identified_by(self, columns: str) -> Self:
+        """The same with an impression id of several columns, as in ``session_id,query,timestamp``.
+
+        >>> Columns().identified_by("session_id, query").impression_columns
+        ('session_id', 'query')
+        """
+        names = tuple(name.strip() for name in columns.split(","))
+        if not all(names) or len(set(names)) < len(names):
+            raise DataError(f"cannot parse {columns!r}: expected different columns with commas between them")
+        return replace(self, impression_id=names)
 
     @classmethod
     def parse(cls, text: str) -> Self:
@@ -74,7 +100,7 @@ class Columns:
             column, equals, name = (word.strip() for word in part.partition("="))
             if not equals or not name or column not in known:
                 raise DataError(f"cannot parse {part!r}: expected column=name with one of {', '.join(known)}")
-            optional = column in ("timestamp", "policy_id", "clicked")
+            optional = column in OPTIONAL
             if name == NONE and not optional:
                 raise DataError(f"the column {column} is required: it cannot be {NONE!r}")
             named[column] = None if name == NONE else name
@@ -133,18 +159,21 @@ class _Table:
 
     what: str
 
-    def __init__(self, session: ImportSession, needed: Mapping[str, str | None]) -> None:
+    def __init__(self, session: ImportSession, needed: Iterable[str | None]) -> None:
         self.session = session
-        self.needed = {name: column for name, column in needed.items() if column is not None}
+        self.needed = list(dict.fromkeys(column for column in needed if column is not None))
 
     def read(self, sources: Paths) -> None:
         for path in as_paths(sources):
             self._checked = False
-            if ending_of(path) == PARQUET_ENDING:
-                self._parquet(self.session.files.add_file(path))
+            if not path.is_file():
+                raise DataError(f"{path} is not a file")
+            kind, _ = detect_format(path, self.what)
+            if kind == PARQUET:
+                self._parquet(self.session.files.add_file(path, "row"))
             else:
                 # JSON objects may have different keys; all lines of a CSV file have the same columns.
-                self._checked = ending_of(path) in JSON_ENDINGS
+                self._lenient = kind == JSON
                 self.session.each(path, self.what, self._record)
 
     def take(self, place: int, values: dict[str, Any]) -> None:
@@ -156,15 +185,24 @@ class _Table:
         return None
 
     def _record(self, record: Record) -> None:
-        if not self._checked:
+        if not self._checked and self._lenient:
+            self._recognise(self.session.files.place_name(record.place), record.values)
+        elif not self._checked:
             self._check(self.session.files.place_name(record.place), record.values)
         self.take(record.place, record.values)
 
     def _check(self, where: str, there: Any) -> None:
-        for column in self.needed.values():
+        for column in self.needed:
             if column not in there:
-                raise missing_column(where, column, self.needed.values(), there, self.what)
+                self._recognise(where, dict.fromkeys(there))
+                raise missing_column(where, column, self.needed, there, self.what)
         self._checked = True
+
+    def _recognise(self, where: str, values: Mapping[str, Any]) -> None:
+        """Refuse the records of another program, unless they have all columns."""
+        self._checked = True
+        if not all(column in values for column in self.needed) and recognise(values) in ("ubi", "metarank"):
+            check_importer("columns", values, where)
 
     def _parquet(self, number: int) -> None:
         row = 1
@@ -175,11 +213,11 @@ class _Table:
             whole = self.staged(table)
             if whole is not None:
                 self.session.staging.add_batch(IMPRESSIONS, whole)
-                self.session.count_records(len(batch))
+                self.session.count_records(self.what, len(batch))
             else:
                 rows = python_rows(batch, self.session.files.paths[number], row)
                 for place, values in zip(places.tolist(), rows, strict=True):
-                    self.session.take(Record(place, values), self._record)
+                    self.session.take(Record(place, values), self._record, self.what)
             row += len(batch)
 
 
@@ -189,9 +227,14 @@ class _Impressions(_Table):
     def __init__(
         self, session: ImportSession, names: Columns, policy: str | None, only: Mapping[str, str]
     ) -> None:
-        columns = {field.name: getattr(names, field.name) for field in fields(names) if field.name != "score"}
-        super().__init__(session, columns | {f"only {column}": column for column in only})
+        columns = [
+            getattr(names, field.name)
+            for field in fields(names)
+            if field.name not in ("impression_id", "score")
+        ]
+        super().__init__(session, [*names.impression_columns, *columns, *only])
         self.names, self.policy, self.only = names, policy, only
+        session.signals |= names.signal is not None
 
     def take(self, place: int, values: dict[str, Any]) -> None:
         names = self.names
@@ -204,20 +247,30 @@ class _Impressions(_Table):
             [
                 (
                     place,
-                    read_value.text_id(values.get(names.impression_id), names.impression_id),
+                    _impression(values, names),
                     _time(values, names),
                     read_value.text_id(values.get(names.query_id), names.query_id),
-                    _policy(values, names, self.policy),
+                    self._policy(values),
                     read_value.whole(values.get(names.position), names.position),
                     read_value.text_id(values.get(names.doc_id), names.doc_id),
                     names.clicked is not None
                     and read_value.clicked(values.get(names.clicked), names.clicked),
+                    None if names.signal is None else _signal(values.get(names.signal), names.signal),
                 )
             ],
         )
 
+    def _policy(self, values: dict[str, Any]) -> str:
+        policy, column = _policy(values, self.names, self.policy), self.names.randomised
+        if column is None or not read_value.clicked(values.get(column), column):
+            return policy
+        self.session.randomised.add(policy + RANDOMISED)
+        return policy + RANDOMISED
+
     def staged(self, _batch: pa.Table) -> pa.Table | None:
         names, batch, aside = self.names, _batch, {}
+        if names.randomised is not None or names.signal is not None:
+            return None
         for column, wanted in self.only.items():
             if not is_id(batch[column].type):
                 return None
@@ -227,7 +280,10 @@ class _Impressions(_Table):
         if not len(batch):
             return None
         ready = {"place": batch["place"], "position": batch[names.position]}
-        for name in ("impression_id", "query_id", "doc_id", "policy_id"):
+        ready["impression_id"] = _composed(batch, names.impression_columns)
+        if ready["impression_id"] is None:
+            return None
+        for name in ("query_id", "doc_id", "policy_id"):
             column = getattr(names, name)
             ready[name] = pa.repeat(self.policy, len(batch)) if column is None else batch[column]
         ready["timestamp"] = _column(batch, names.timestamp, None)
@@ -238,6 +294,7 @@ class _Impressions(_Table):
             ready["clicked"] = pc.greater(ready["clicked"], 0)
         # Timestamps are truncated to microseconds.
         ready["timestamp"] = ready["timestamp"].cast(TIME, safe=False)
+        ready["signal"] = pa.nulls(len(batch), pa.float64())
         self.session.aside.update(aside)
         return pa.table(ready)
 
@@ -246,7 +303,7 @@ class _Clicks(_Table):
     what = "clicks"
 
     def __init__(self, session: ImportSession, names: Columns) -> None:
-        super().__init__(session, {"impression_id": names.impression_id, "doc_id": names.doc_id})
+        super().__init__(session, [*names.impression_columns, names.doc_id])
         self.names = names
 
     def take(self, place: int, values: dict[str, Any]) -> None:
@@ -257,10 +314,13 @@ class _Clicks(_Table):
             [
                 (
                     place,
-                    read_value.text_id(values.get(names.impression_id), names.impression_id),
+                    _impression(values, names),
                     read_value.text_id(values.get(names.doc_id), names.doc_id),
                     _time(values, names),
                     None if position in (None, "") else read_value.whole(position, names.position),
+                    "click",
+                    1.0,
+                    True,
                 )
             ],
         )
@@ -270,8 +330,7 @@ class _Candidates(_Table):
     what = "candidates"
 
     def __init__(self, session: ImportSession, names: Columns, policy: str | None) -> None:
-        needed = {name: getattr(names, name) for name in ("policy_id", "query_id", "doc_id", "score")}
-        super().__init__(session, needed)
+        super().__init__(session, [names.policy_id, names.query_id, names.doc_id, names.score])
         self.names, self.policy = names, policy
 
     def take(self, place: int, values: dict[str, Any]) -> None:
@@ -284,6 +343,47 @@ class _Candidates(_Table):
             read_value.score(values.get(names.score), names.score),
         )
         self.session.staging.add(SCORES, [row])
+
+
+def _impression(values: dict[str, Any], names: Columns) -> str:
+    """The id of the impression; values of several columns are joined so that they can be told apart."""
+    columns = names.impression_columns
+    if len(columns) == 1:
+        return read_value.text_id(values.get(columns[0]), columns[0])
+    return SEPARATOR.join(_escape(read_value.text_id(_plain(values.get(name)), name)) for name in columns)
+
+
+def _plain(value: Any) -> Any:
+    """A time or a number as text, as it takes part in an id."""
+    if isinstance(value, float):
+        return repr(value)
+    return value.isoformat() if isinstance(value, date) else value
+
+
+def _escape(text: str) -> str:
+    return text.replace("\\", "\\\\").replace(SEPARATOR, "\\" + SEPARATOR)
+
+
+def _composed(batch: pa.Table, columns: tuple[str, ...]) -> Any:
+    """The ids of impressions as a column; None if they must be made one by one."""
+    if len(columns) == 1:
+        return batch[columns[0]]
+    parts = [batch[name].cast(pa.string()) for name in columns if is_id(batch[name].type)]
+    if len(parts) < len(columns) or any(part.null_count or _has_empty(part) for part in parts):
+        return None
+    for character in ("\\", SEPARATOR):
+        parts = [pc.replace_substring(part, character, "\\" + character) for part in parts]
+    return pc.binary_join_element_wise(*parts, SEPARATOR)
+
+
+def _signal(value: Any, name: str) -> float:
+    """Parse what a display was worth; nothing if it is empty."""
+    if value is None or value == "":
+        return 0.0
+    number = read_value.score(value, name)
+    if number < 0:
+        raise read_value.BadValueError(f"{name} is {value!r}; expected a number from 0 on")
+    return number
 
 
 def _time(values: dict[str, Any], names: Columns) -> int | None:

@@ -1,4 +1,4 @@
-"""Read records from files with their place: JSON lines, CSV and Parquet, plain or gzipped.
+"""Read records from files with their place: JSON, CSV and Parquet, plain or gzipped.
 
 A broken line is reported with file, line and reason, and left out. A truncated file is rejected, because an
 unknown part of it is missing.
@@ -6,10 +6,8 @@ unknown part of it is missing.
 
 from __future__ import annotations
 
-import csv
-import json
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,12 +16,22 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rankloop.errors import DataError, one_line
+from rankloop.logs.importers.csv_rows import read_csv_rows
+from rankloop.logs.importers.formats import (
+    CSV,
+    CSV_DELIMITERS,
+    JSON,
+    JSON_ENDINGS,
+    PARQUET,
+    PARQUET_ENDING,
+    check_importer,
+    detect_format,
+    ending_of,
+)
+from rankloop.logs.importers.json_records import JsonRecords
 from rankloop.logs.problems import ProblemCounter
 from rankloop.text_file import open_text
 
-JSON_ENDINGS = (".jsonl", ".ndjson", ".json")
-CSV_DELIMITERS = {".csv": ",", ".tsv": "\t"}
-PARQUET_ENDING = ".parquet"
 # Number of rows of a Parquet file to convert to Python objects at a time.
 ROWS_PER_BATCH = 10_000
 # A place in the staged tables is one integer with the number of the file and the line.
@@ -34,113 +42,81 @@ Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
 @dataclass(frozen=True)
 class Record:
-    """A record and its place."""
+    """A record, its place, and whether its values are text, as in CSV."""
 
     place: int
     values: dict[str, Any]
+    is_text: bool = False
 
 
 class SourceFiles:
-    """The source files of an import: their records, and the names of their places."""
+    """The source files of an import: their records, and the names of their places.
+
+    Attributes:
+        paths: the files, in the order in which they were added.
+        unreadable: number of lines that are not even a record.
+    """
 
     def __init__(self, found: ProblemCounter) -> None:
         self.paths: list[Path] = []
         self.found = found
+        self.unreadable = 0
+        self._units: list[str] = []
 
-    def records(self, sources: Paths, what: str) -> Iterator[Record]:
+    def records(self, sources: Paths, what: str, command: str | None = None) -> Iterator[Record]:
         """Iterate over the records of files.
 
         Args:
             sources: one path or several.
             what: the expected content, for messages.
+            command: the importer that reads them, to refuse files that are for another one.
         """
         for path in as_paths(sources):
             number = self.add_file(path)
-            ending = ending_of(path)
-            if ending == PARQUET_ENDING:
-                rows: Iterable[tuple[int, dict[str, Any]]] = _parquet(path)
-            elif ending in JSON_ENDINGS:
-                rows = self._json(path, number)
-            elif ending in CSV_DELIMITERS:
-                rows = self._csv(path, number, CSV_DELIMITERS[ending])
-            else:
-                text = ", ".join([*JSON_ENDINGS, *CSV_DELIMITERS])
-                raise DataError(
-                    f"{path}: expected {what} in a file whose name ends in {text} (optionally followed by "
-                    f".gz) or {PARQUET_ENDING}"
-                )
-            for line, values in rows:
-                yield Record(place_of(number, line), values)
+            kind, delimiter = detect_format(path, what)
+            first = command is not None
+            for line, values in self._rows(path, number, kind, delimiter):
+                place = place_of(number, line)
+                if first and command is not None:
+                    check_importer(command, values, self.place_name(place))
+                    first = False
+                yield Record(place, values, kind == CSV)
 
-    def add_file(self, path: Path) -> int:
-        """Register a file and return its number."""
-        if not path.is_file():
+    def add_file(self, path: Path, unit: str = "line") -> int:
+        """Register a file and return its number; ``unit`` is what its places count."""
+        if not path.exists():
             raise DataError(f"{path} is not a file")
         self.paths.append(path)
+        self._units.append(unit)
         return len(self.paths) - 1
 
     def place_name(self, place: int) -> str:
         """Format a place for messages."""
-        path, line = self.paths[place >> LINE_BITS], place & ((1 << LINE_BITS) - 1)
-        return f"{path}, {'row' if ending_of(path) == PARQUET_ENDING else 'line'} {line}"
+        number, line = place >> LINE_BITS, place & ((1 << LINE_BITS) - 1)
+        return f"{self.paths[number]}, {self._units[number]} {line}"
 
     def add_broken(self, place: int, reason: object) -> None:
         """Count a broken line."""
         self.found.add("broken_lines", f"{self.place_name(place)}: {reason}")
 
-    def _json(self, path: Path, number: int) -> Iterator[tuple[int, dict[str, Any]]]:
-        for line, text in numbered_lines(path):
-            if not text.strip():
-                continue
-            if line == 1 and text.lstrip().startswith(b"["):
-                raise DataError(
-                    f"{path}, line 1: this is one JSON array; expected JSON lines, one object per line "
-                    f"(jq -c '.[]' converts it)"
-                )
-            try:
-                values = json.loads(text.rstrip())
-            except json.JSONDecodeError as error:
-                self.add_broken(
-                    place_of(number, line), f"not JSON ({error.msg}, at character {error.pos + 1})"
-                )
-                continue
-            except (ValueError, RecursionError) as error:
-                self.add_broken(place_of(number, line), f"not JSON ({error})")
-                continue
-            if isinstance(values, dict):
-                yield line, values
-            else:
-                self.add_broken(place_of(number, line), f"not a JSON object but {type(values).__name__}")
+    def _rows(
+        self, path: Path, number: int, kind: str, delimiter: str
+    ) -> Iterator[tuple[int, dict[str, Any]]]:
+        def add_broken(line: int, reason: object, unit: str = "line") -> None:
+            self._units[number] = unit
+            self.unreadable += 1
+            self.add_broken(place_of(number, line), reason)
 
-    def _csv(self, path: Path, number: int, delimiter: str) -> Iterator[tuple[int, dict[str, Any]]]:
-        undecoded: set[int] = set()
-        reader = csv.reader(_decoded_lines(path, undecoded), delimiter=delimiter, strict=True)
-        header: list[str] | None = None
-        while True:
-            first_line = reader.line_num + 1
-            try:
-                fields = next(reader)
-            except StopIteration:
-                return
-            except csv.Error as error:
-                if "unexpected end" in str(error):
-                    raise DataError(
-                        f"{path}, line {first_line}: a quote is opened and never closed; the file is "
-                        f"truncated, or the quote must be doubled"
-                    ) from error
-                self.add_broken(place_of(number, first_line), error)
-                continue
-            if header is None:
-                header = [name.strip() for name in fields]
-                if len(set(header)) < len(header):
-                    raise DataError(f"{path}, line 1: two columns have the same name: {', '.join(header)}")
-            elif not undecoded.isdisjoint(range(first_line, reader.line_num + 1)):
-                self.add_broken(place_of(number, first_line), "not UTF-8")
-            elif len(fields) == len(header):
-                yield first_line, dict(zip(header, fields, strict=True))
-            elif fields:
-                reason = f"{len(fields)} fields where the first line has {len(header)}"
-                self.add_broken(place_of(number, first_line), reason)
+        if kind == PARQUET:
+            self._units[number] = "row"
+            yield from _parquet(path)
+        elif kind == JSON:
+            records = JsonRecords(numbered_lines(path), path, add_broken)
+            for line, values in records:
+                self._units[number] = records.unit
+                yield line, values
+        else:
+            yield from read_csv_rows(numbered_lines(path), path, delimiter, add_broken)
 
 
 def as_paths(sources: Paths) -> list[Path]:
@@ -160,11 +136,6 @@ def _files_in(folder: Path) -> list[Path]:
     return files
 
 
-def ending_of(path: Path) -> str:
-    """Return the suffix of a file name, without ``.gz``."""
-    return Path(path.name.removesuffix(".gz")).suffix.lower()
-
-
 def place_of(file: int, line: int) -> int:
     """Encode a place as one integer."""
     return file << LINE_BITS | line
@@ -176,17 +147,6 @@ def numbered_lines(path: Path) -> Iterator[tuple[int, bytes]]:
     with open_text(path, lambda: number) as lines:
         for number, line in enumerate(lines, 1):
             yield number, line
-
-
-def _decoded_lines(path: Path, undecoded: set[int]) -> Iterator[str]:
-    """Decode lines; lines that are not UTF-8 are added to `undecoded`, so that the others can be read."""
-    for number, line in numbered_lines(path):
-        try:
-            # Some programs write a byte-order mark.
-            yield line.decode("utf-8-sig" if number == 1 else "utf-8")
-        except UnicodeDecodeError:
-            undecoded.add(number)
-            yield line.decode("utf-8", "replace")
 
 
 def _parquet(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:

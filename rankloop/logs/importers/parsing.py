@@ -67,7 +67,7 @@ def microseconds(value: Any, name: str = "timestamp") -> int | None:
             value = int(stripped)
         except ValueError:
             try:
-                return _of_datetime(datetime.fromisoformat(stripped))
+                return _of_datetime(_read_time(stripped))
             except ValueError as error:
                 raise BadValueError(
                     f"{name} is {shortened(value)}; expected ISO 8601 or a whole number since 1970"
@@ -86,6 +86,14 @@ def microseconds(value: Any, name: str = "timestamp") -> int | None:
     if not EARLIEST <= result <= LATEST:
         raise BadValueError(f"{name} is {shortened(value)}, which is not between the years 1 and 9999")
     return result
+
+
+def _read_time(text: str) -> datetime:
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        # As OpenSearch Dashboards and Kibana export times to CSV.
+        return datetime.strptime(text, "%b %d, %Y @ %H:%M:%S.%f")
 
 
 def _of_datetime(value: datetime) -> int:

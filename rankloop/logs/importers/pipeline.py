@@ -9,15 +9,20 @@ import json
 import os
 import tempfile
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+
+import pyarrow as pa
 
 from rankloop.errors import DataError
 from rankloop.logs.engines import engine
 from rankloop.logs.features import copy_features
 from rankloop.logs.importers.cleaning import Cleaning
+from rankloop.logs.importers.earlier_log import EarlierLog
 from rankloop.logs.importers.files import Paths, Record, SourceFiles
+from rankloop.logs.importers.hints import describe_ids
+from rankloop.logs.importers.losses import Loss, check_losses, measure_losses
 from rankloop.logs.importers.parsing import BadValueError
 from rankloop.logs.importers.report import ImportReport
 from rankloop.logs.importers.staging import Staging
@@ -30,6 +35,9 @@ from rankloop.progress import Progress, report
 RECORDS_PER_UPDATE = 50_000
 TASK = "import"
 BASES = (0, 1, None)
+# The share of records that may be left out. One in ten is more than bots, late clicks and half-written lines
+# cost; beyond that, the source is usually not what it was taken for.
+MAX_LOSS = 0.1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,19 +49,29 @@ class ImportOptions:
         position_base: whether positions in the source count from 0 or from 1; detected if None. For sources
             that list the shown documents in order, this applies to the positions of clicks.
         strict: whether to fail on any problem instead of repairing it.
+        max_loss: the share of records of any kind that may be left out; beyond it no log is written.
+        randomised: the policies that show documents in random order.
         overwrite: whether to replace an existing log.
+        append: whether to add to an existing log, if there is one.
         progress: receives the task ``import``, with the number of records so far in its notes.
     """
 
     features: str | os.PathLike[str] | None = None
     position_base: int | None = None
     strict: bool = False
+    max_loss: float = MAX_LOSS
+    randomised: tuple[str, ...] = ()
     overwrite: bool = False
+    append: bool = False
     progress: Progress | None = None
 
     def __post_init__(self) -> None:
         if self.position_base not in BASES:
             raise DataError(f"position_base must be 0, 1 or None, got {self.position_base!r}")
+        if not 0 <= self.max_loss <= 1:
+            raise DataError(f"max_loss must be a share between 0 and 1, got {self.max_loss!r}")
+        if self.append and self.overwrite:
+            raise DataError("append adds to a log and overwrite replaces it: choose one of them")
 
 
 DEFAULTS = ImportOptions()
@@ -66,34 +84,65 @@ class ImportSession:
         staging: the staged tables.
         files: the source files.
         aside: number of records by kind that are not part of a log and are ignored.
+        hints: sentences for the report.
+        randomised: policies that the source marks as randomised.
+        features: if the source has features itself: yields tables with ``query_id``, ``doc_id`` and one
+            column per feature, given the ids of all items.
+        signals: whether the log has a column of signals.
+        records: number of records by kind.
+        broken: number of broken records by kind.
     """
 
-    def __init__(self, staging: Staging, progress: Progress | None) -> None:
+    def __init__(self, staging: Staging, options: ImportOptions) -> None:
         self.staging = staging
+        self.options = options
         self.found = ProblemCounter()
         self.files = SourceFiles(self.found)
         self.aside: Counter[str] = Counter()
-        self._progress = progress
-        self._records = 0
+        self.hints: list[str] = []
+        self.randomised: set[str] = set(options.randomised)
+        self.features: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.Table]] | None = None
+        self.signals = False
+        self.records: Counter[str] = Counter()
+        self.broken: Counter[str] = Counter()
+        self._read = 0
 
-    def each(self, sources: Paths, what: str, take: Callable[[Record], None]) -> None:
-        """Process every record; a record with invalid values counts as a broken line."""
-        for record in self.files.records(sources, what):
-            self.take(record, take)
+    def each(
+        self,
+        sources: Paths,
+        what: str,
+        take: Callable[[Record], None],
+        *,
+        command: str | None = None,
+        kind: Callable[[Record], str] | None = None,
+    ) -> None:
+        """Process every record; a record with invalid values counts as a broken line.
 
-    def take(self, record: Record, take: Callable[[Record], None]) -> None:
+        Args:
+            sources: one path or several.
+            what: the expected content, for messages.
+            take: processes a record.
+            command: the importer, to refuse files that are for another one.
+            kind: the kind of a record, by which losses are measured.
+        """
+        for record in self.files.records(sources, what, command):
+            self.take(record, take, what if kind is None else kind(record))
+
+    def take(self, record: Record, take: Callable[[Record], None], kind: str) -> None:
         """Process one record."""
         try:
             take(record)
         except BadValueError as error:
             self.files.add_broken(record.place, error)
-        self.count_records()
+            self.broken[kind] += 1
+        self.count_records(kind)
 
-    def count_records(self, records: int = 1) -> None:
+    def count_records(self, kind: str, records: int = 1) -> None:
         """Count records, and report progress from time to time."""
-        before, self._records = self._records, self._records + records
-        if self._records // RECORDS_PER_UPDATE > before // RECORDS_PER_UPDATE:
-            report_records(self._progress, "reading", self._records)
+        self.records[kind] += records
+        before, self._read = self._read, self._read + records
+        if self._read // RECORDS_PER_UPDATE > before // RECORDS_PER_UPDATE:
+            report_records(self.options.progress, "reading", self._read)
 
 
 def report_records(progress: Progress | None, step: str, records: int) -> None:
@@ -115,56 +164,89 @@ def run(
         out: the folder of the log.
         options: options of all imports.
         counted: whether the importer counts positions itself, from 1.
+
+    Raises:
+        ImportLossError: more than ``options.max_loss`` of the source would be left out.
+        DataError: the source cannot be read.
     """
-    writer = LogWriter(out, overwrite=options.overwrite)
+    earlier = EarlierLog.open(out) if options.append else None
+    writer = LogWriter(out, overwrite=options.overwrite or earlier is not None)
     with tempfile.TemporaryDirectory(prefix="rankloop-import-") as scratch:
         with Staging(Path(scratch)) as staging:
-            session = ImportSession(staging, options.progress)
+            session = ImportSession(staging, options)
+            if earlier is not None:
+                session.files.add_file(earlier.source, "row")
             read(session)
-        sources = tuple(map(str, session.files.paths))
-        if not staging.rows[IMPRESSIONS]:
+        sources = tuple(map(str, session.files.paths[earlier is not None :]))
+        if not staging.rows[IMPRESSIONS] and earlier is None:
             raise _no_impressions("no impression could be read", sources, session)
         report_records(options.progress, "checking", staging.rows[IMPRESSIONS])
         with writer, engine() as running:
-            cleaning = Cleaning(staging, session.files, running)
+            cleaning = Cleaning(session, running, earlier)
             cleaning.run(writer, options.position_base, counted=counted)
             if not cleaning.rows:
                 raise _no_impressions("no impression is left", sources, session)
-            features = 0
-            if options.features is not None:
-                report_records(options.progress, "copying features", cleaning.rows)
-                features = _copy_features(options.features, writer, cleaning)
+            report_records(options.progress, "copying features", cleaning.rows)
+            features = _write_features(session, writer, cleaning)
             if options.strict and session.found.problems():
                 listed = "; ".join(map(str, session.found.problems()))
                 raise DataError(f"{', '.join(sources)}: strict import failed: {listed}")
+            writer.randomised = cleaning.randomised
+            diagnoses = describe_ids(session.found, cleaning.new_impressions)
             result = ImportReport(
-                writer.folder,
-                sources,
-                dict(staging.rows),
-                cleaning.impressions,
-                cleaning.rows,
-                cleaning.clicks,
-                cleaning.candidates,
-                features,
-                None if counted else cleaning.base,
-                session.found.problems(),
-                dict(session.aside),
+                log=writer.folder,
+                sources=sources,
+                read=dict(staging.rows),
+                impressions=cleaning.impressions,
+                rows=cleaning.rows,
+                clicks=cleaning.clicks,
+                candidates=cleaning.candidates,
+                features=features,
+                position_base=None if counted else cleaning.base,
+                problems=session.found.problems(),
+                aside=dict(session.aside),
+                losses=_losses(session),
+                hints=(*diagnoses, *session.hints),
+                randomised=writer.randomised,
             )
+            check_losses(result, options.max_loss, diagnoses)
+            result = result.after(None if earlier is None else earlier.report)
             text = json.dumps(result.to_dict(), indent=2, ensure_ascii=False)
             (writer.scratch / REPORT_FILE).write_text(text + "\n", encoding="utf-8")
         report_records(options.progress, "written", cleaning.rows)
     return result
 
 
-def _copy_features(path: str | os.PathLike[str], writer: LogWriter, cleaning: Cleaning) -> int:
+def _losses(session: ImportSession) -> tuple[Loss, ...]:
+    unreadable = session.files.unreadable
+    everything = sum(session.records.values()) + unreadable
+    records = {**session.records, "lines": everything}
+    broken = {**session.broken, "lines": unreadable}
+    return measure_losses(session.found, session.staging.rows, records, broken)
+
+
+def _write_features(session: ImportSession, writer: LogWriter, cleaning: Cleaning) -> int:
+    """Write the features of the import and those of the log that it is added to; return their number."""
+    path, written, new = session.options.features, 0, None
     with Staging(cleaning.staging.folder, (FEATURES,)) as ids:
-        for batch in copy_features(path, writer):
-            ids.add_batch(FEATURES, batch)
-    cleaning.check_features(ids.path(FEATURES), path)
-    return ids.rows[FEATURES]
+        if path is not None:
+            for batch in copy_features(path, writer):
+                ids.add_batch(FEATURES, batch)
+        elif session.features is not None:
+            for table in session.features(cleaning.item_batches()):
+                writer.write(FEATURES, table)
+                ids.add_batch(FEATURES, table)
+    if ids.rows[FEATURES]:
+        new, written = ids.path(FEATURES), ids.rows[FEATURES]
+    if cleaning.earlier is not None:
+        written += cleaning.earlier.copy_features(writer, cleaning.engine, new)
+    if new is not None:
+        cleaning.check_features(new, path or session.files.paths[-1])
+    return written
 
 
 def _no_impressions(what: str, sources: tuple[str, ...], session: ImportSession) -> DataError:
     reasons = [str(problem) for problem in session.found.problems()]
     reasons += [f"{count:,} {kind}: set aside" for kind, count in session.aside.items()]
+    reasons += session.hints
     return DataError(f"{', '.join(sources)}: {what}: {'; '.join(reasons) or 'the files are empty'}")

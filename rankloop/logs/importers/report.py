@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import json
+from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
-from rankloop.logs.problems import Problem
+from rankloop.logs.importers.losses import Loss
+from rankloop.logs.problems import Problem, add_problems
+
+# Problems that stay in the log: an import that adds to it counts those of all rows again.
+RECOUNTED = ("missing_positions", "missing_times", "missing_features")
 
 
 @dataclass(frozen=True)
@@ -27,6 +33,10 @@ class ImportReport:
             the order of the source.
         problems: the problems that were found, and how they were handled.
         aside: number of records by kind that are not part of a log and were ignored.
+        losses: how much of the source is not in the log, the largest share first.
+        hints: sentences on how the source was understood, and on what looks wrong with it.
+        randomised: the policies that were declared to show documents in random order.
+        imports: how many imports the log consists of; the numbers of records are those of all of them.
     """
 
     log: Path
@@ -40,15 +50,37 @@ class ImportReport:
     position_base: int | None
     problems: tuple[Problem, ...]
     aside: Mapping[str, int]
+    losses: tuple[Loss, ...] = ()
+    hints: tuple[str, ...] = ()
+    randomised: tuple[str, ...] = ()
+    imports: int = 1
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Limitations of the log that affect every result computed from it."""
+        """What affects every result computed from the log."""
         if self.candidates:
-            return ()
+            return self.hints
         return (
+            *self.hints,
             "The log has no candidates: exposures will be estimated from how often each document was shown "
             "at each rank.",
+        )
+
+    def after(self, earlier: ImportReport | None) -> ImportReport:
+        """The report of a log to which this import was added.
+
+        Sources, records and problems are those of all imports; losses and hints are those of the last one.
+        """
+        if earlier is None:
+            return self
+        before = [problem for problem in earlier.problems if problem.name not in RECOUNTED]
+        return replace(
+            self,
+            sources=(*earlier.sources, *self.sources),
+            read={name: rows + earlier.read.get(name, 0) for name, rows in self.read.items()},
+            problems=add_problems(before, self.problems),
+            aside=dict(Counter(earlier.aside) + Counter(self.aside)),
+            imports=earlier.imports + 1,
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -60,5 +92,28 @@ class ImportReport:
             "read": dict(self.read),
             "problems": [problem.to_dict() for problem in self.problems],
             "aside": dict(self.aside),
+            "losses": [loss.to_dict() for loss in self.losses],
+            "hints": list(self.hints),
+            "randomised": list(self.randomised),
             "notes": list(self.notes),
         }
+
+    @classmethod
+    def read_file(cls, path: Path) -> Self | None:
+        """Read the report that an import left in a log; None if there is none."""
+        if not path.is_file():
+            return None
+        try:
+            values = json.loads(path.read_text(encoding="utf-8"))
+            values.pop("notes")
+            values["log"] = Path(values["log"])
+            values["problems"] = tuple(map(Problem.from_dict, values["problems"]))
+            values["losses"] = tuple(
+                Loss(loss["what"], loss["lost"], loss["total"]) for loss in values["losses"]
+            )
+            for name in ("sources", "hints", "randomised"):
+                values[name] = tuple(values[name])
+            return cls(**values)
+        except (ValueError, KeyError, TypeError, AttributeError):
+            # A file of the same name that another program wrote.
+            return None

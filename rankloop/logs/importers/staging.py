@@ -1,16 +1,18 @@
 """Temporary tables of an import before cleaning, with the place of every row in its source.
 
-    impressions  place  impression_id  timestamp  query_id  policy_id  position  doc_id  clicked
-    clicks       place  impression_id  doc_id  timestamp  position
+    impressions  place  impression_id  timestamp  query_id  policy_id  position  doc_id  clicked  signal
+    clicks       place  impression_id  doc_id  timestamp  position  action  value  click
     scores       place  policy_id  query_id  doc_id  score
     features     query_id  doc_id
 
-The table of clicks is empty if the source has its clicks in the rows of impressions.
+The table of clicks is empty if the source has its clicks in the rows of impressions. It also has the actions
+that count as signals; ``click`` tells them apart. ``signal`` is empty in sources that have no signals in
+their rows of impressions.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -35,6 +37,7 @@ SCHEMAS = {
             ("position", pa.int64()),
             ("doc_id", _TEXT),
             ("clicked", pa.bool_()),
+            ("signal", pa.float64()),
         ]
     ),
     CLICKS: pa.schema(
@@ -44,6 +47,9 @@ SCHEMAS = {
             ("doc_id", _TEXT),
             ("timestamp", TIME),
             ("position", pa.int64()),
+            ("action", _TEXT),
+            ("value", pa.float64()),
+            ("click", pa.bool_()),
         ]
     ),
     SCORES: pa.schema(
@@ -67,15 +73,20 @@ class Staging:
         rows: number of rows per table.
     """
 
-    def __init__(self, folder: Path, tables: Sequence[str] = (IMPRESSIONS, CLICKS, SCORES)) -> None:
-        self.folder = folder
+    def __init__(
+        self,
+        folder: Path,
+        tables: Sequence[str] = (IMPRESSIONS, CLICKS, SCORES),
+        schemas: Mapping[str, pa.Schema] = SCHEMAS,
+    ) -> None:
+        self.folder, self.schemas = folder, schemas
         self.rows = dict.fromkeys(tables, 0)
         self._buffers: dict[str, list[tuple[Any, ...]]] = {table: [] for table in tables}
         self._writers: dict[str, pq.ParquetWriter] = {}
 
     def __enter__(self) -> Self:
         for table in self.rows:
-            self._writers[table] = pq.ParquetWriter(self.path(table), SCHEMAS[table], compression="zstd")
+            self._writers[table] = pq.ParquetWriter(self.path(table), self.schemas[table], compression="zstd")
         return self
 
     def __exit__(
@@ -100,13 +111,13 @@ class Staging:
     def add_batch(self, table: str, batch: pa.Table) -> None:
         """Add a batch of columns."""
         self._flush(table)
-        self._writers[table].write_table(batch.select(SCHEMAS[table].names).cast(SCHEMAS[table]))
+        self._writers[table].write_table(batch.select(self.schemas[table].names).cast(self.schemas[table]))
         self.rows[table] += len(batch)
 
     def _flush(self, table: str) -> None:
         buffer = self._buffers[table]
         if buffer:
-            schema = SCHEMAS[table]
+            schema = self.schemas[table]
             columns = [
                 pa.array(column, field.type)
                 for column, field in zip(zip(*buffer, strict=True), schema, strict=True)

@@ -12,174 +12,156 @@ A query is one impression:
 An event:
 
     query_id                                  the impression
-    action_name                               ``click`` or ``click_through``; other actions are ignored
+    action_name                               ``click`` or ``click_through``; ``impression`` if the document
+                                              was shown; other actions count only if they are given a weight
     timestamp                                 ISO 8601, or milliseconds since 1970
+    user_query                                the query, in impression events
     event_attributes.object.object_id         the document
-    event_attributes.position.ordinal         its position, compared with its place among the hits
+    event_attributes.position.ordinal         its position: that of impression events counts, that of clicks
+                                              is compared with it
+    event_attributes.dwell_time               seconds, if dwell times are given a weight
+
+A query shows what its impression events say, or its hits if it has none. Both kinds of documents may be in
+one file or in many, as JSON lines, search hits, responses of ``_search``, JSON arrays, the bulk format, CSV
+or Parquet.
 
 Reference: the UBI specification 1.3.0, https://github.com/o19s/ubi.
 """
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Collection
-from typing import Any
+from collections.abc import Collection, Mapping
 
+from rankloop.errors import DataError
 from rankloop.logs.importers.files import Paths, Record
-from rankloop.logs.importers.parsing import BadValueError, at_path, microseconds, score, text_id, whole
+from rankloop.logs.importers.parsing import BadValueError, at_path, microseconds, score, text_id
 from rankloop.logs.importers.pipeline import DEFAULTS, ImportOptions, ImportSession, run
 from rankloop.logs.importers.report import ImportReport
-from rankloop.logs.importers.staging import CLICKS, SCORES
-from rankloop.logs.schema import IMPRESSIONS
+from rankloop.logs.importers.signals import DWELL, NO_SIGNALS, Actions
+from rankloop.logs.importers.staging import CLICKS, SCORES, Staging
+from rankloop.logs.importers.ubi_displays import AUTO, EVENTS, RAW_SCHEMAS, RAW_TABLES, SHOWN, Displays
+from rankloop.logs.importers.ubi_documents import (
+    QUERY,
+    Document,
+    Unwrapping,
+    is_bulk_action,
+    read_ids,
+    read_object,
+    read_policy,
+    read_position,
+    read_scores,
+)
 
 CLICK_ACTIONS = ("click", "click_through")
-# The actions of OpenSearch's bulk format, which precede each document on their own line.
-BULK_ACTIONS = ("index", "create")
+IMPRESSION_ACTION = "impression"
 
 
 def import_ubi(
-    queries: Paths,
-    events: Paths,
+    sources: Paths,
     out: str | os.PathLike[str],
     *,
     policy: str | None = None,
     ranks: int | None = None,
     clicks: Collection[str] = CLICK_ACTIONS,
+    signals: Mapping[str, float] = NO_SIGNALS,
+    shown: str = AUTO,
     options: ImportOptions = DEFAULTS,
 ) -> ImportReport:
-    """Import UBI queries and events, as JSON lines or Parquet.
-
-    Records may be documents of the indices, search hits with their ``_source``, or in OpenSearch's bulk
-    format.
+    """Import UBI queries and events.
 
     Args:
-        queries: files of ``ubi_queries``.
-        events: files of ``ubi_events``.
+        sources: files of ``ubi_queries`` and ``ubi_events``, in any order, or both in one file.
         out: the folder of the log.
         policy: the policy of queries without one.
         ranks: number of hits that were shown; all if None.
         clicks: the actions that count as clicks.
+        signals: the weights of actions; the log then has a column ``signal``.
+        shown: what the record of shown documents is: ``hits``, ``impressions`` (events), or ``auto``:
+            impression events for queries that have them, and otherwise hits.
         options: options of all imports.
     """
+    if shown not in SHOWN:
+        raise DataError(f"what was shown is taken from {', '.join(SHOWN)}, not from {shown!r}")
 
     def read(session: ImportSession) -> None:
-        session.each(queries, "UBI queries", _Queries(session, policy, ranks))
-        session.each(events, "UBI events", _Events(session, frozenset(clicks)))
+        folder = session.staging.folder / "ubi"
+        folder.mkdir()
+        actions = Actions(clicks, signals)
+        session.signals = actions.any_signals
+        with Staging(folder, RAW_TABLES, RAW_SCHEMAS) as raw:
+            reader = _Documents(session, raw, policy, actions)
+            session.each(sources, "UBI queries and events", reader, command="ubi", kind=_kind)
+        Displays(session, policy, shown, ranks).assemble(raw)
 
     return run(read, out, options, counted=True)
 
 
-class _Queries:
-    def __init__(self, session: ImportSession, policy: str | None, ranks: int | None) -> None:
-        self.session, self.policy, self.ranks = session, policy, ranks
+def _kind(record: Record) -> str:
+    source = record.values.get("_source")
+    action = (source if isinstance(source, dict) else record.values).get("action_name")
+    if action is not None:
+        return f"{action} events"
+    return "lines of the bulk format" if is_bulk_action(record) else "queries"
+
+
+class _Documents:
+    def __init__(self, session: ImportSession, raw: Staging, policy: str | None, actions: Actions) -> None:
+        self.session, self.raw, self.policy, self.actions = session, raw, policy, actions
+        self.unwrap = Unwrapping()
 
     def __call__(self, record: Record) -> None:
-        query = _document(record, self.session)
-        if query is None:
-            return
-        attributes = _object(query.get("query_attributes"), "query_attributes")
+        document = self.unwrap(record)
+        if document is None:
+            self.session.aside["lines of the bulk format"] += 1
+        elif document.kind == QUERY:
+            self._query(record.place, document)
+        else:
+            self._event(record.place, document)
+
+    def _query(self, place: int, document: Document) -> None:
+        query = document.values
+        attributes = read_object(query.get("query_attributes"), "query_attributes")
         impression = text_id(query.get("query_id"), "query_id")
         text = text_id(query.get("user_query"), "user_query")
-        policy = _policy(attributes.get("policy_id"), self.policy, "query_attributes.policy_id")
+        policy = read_policy(attributes.get("policy_id"), self.policy)
         time = microseconds(query.get("timestamp"))
-        hits = _list(query.get("query_response_hit_ids"), "query_response_hit_ids")
-        documents = [text_id(hit, "a hit's id") for hit in hits]
-        scored = _scores(attributes.get("scores"), documents)
-        shown = documents[: self.ranks]
-        if not shown:
-            place = self.session.files.place_name(record.place)
-            self.session.found.add("empty_impressions", f"{place}: query {text!r}")
-            return
-        self.session.staging.add(
-            IMPRESSIONS,
-            [(record.place, impression, time, text, policy, i, doc, False) for i, doc in enumerate(shown, 1)],
+        hits = read_ids(
+            query.get("query_response_hit_ids"), "query_response_hit_ids", is_text=document.is_text
         )
-        self.session.staging.add(SCORES, [(record.place, policy, text, doc, value) for doc, value in scored])
+        scored = read_scores(attributes.get("scores"), hits)
+        application = str(query.get("application") or "")
+        self.raw.add(EVENTS, [(place, impression, time, text, policy, application, hits, None, None)])
+        self.session.staging.add(SCORES, [(place, policy, text, doc, value) for doc, value in scored])
 
-
-class _Events:
-    def __init__(self, session: ImportSession, clicks: frozenset[str]) -> None:
-        self.session, self.clicks = session, clicks
-
-    def __call__(self, record: Record) -> None:
-        event = _document(record, self.session)
-        if event is None:
+    def _event(self, place: int, document: Document) -> None:
+        event = document.values
+        name = text_id(event.get("action_name"), "action_name")
+        action = self.actions.of(name)
+        if action is None and name != IMPRESSION_ACTION:
+            self.session.aside[f"events of action {name!r}"] += 1
             return
-        action = text_id(event.get("action_name"), "action_name")
-        if action not in self.clicks:
-            self.session.aside[f"events of action {action!r}"] += 1
-            return
-        attributes = _object(event.get("event_attributes"), "event_attributes")
-        document = text_id(at_path(attributes, "object", "object_id"), "event_attributes.object.object_id")
-        time = microseconds(event.get("timestamp"))
-        ordinal = at_path(attributes, "position", "ordinal")
-        position = None if ordinal is None else whole(ordinal, "event_attributes.position.ordinal")
+        attributes = read_object(event.get("event_attributes"), "event_attributes")
+        item = text_id(at_path(attributes, "object", "object_id"), "event_attributes.object.object_id")
+        time, position = microseconds(event.get("timestamp")), read_position(attributes)
+        application = str(event.get("application") or "")
         impression = event.get("query_id")
         if impression is None or impression == "":
-            place = self.session.files.place_name(record.place)
-            self.session.found.add(
-                "clicks_without_impression", f"{place}: document {document!r}, no query_id"
-            )
+            where = f"{self.session.files.place_name(place)}: document {item!r}, no query_id"
+            problem = "unknown_queries" if name == IMPRESSION_ACTION else "clicks_without_impression"
+            self.session.found.add(problem, where)
             return
         impression = text_id(impression, "query_id")
-        self.session.staging.add(CLICKS, [(record.place, impression, document, time, position)])
-
-
-def _document(record: Record, session: ImportSession) -> dict[str, Any] | None:
-    """Unwrap a document; None for an action line of the bulk format."""
-    values = record.values
-    if len(values) == 1 and next(iter(values)) in BULK_ACTIONS:
-        session.aside["lines of the bulk format"] += 1
-        return None
-    source = values.get("_source")
-    return source if isinstance(source, dict) else values
-
-
-def _object(value: Any, name: str) -> dict[str, Any]:
-    """Parse an object, which may also be JSON text, as in tables."""
-    if isinstance(value, str) and value:
-        try:
-            value = json.loads(value)
-        except ValueError as error:
-            raise BadValueError(f"{name} is not JSON ({error})") from error
-    if value is None or value == "":
-        return {}
-    # Maps in Parquet become lists of pairs.
-    if isinstance(value, list) and all(isinstance(pair, tuple) and len(pair) == 2 for pair in value):
-        return dict(value)
-    if not isinstance(value, dict):
-        raise BadValueError(f"{name} is not an object")
-    return value
-
-
-def _list(value: Any, name: str) -> list[Any]:
-    if value is None:
-        return []
-    # OpenSearch does not distinguish a list of one element from the element.
-    if isinstance(value, str | int):
-        return [value]
-    if not isinstance(value, list):
-        raise BadValueError(f"{name} is not a list")
-    return value
-
-
-def _policy(value: Any, default: str | None, name: str) -> str:
-    if (value is None or value == "") and default is not None:
-        return default
-    if value is None or value == "":
-        raise BadValueError(f"no {name}, and no policy was given for queries without one")
-    return text_id(value, name)
-
-
-def _scores(value: Any, hits: list[str]) -> list[tuple[str, float]]:
-    name = "query_attributes.scores"
-    if isinstance(value, list) and not (value and isinstance(value[0], tuple)):
-        if len(value) != len(hits):
-            raise BadValueError(f"{name} has {len(value)} numbers for {len(hits)} hits")
-        return [(hit, score(number, name)) for hit, number in zip(hits, value, strict=True)]
-    # A struct column in Parquet has a field for every document of the file, which is empty for documents of
-    # other queries.
-    pairs = _object(value, name).items()
-    return [(text_id(doc, "a document"), score(number, name)) for doc, number in pairs if number is not None]
+        if action is None:
+            if position is None:
+                raise BadValueError("no event_attributes.position.ordinal, which says where the document was")
+            text = event.get("user_query") or None
+            text = None if text is None else text_id(text, "user_query")
+            self.raw.add(EVENTS, [(place, impression, time, text, None, application, None, position, item)])
+            return
+        row = (place, impression, item, time, position)
+        self.raw.add(CLICKS, [(*row, name, action.value, action.is_click, application)])
+        seconds = attributes.get("dwell_time")
+        if self.actions.dwell is not None and seconds not in (None, ""):
+            value = self.actions.dwell.value * max(0.0, score(seconds, "event_attributes.dwell_time"))
+            self.raw.add(CLICKS, [(*row, DWELL, value, False, application)])

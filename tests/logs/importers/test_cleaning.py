@@ -16,6 +16,8 @@ from rankloop.errors import DataError
 from rankloop.logs import ImportOptions, import_columns
 from tests.logs.importers.reading import counts, shown, write_lines
 
+pytestmark = pytest.mark.usefixtures("any_loss")
+
 ROWS = st.lists(
     st.fixed_dictionaries(
         {

@@ -19,6 +19,8 @@ from rankloop.logs import Columns, ImportOptions, import_columns
 from rankloop.offline import open_log
 from tests.logs.importers.reading import counts, examples, rows_of, shown, write_lines
 
+pytestmark = pytest.mark.usefixtures("any_loss")
+
 NAMES = Columns(
     impression_id="session",
     timestamp="when",

@@ -30,7 +30,7 @@ def test_json_lines(tmp_path: Path) -> None:
     records, broken = read(path)
     assert records == [(f"{path}, line 1", {"a": 1}), (f"{path}, line 5", {"a": 2})]
     assert broken[0] == f"{path}, line 3: not JSON (Expecting value, at character 6)"
-    assert broken[1] == f"{path}, line 4: not a JSON object but list"
+    assert broken[1] == f"{path}, line 4: not a JSON object but int"
 
 
 def test_a_line_that_is_not_utf_8_is_broken(tmp_path: Path) -> None:
@@ -65,11 +65,39 @@ def test_tabs(tmp_path: Path) -> None:
     assert read(path)[0] == [(f"{path}, line 2", {"a": "1", "b": "2,3"})]
 
 
-def test_an_unclosed_quote_is_an_error(tmp_path: Path) -> None:
+def test_a_file_that_ends_in_an_open_quote_is_truncated(tmp_path: Path) -> None:
     path = tmp_path / "log.csv"
-    path.write_text('a,b\n1,2\n3,"4\n5,6\n7,8\n')
-    with pytest.raises(DataError, match=r"log.csv, line 3: a quote is opened and never closed"):
+    path.write_text('a,b\n1,2\n3,4\n5,"6')
+    with pytest.raises(DataError, match=r"log.csv, line 4: a quote is opened and never closed"):
         read(path)
+
+
+@pytest.mark.parametrize("end", ["", "9,10\n", '9,"10"\n', '"9,10\n', '9,1"0\n', '9,10"\n'])
+def test_a_stray_quote_hides_no_rows(tmp_path: Path, end: str) -> None:
+    """Before: everything up to the next quote was one field; hundreds of rows were gone and not counted.
+
+    Or, without another quote, the whole file was refused. Now the line with the quote is broken and every
+    other line is read, or broken itself.
+    """
+    path = tmp_path / "log.csv"
+    rows = [f"{i},{i}" for i in range(100, 900)]
+    path.write_text('a,b\n1,2\n3,"4\n' + "\n".join(rows) + "\n" + end)
+    records, broken = read(path)
+    read_rows = [values["a"] for _, values in records]
+    assert read_rows[:-1] == ["1", *(row.split(",")[0] for row in rows)][: len(read_rows) - 1]
+    assert len(read_rows) >= 801
+    assert broken[0].startswith(f"{path}, line 3: a quote is opened and not closed, which would hide ")
+    lines = path.read_text().count("\n")
+    assert len(records) + len(broken) == lines - 1
+
+
+def test_text_over_several_lines_is_one_row(tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    path.write_text('a,b,c\n1,"two, three\nfour\nfive, six",7\n8,9,"10\n\n"\n')
+    records, broken = read(path)
+    assert [values["b"] for _, values in records] == ["two, three\nfour\nfive, six", "9"]
+    assert records[1][1]["c"] == "10\n\n"
+    assert broken == []
 
 
 def test_a_stray_quote_is_a_broken_line(tmp_path: Path) -> None:
@@ -136,21 +164,63 @@ def test_a_folder_is_its_files_by_name(tmp_path: Path) -> None:
         read(tmp_path / "empty")
 
 
+@pytest.mark.parametrize("name", ["log.jsonl", "log.json", "log", "log.txt", "log.csv", "log.backup.gz"])
 @pytest.mark.parametrize(
-    ("name", "text", "message"),
+    "text", ['{"a": 1}\n{"a": 2}\n', '[{"a": 1},\n {"a": 2}]', '{\n"a": 1}\n{\n"a": 2}\n']
+)
+def test_json_is_recognised_by_content(tmp_path: Path, name: str, text: str) -> None:
+    """Before: a JSON array was refused, and so were files with another ending than .jsonl and the like."""
+    path = tmp_path / name
+    path.write_bytes(gzip.compress(text.encode()) if name.endswith("gz") else b"\xef\xbb\xbf" + text.encode())
+    records, broken = read(path)
+    assert [values for _, values in records] == [{"a": 1}, {"a": 2}]
+    unit = "line" if text.startswith('{"a"') else "record"
+    assert [place for place, _ in records] == [f"{path}, {unit} 1", f"{path}, {unit} 2"]
+    assert broken == []
+
+
+@pytest.mark.parametrize("delimiter", [",", "\t"])
+def test_tables_are_recognised_by_content(tmp_path: Path, delimiter: str) -> None:
+    path = tmp_path / "export"
+    path.write_text(f"a{delimiter}b\n1{delimiter}2\n")
+    assert [values for _, values in read(path)[0]] == [{"a": "1", "b": "2"}]
+    pq.write_table(pa.table({"a": [1]}), path)
+    assert [values for _, values in read(path)[0]] == [{"a": 1}]
+
+
+def test_search_responses_are_their_documents(tmp_path: Path) -> None:
+    """Before: a whole response was one record, of which nothing could be read."""
+    hits = [{"_index": "i", "_id": str(i), "_source": {"a": i}} for i in range(4)]
+    response = {"took": 1, "hits": {"total": {"value": 4}, "hits": hits[:2]}}
+    scroll = {"_scroll_id": "x", "hits": {"hits": hits[2:]}}
+    several = {"responses": [response, scroll]}
+    for text in (
+        json.dumps(several),
+        json.dumps(several, indent=2),
+        f"{json.dumps(response)}\n{json.dumps(scroll)}\n",
+        json.dumps([response, scroll]),
+    ):
+        (tmp_path / "response.json").write_text(text)
+        records, broken = read(tmp_path / "response.json")
+        assert [values for _, values in records] == hits
+        assert len({place for place, _ in records}) == 4
+        assert broken == []
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
     [
-        (
-            "log.xlsx",
-            "",
-            r"log.xlsx: expected clicks in a file whose name ends in .jsonl, .ndjson, .json, .csv, .ts",
-        ),
-        ("log.json", '[{"a": 1}]', "log.json, line 1: this is one JSON array; expected JSON lines"),
+        (b"", "expected clicks as JSON lines, CSV, TSV .* but this is none of them"),
+        (b"one column\n", "expected clicks as JSON lines"),
+        (b"PK\x03\x04rest", "expected clicks, but this is a zip archive or a spreadsheet: unpack it"),
+        ('{"a": 1}'.encode("utf-16"), "but this is UTF-16 text: convert it to UTF-8"),
+        (b'[{"a": 1},\n{"a": ', r"log, line 2: not JSON \(.*truncated or damaged"),
     ],
 )
-def test_files_of_another_kind_are_rejected(tmp_path: Path, name: str, text: str, message: str) -> None:
-    (tmp_path / name).write_text(text)
+def test_files_of_another_kind_are_rejected(tmp_path: Path, content: bytes, message: str) -> None:
+    (tmp_path / "log").write_bytes(content)
     with pytest.raises(DataError, match=message):
-        read(tmp_path / name)
+        read(tmp_path / "log")
 
 
 def test_an_import_without_files_is_rejected(tmp_path: Path) -> None:

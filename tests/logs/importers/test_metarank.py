@@ -11,6 +11,8 @@ from rankloop.errors import DataError
 from rankloop.logs import MetarankFields, import_metarank
 from tests.logs.importers.reading import counts, examples, rows_of, shown, write_lines
 
+pytestmark = pytest.mark.usefixtures("any_loss")
+
 
 def ranking(number: int, **changes: Any) -> dict[str, Any]:
     """A ranking as Metarank documents it."""
@@ -50,7 +52,8 @@ def test_a_clean_log_in_any_order(tmp_path: Path) -> None:
     assert shown(report.log) == [("i1", "cat", "a", 1, "x", False), ("i1", "cat", "a", 2, "y", True)]
     assert rows_of(report.log)[0]["timestamp"].isoformat() == "2024-05-01T12:00:00.001000+00:00"
     assert report.problems == ()
-    assert report.aside == {"item events": 1, "interactions of type 'purchase'": 1, "user events": 1}
+    assert report.aside == {"interactions of type 'purchase'": 1, "user events": 1}
+    assert report.features == 0
     assert report.candidates == 0
 
 
@@ -85,7 +88,6 @@ def test_a_default_policy(tmp_path: Path) -> None:
         (ranking(2, event="rank"), "the event is 'rank'; expected ranking, interaction, item or user"),
         ({}, "the event is None"),
         (ranking(2, id=None), "no id"),
-        (ranking(2, fields=[]), "no field 'query'"),
         (
             ranking(2, fields=[{"name": "query", "value": "cat"}]),
             "no field 'policy', and no policy was given",
@@ -137,3 +139,117 @@ def test_defects_are_counted(tmp_path: Path) -> None:
 def test_a_log_without_rankings_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="no impression could be read"):
         imported(tmp_path, [interaction(1)])
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("auto", ["cat", "i2"]),
+        ("ranking", ["i1", "i2"]),
+        ("session", ["session1", "s2"]),
+        ("user", ["user1", "user1"]),
+        ("none", ["browse", "browse"]),
+    ],
+)
+def test_rankings_without_a_query(tmp_path: Path, query: str, expected: list[str]) -> None:
+    """Before: every ranking without the field ``query`` was a broken line, and a log of them was refused."""
+    plain = [{"name": "policy", "value": "a"}]
+    events = [ranking(1), ranking(2, fields=plain, session="s2", items=[{"id": "z"}])]
+    report = imported(tmp_path, events, fields=MetarankFields(query=query))
+    queries = {row[0]: row[1] for row in shown(report.log)}
+    assert [queries["i1"], queries["i2"]] == expected
+    assert report.problems == ()
+    assert any("1 rankings have no query" in hint for hint in report.hints) == (query == "auto")
+
+
+def test_a_field_for_the_query_that_is_missing_is_a_broken_line(tmp_path: Path) -> None:
+    report = imported(tmp_path, [ranking(1), ranking(2, fields=[])], fields=MetarankFields(query="query"))
+    assert examples(report, "broken_lines")[0].endswith("line 2: no field 'query'")
+
+
+def item(name: str, time: int = 0, **fields: Any) -> dict[str, Any]:
+    """An item as Metarank documents it."""
+    listed = [{"name": field, "value": value} for field, value in fields.items()]
+    return {"event": "item", "id": f"{name}{time}", "timestamp": time, "item": name, "fields": listed}
+
+
+def test_items_become_features(tmp_path: Path) -> None:
+    """Before: item events were set aside; the user had to make a table of query–document pairs."""
+    day = 86_400_000
+    latest = 1_714_564_900_000
+    events = [
+        ranking(1),
+        interaction(1),
+        item("x", 1000, price=2.5, genre="drama", tags=["b", "a"], sale=True),
+        item("y", 1000, price=9, genre="comedy", tags=[], vector=[1, 2], day="2024-04-30T00:00:00Z"),
+        item("x", 500, price=1.0),  # older
+        item("y", 2000, price=4, note={"a": 1}),
+        {"event": "ranking", "id": "l", "timestamp": latest, "items": [{"id": "x"}]},
+    ]
+    report = imported(tmp_path, events, policy="p", fields=MetarankFields(query="ranking"))
+    rows = {(row.pop("query_id"), row.pop("doc_id")): row for row in rows_of(report.log, "features")}
+    assert set(rows) == {("i1", "x"), ("i1", "y"), ("l", "x")}
+    x, y = rows["i1", "x"], rows["i1", "y"]
+    assert rows["l", "x"] == x
+    assert (x["price"], y["price"]) == (2.5, 4.0)
+    assert (x["genre=drama"], x["genre=comedy"], y["genre=comedy"]) == (1, 0, 1)
+    assert (x["tags=a"], x["tags=b"], x["tags:count"], y["tags:count"]) == (1, 1, 2, 0)
+    assert (x["sale"], x["sale:missing"], y["sale"], y["sale:missing"]) == (1, 0, 0, 1)
+    assert (y["vector[0]"], y["vector[1]"], x["vector:missing"]) == (1, 2, 1)
+    age = (latest - 1_714_435_200_000) / day
+    assert y["day:age"] == pytest.approx(age)
+    assert not any(name.startswith("note") for name in x)
+    assert "price:missing" not in x
+
+
+def test_many_categories_are_hashed_and_text_is_measured(tmp_path: Path) -> None:
+    events = [ranking(1, items=[{"id": f"d{i}"} for i in range(200)])]
+    events += [
+        item(f"d{i}", maker=f"maker {i % 60}", title=f"title number {i}", tags=[f"t{i}", f"t{i + 1}"])
+        for i in range(200)
+    ]
+    report = imported(tmp_path, events)
+    rows = rows_of(report.log, "features")
+    names = [name for name in rows[0] if name not in ("query_id", "doc_id")]
+    assert sum(name.startswith("maker#") for name in names) == 32
+    assert sum(name.startswith("tags#") for name in names) == 32
+    assert {"title:characters", "title:words", "tags:count"} <= set(names)
+    assert all(sum(row[f"maker#{n:02}"] for n in range(32)) == 1 for row in rows)
+    assert all(sum(row[f"tags#{n:02}"] for n in range(32)) == row["tags:count"] == 2 for row in rows)
+    again = imported(tmp_path / "x", events) if (tmp_path / "x").mkdir() is None else None
+    assert again is not None
+    assert rows_of(again.log, "features") == rows
+
+
+def test_items_can_be_left_alone(tmp_path: Path) -> None:
+    report = imported(tmp_path, [ranking(1), item("x", price=1)], fields=MetarankFields(items=False))
+    assert report.features == 0
+    assert report.aside == {"item events": 1}
+
+
+def test_signals(tmp_path: Path) -> None:
+    """Before: only clicks could be read."""
+    events = [
+        ranking(1),
+        interaction(1, "x"),
+        interaction(1, "x", type="purchase"),
+        interaction(1, "y", type="like"),
+    ]
+    report = imported(tmp_path, events, signals={"purchase": 5, "like": 0.5})
+    rows = {row["doc_id"]: (row["clicked"], row["signal"]) for row in rows_of(report.log)}
+    assert rows == {"x": (True, 5.0), "y": (False, 0.5)}
+    assert report.problems == ()
+
+
+@pytest.mark.parametrize(
+    ("event", "command"),
+    [
+        ({"action_name": "click", "query_id": "i1"}, "ubi"),
+        ({"index": {"_index": "ubi_queries"}}, "ubi"),
+        ({"impression_id": "i", "position": 1, "doc_id": "x", "clicked": 1}, "columns"),
+    ],
+)
+def test_files_of_other_programs_are_recognised(tmp_path: Path, event: Any, command: str) -> None:
+    """Before: "no impression could be read: 1 lines …: the event is None"."""
+    with pytest.raises(DataError, match=f"line 1: this looks like .*: use `rankloop import {command}`"):
+        imported(tmp_path, [event])

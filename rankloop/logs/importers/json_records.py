@@ -1,0 +1,130 @@
+"""Read the objects of a JSON file: one per line, an array, or objects one after another over several lines.
+
+The responses of OpenSearch's and Elasticsearch's ``_search``, scroll and ``_msearch`` become the documents
+that they contain. Places are lines if every object has its own line, and otherwise the numbers of objects.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from rankloop.errors import DataError
+
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_DECODER = json.JSONDecoder()
+
+
+class JsonRecords:
+    """Iterates over the objects of a file with their numbers.
+
+    Args:
+        lines: the lines of the file with their numbers.
+        path: the file, for messages.
+        add_broken: counts a broken line, by number, reason and unit.
+
+    Attributes:
+        unit: what the numbers count: lines or records.
+    """
+
+    def __init__(
+        self, lines: Iterator[tuple[int, bytes]], path: Path, add_broken: Callable[[int, object, str], None]
+    ) -> None:
+        self.lines, self.path, self.add_broken = lines, path, add_broken
+        self.unit = "line"
+        self._records = 0
+
+    def __iter__(self) -> Iterator[tuple[int, dict[str, Any]]]:
+        first = True
+        for number, data in self.lines:
+            text = data.removeprefix(BYTE_ORDER_MARK) if number == 1 else data
+            if not text.strip():
+                continue
+            if first and _spans_lines(text):
+                self.unit = "record"
+                rest = b"".join(line for _, line in self.lines)
+                for value in _read_whole(text + rest, number, self.path):
+                    yield from self._expand(number, value)
+                return
+            value = self._read_line(number, text)
+            if first and value is not None and _is_collection(value):
+                self.unit = "record"
+            first = False
+            if value is not None:
+                yield from self._expand(number, value)
+
+    def _read_line(self, number: int, text: bytes) -> Any:
+        try:
+            return json.loads(text.rstrip())
+        except json.JSONDecodeError as error:
+            self.add_broken(number, f"not JSON ({error.msg}, at character {error.pos + 1})", self.unit)
+        except (ValueError, RecursionError) as error:
+            self.add_broken(number, f"not JSON ({error})", self.unit)
+        return None
+
+    def _expand(self, number: int, value: Any) -> Iterator[tuple[int, dict[str, Any]]]:
+        """Yield an object, the elements of an array, or the documents of a search response."""
+        elements = _elements(value)
+        if elements is not None:
+            for element in elements:
+                yield from self._expand(number, element)
+            return
+        self._records += 1
+        place = number if self.unit == "line" else self._records
+        if isinstance(value, dict):
+            yield place, value
+        else:
+            self.add_broken(place, f"not a JSON object but {type(value).__name__}", self.unit)
+
+
+def _is_collection(value: Any) -> bool:
+    return _elements(value) is not None
+
+
+def _elements(value: Any) -> list[Any] | None:
+    """The elements of an array, or the documents of a search response; None for any other value."""
+    if isinstance(value, list):
+        return value
+    if not isinstance(value, dict):
+        return None
+    if isinstance(value.get("responses"), list):
+        return value["responses"]  # type: ignore[no-any-return]
+    hits = value.get("hits")
+    if isinstance(hits, dict) and isinstance(hits.get("hits"), list):
+        return hits["hits"]  # type: ignore[no-any-return]
+    return None
+
+
+def _spans_lines(text: bytes) -> bool:
+    """Whether the first line of a file begins an array, or an object over several lines."""
+    begin = text.strip()
+    return begin.startswith(b"[") or (
+        begin.startswith(b"{") and (begin == b"{" or begin.endswith((b"{", b"[", b",")))
+    )
+
+
+def _read_whole(data: bytes, begin: int, path: Path) -> Iterator[Any]:
+    """The values of a file that are not one per line."""
+    try:
+        text = data.decode()
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path}: not UTF-8 ({error.reason} at byte {error.start + 1})") from error
+    place = 0
+    while True:
+        while place < len(text) and (text[place].isspace() or text[place] == ","):
+            place += 1
+        if place == len(text):
+            return
+        try:
+            value, place = _DECODER.raw_decode(text, place)
+        except (ValueError, RecursionError) as error:
+            damaged = error.pos if isinstance(error, json.JSONDecodeError) else place
+            reason = error.msg if isinstance(error, json.JSONDecodeError) else error
+            raise DataError(
+                f"{path}, line {begin + text.count(chr(10), 0, damaged)}: not JSON ({reason}); nothing after "
+                f"this place can be read, because the file is an array, or objects over several lines: it is "
+                f"truncated or damaged"
+            ) from error
+        yield value
