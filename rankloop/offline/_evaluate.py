@@ -97,7 +97,7 @@ def evaluate(
     resolver = RankingResolver(log, counts, worth, candidates=log.exposure == "candidates")
     report(progress, "evaluate", note="ranking")
     rankings = resolver.resolve(policies[0], options.ranking), resolver.resolve(policies[1], options.ranking)
-    used, notes = _usable_queries(counts, chosen, rankings)
+    used, notes = _usable_queries(counts, chosen, rankings, by_features=resolver.by_features)
     report(progress, "evaluate", note="computing exposures")
     found = log.statistics(assumed.bias)
     variate = ControlVariate.of(found.statistics, assumed.bias, used, options.support)
@@ -112,7 +112,7 @@ def evaluate(
         variate,
         impressions,
         measure=worth.name,
-        notes=(*assumed.notes, *judged.notes, *found.notes, *notes),
+        notes=(*assumed.notes, *judged.notes, *found.notes, *resolver.notes, *notes),
         seed=options.seed,
     )
 
@@ -159,13 +159,20 @@ def _choose_queries(counts: LogCounts, queries: Iterable[str] | None) -> NDArray
 
 
 def _usable_queries(
-    counts: LogCounts, chosen: NDArray[np.bool_], rankings: tuple[PolicyRanking, PolicyRanking]
+    counts: LogCounts,
+    chosen: NDArray[np.bool_],
+    rankings: tuple[PolicyRanking, PolicyRanking],
+    *,
+    by_features: set[str],
 ) -> tuple[NDArray[np.bool_], list[str]]:
     """Which queries can be used, and notes on those that cannot."""
     used, notes = chosen, []
     for policy in rankings:
         unknown = np.flatnonzero(chosen & ~policy.known)
         if not len(unknown):
+            continue
+        if policy.name in by_features:
+            used = used & policy.known  # the resolver's notes count them
             continue
         if policy.name not in counts.policy_ids:
             raise DataError(

@@ -12,13 +12,13 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from rankloop import rank_weights
-from rankloop.errors import DataError, RankloopError
+from rankloop.errors import RankloopError
 from rankloop.logs import LogCounts, LogFolder
-from rankloop.logs.features import read_feature_names, split_of_log
 from rankloop.logs.schema import CANDIDATES
 from rankloop.model_files import load
 from rankloop.names import parse
 from rankloop.offline.fit_result import Fit
+from rankloop.offline.model_inputs import score_items
 from rankloop.offline.tables import DocumentScores, ItemIndex, is_table, read_candidates, read_scores
 from rankloop.policies import expected_rank_weights
 from rankloop.ragged import offsets_of, ranks
@@ -113,12 +113,19 @@ class RankingResolver:
         counts: its counts, with as many ranks as the bias has.
         worth: the value of a ranking.
         candidates: whether the log's own policies draw their rankings from the scores of candidates.
+
+    Attributes:
+        notes: caveats about the policies that have been resolved, which every report must state.
+        by_features: the names of those that rank by features; queries without features are not known for
+            them, and the notes say how many there are.
     """
 
     def __init__(self, log: LogFolder, counts: LogCounts, worth: Measure, *, candidates: bool = True) -> None:
         self.log, self.counts, self.worth = log, counts, worth
         self.candidates = candidates and log.has(CANDIDATES)
         self.index = ItemIndex(counts)
+        self.notes: list[str] = []
+        self.by_features: set[str] = set()
 
     def resolve(self, policy: Policy, ranking: Ranking) -> PolicyRanking:
         """How a policy ranks; a string is the id of a policy of the log, or else the path of a file."""
@@ -127,9 +134,7 @@ class RankingResolver:
         if isinstance(policy, Model):
             return self._rank_by_model(policy, policy.fingerprint, ranking)
         if isinstance(policy, Fit):
-            name = policy.name or policy.model.fingerprint
-            self._check_features(policy, name)
-            return self._rank_by_model(policy.model, name, ranking)
+            return self._rank_by_model(policy, policy.name or policy.model.fingerprint, ranking)
         if isinstance(policy, str) and policy in self.counts.policy_ids:
             return self._rank_as_logged(policy)
         path = Path(policy)
@@ -143,31 +148,13 @@ class RankingResolver:
             return self._rank_by_scores(read_scores(path), path.name, ranking)
         return self._rank_by_model(load(path), path.name, ranking)
 
-    def _rank_by_model(self, model: Model, name: str, ranking: Ranking) -> PolicyRanking:
-        split = split_of_log(self.log, self.counts)
-        if split.n_features != model.n_features:
-            raise DataError(
-                f"{name} takes {model.n_features} features, but the log's documents have {split.n_features}: "
-                f"give a model that was fitted to such documents, or a table of its scores"
-            )
-        everywhere = np.ones(self.counts.n_queries, np.bool_)
-        scores = model.scores(split.features)
-        return self._rank(name, ranking, np.arange(len(scores)), scores, split.offsets, everywhere)
-
-    def _check_features(self, fit: Fit, name: str) -> None:
-        """Refuse a log whose features have other names, or another order, than those of the fit."""
-        names = read_feature_names(self.log)
-        if fit.feature_names is None or names is None or names == fit.feature_names:
-            return
-        if len(names) != len(fit.feature_names):
-            return  # the number of features is refused elsewhere
-        place = next(
-            i for i, pair in enumerate(zip(names, fit.feature_names, strict=True)) if len({*pair}) > 1
-        )
-        raise DataError(
-            f"{name} was fitted to feature {fit.feature_names[place]!r} at place {place + 1}, where the log "
-            f"has {names[place]!r}: give the features in the order that it was fitted to"
-        )
+    def _rank_by_model(self, policy: Fit | Model, name: str, ranking: Ranking) -> PolicyRanking:
+        """Documents without features come last; queries without any are not known."""
+        scored = score_items(policy, name, self.log, self.counts)
+        self.notes.extend(scored.notes)
+        self.by_features.add(name)
+        items = np.arange(len(scored.scores))
+        return self._rank(name, ranking, items, scored.scores, self.counts.offsets, scored.known)
 
     def _rank_by_scores(self, scored: DocumentScores, name: str, ranking: Ranking) -> PolicyRanking:
         """Documents that are not in the log take the ranks that their scores give them."""

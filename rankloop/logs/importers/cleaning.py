@@ -11,7 +11,7 @@ from ibis import _
 
 from rankloop.errors import DataError
 from rankloop.logs.defects import IMPRESSION, DefectFinder
-from rankloop.logs.engines import Engine, Expression
+from rankloop.logs.engines import Batches, Engine, Expression
 from rankloop.logs.importers.files import LINE_BITS, SourceFiles
 from rankloop.logs.importers.staging import CLICKS, SCORES, Staging
 from rankloop.logs.schema import CANDIDATES, COLUMNS, IMPRESSIONS, ITEM
@@ -62,6 +62,10 @@ class Cleaning:
         self.items = rows.select(*ITEM, "place")
         self._write(writer, rows)
         self._write_candidates(writer)
+
+    def pairs(self) -> Batches:
+        """The ids of all queries and documents that were shown or are candidates."""
+        return self.engine.batches(self.items.select(*ITEM).distinct().order_by(*ITEM))
 
     def check_features(self, featured: Path, source: object) -> None:
         """Count the documents without features; raise an error for duplicate features.

@@ -9,13 +9,14 @@ import json
 import os
 import tempfile
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from rankloop.errors import DataError
 from rankloop.logs.engines import engine
-from rankloop.logs.features import copy_features
+from rankloop.logs.feature_join import copy_features
+from rankloop.logs.features import PathLike, as_feature_paths
 from rankloop.logs.importers.cleaning import Cleaning
 from rankloop.logs.importers.files import Paths, Record, SourceFiles
 from rankloop.logs.importers.parsing import BadValueError
@@ -37,7 +38,8 @@ class ImportOptions:
     """Options of all imports.
 
     Attributes:
-        features: a Parquet or CSV file with ``query_id``, ``doc_id`` and features, to copy into the log.
+        features: Parquet or CSV files of features to copy into the log: one with ``query_id``, ``doc_id`` and
+            features, one with ``doc_id`` and features of documents, or both.
         position_base: whether positions in the source count from 0 or from 1; detected if None. For sources
             that list the shown documents in order, this applies to the positions of clicks.
         strict: whether to fail on any problem instead of repairing it.
@@ -45,7 +47,7 @@ class ImportOptions:
         progress: receives the task ``import``, with the number of records so far in its notes.
     """
 
-    features: str | os.PathLike[str] | None = None
+    features: PathLike | Sequence[PathLike] | None = None
     position_base: int | None = None
     strict: bool = False
     overwrite: bool = False
@@ -131,7 +133,7 @@ def run(
             if not cleaning.rows:
                 raise _no_impressions("no impression is left", sources, session)
             features = 0
-            if options.features is not None:
+            if options.features is not None and as_feature_paths(options.features):
                 report_records(options.progress, "copying features", cleaning.rows)
                 features = _copy_features(options.features, writer, cleaning)
             if options.strict and session.found.problems():
@@ -156,11 +158,11 @@ def run(
     return result
 
 
-def _copy_features(path: str | os.PathLike[str], writer: LogWriter, cleaning: Cleaning) -> int:
+def _copy_features(paths: PathLike | Sequence[PathLike], writer: LogWriter, cleaning: Cleaning) -> int:
     with Staging(cleaning.staging.folder, (FEATURES,)) as ids:
-        for batch in copy_features(path, writer):
+        for batch in copy_features(paths, writer, cleaning.pairs()):
             ids.add_batch(FEATURES, batch)
-    cleaning.check_features(ids.path(FEATURES), path)
+    cleaning.check_features(ids.path(FEATURES), ", ".join(map(str, as_feature_paths(paths))))
     return ids.rows[FEATURES]
 
 
