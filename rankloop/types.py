@@ -48,11 +48,12 @@ class Split:
     The arrays are validated once, on construction.
 
     Attributes:
-        features: float32, documents × features, finite.
+        features: float32, documents × features, finite; NaN is a missing value, if ``missing`` allows it.
         labels: float64, documents; relevance grades, finite and not negative.
         offsets: int64, queries + 1.
         query_ids: queries; unique strings.
         doc_ids: documents; strings, or None if the source has no document ids.
+        missing: whether values of features may be missing, as some models take them.
 
     Example:
         >>> import numpy as np
@@ -68,6 +69,7 @@ class Split:
     offsets: Int64
     query_ids: Str
     doc_ids: Str | None = None
+    missing: bool = False
 
     def __post_init__(self) -> None:
         if self.features.ndim != 2 or self.features.dtype != np.float32:
@@ -86,7 +88,8 @@ class Split:
         if self.doc_ids is not None and self.doc_ids.shape != (n_docs,):
             raise DataError(f"{n_docs} documents need {n_docs} document ids, got shape {self.doc_ids.shape}")
         # Finite float32 values cannot overflow a float64 sum, so a sum is finite if all its terms are.
-        row_sums = self.features.sum(axis=1, dtype=np.float64)
+        total = np.nansum if self.missing else np.sum
+        row_sums = total(self.features, axis=1, dtype=np.float64)
         for bad, reason in (
             (~np.isfinite(row_sums), "a feature that is not finite"),
             (~np.isfinite(self.labels), "a label that is not finite"),
@@ -108,6 +111,7 @@ class Split:
         *,
         query_ids: object = None,
         doc_ids: object = None,
+        missing: bool = False,
     ) -> Split:
         """Build a split from array-like values and the number of documents of each query."""
         size_array = np.asarray(sizes, dtype=np.int64)
@@ -119,6 +123,7 @@ class Split:
             offsets=offsets,
             query_ids=np.asarray(ids).astype(np.str_),
             doc_ids=None if doc_ids is None else np.asarray(doc_ids).astype(np.str_),
+            missing=missing,
         )
 
     @property
@@ -159,6 +164,7 @@ class Split:
             sizes,
             query_ids=self.query_ids[chosen],
             doc_ids=None if self.doc_ids is None else self.doc_ids[rows],
+            missing=self.missing,
         )
 
 

@@ -27,7 +27,12 @@ TOO_MUCH_LOST = 3
 
 OutOption = Annotated[Path, typer.Option("--out", "-o", help="The folder to write the log to.")]
 FeaturesOption = Annotated[
-    Path | None, typer.Option(help="A Parquet or CSV file with query_id, doc_id and features.")
+    list[Path] | None,
+    typer.Option(
+        help="A Parquet or CSV file with query_id, doc_id and features, or with doc_id and features of "
+        "documents; may be given twice, once for each kind.",
+        show_default=False,
+    ),
 ]
 StrictOption = Annotated[bool, typer.Option("--strict", help="Refuse a log with any problem.")]
 MaxLossOption = Annotated[

@@ -67,6 +67,13 @@ def fit(
     ] = None,
     learning: Annotated[str, typer.Option(help="robust, or paper.")] = "robust",
     validation: Annotated[float, typer.Option(help="The share of the queries to hold out.")] = 0.2,
+    missing: Annotated[
+        str,
+        typer.Option(
+            help="What missing values of features become in models that cannot take them (lightgbm can): "
+            "error, zero or mean."
+        ),
+    ] = "error",
     displays: DisplaysOption = False,
     seed: SeedOption = 0,
     engine: EngineOption = "duckdb",
@@ -89,6 +96,7 @@ def fit(
             bias=_bias(opened, bias, ranks, seed, progress),
             learning=chosen,
             validation=validation,
+            missing=missing,  # type: ignore[arg-type]  # refused if it is something else
             seed=seed,
             progress=progress,
         )
@@ -107,22 +115,28 @@ def rank(
         Path, typer.Argument(metavar="POLICY", help="A policy that `rankloop fit` stored, or a model.")
     ],
     features: Annotated[
-        Path,
+        list[Path],
         typer.Argument(
-            metavar="FEATURES",
-            help="The folder of a log, or a table (Parquet, CSV) of query_id, doc_id and features.",
+            metavar="FEATURES…",
+            help="The folder of a log, or a table (Parquet, CSV) of query_id, doc_id and features; a table "
+            "of doc_id and features may follow.",
         ),
     ],
     out: Annotated[
         Path | None,
-        typer.Option(
-            "--out",
-            "-o",
-            help=r"Parquet if it ends in .parquet, else a TREC run. \[default: standard output]",
-        ),
+        typer.Option("--out", "-o", help=r"The file to write. \[default: standard output]"),
     ] = None,
     top: Annotated[
         int | None, typer.Option(help=r"How many documents per query. \[default: all]", min=1)
+    ] = None,
+    form: Annotated[
+        str | None,
+        typer.Option(
+            "--format",
+            help="tsv (with a header; ids may contain spaces), jsonl, parquet, or trec, a TREC run. "
+            r"\[default: as OUT ends, or tsv]",
+            show_default=False,
+        ),
     ] = None,
     draw: Annotated[
         bool, typer.Option("--draw", help="Draw rankings (Plackett–Luce) rather than sort by score.")
@@ -130,21 +144,28 @@ def rank(
     tag: Annotated[str, typer.Option(help="The last column of a TREC run.")] = "rankloop",
     seed: SeedOption = 0,
 ) -> None:
-    """Score and rank documents, and write a TREC run or Parquet."""
+    """Score and rank documents; documents of equal score are ranked by their ids."""
     import numpy as np
 
     import rankloop
     from rankloop.cli import console
+    from rankloop.offline._rank import FORMATS
     from rankloop.storage.files import check_writable
 
+    if form is not None and form not in FORMATS:
+        raise RankloopError(f"--format is {', '.join(FORMATS[:-1])} or {FORMATS[-1]}, not {form!r}")
+    if out is None and form == "parquet":
+        raise RankloopError("Parquet is not for a terminal: name a file, as in -o rankings.parquet")
     check_writable(out)
     with console.announce_compilation(), console.progress() as progress:
         rng = np.random.default_rng(seed) if draw else None
         ranked = rankloop.rank(policy, features, top=top, rng=rng, progress=progress)
+    for note in ranked.notes:
+        console.print_err(f"warning: {note}")
     if out is None:
-        typer.echo(ranked.trec(tag), nl=False)
+        typer.echo(ranked.text(form or "tsv", tag=tag), nl=False)
         return
-    ranked.save(out, tag=tag)
+    ranked.save(out, form, tag=tag)
     console.print_out(f"wrote {out}: {len(ranked):,} documents of {len(ranked.query_ids.unique()):,} queries")
 
 

@@ -79,10 +79,9 @@ def open_folder(folder: str | os.PathLike[str]) -> LogFolder:
     for table in tables:
         for file in log.files(table):
             schema, metadata, rows = _read_schema(file)
+            check_columns(schema, table, str(file))
             if table == FEATURES:
                 feature_columns(schema, str(file))
-            else:
-                check_columns(schema, table, str(file))
             starts &= table != IMPRESSIONS or metadata.get(STARTS_KEY) == str(rows).encode()
             if table == IMPRESSIONS:
                 randomised |= dict.fromkeys(_randomised(metadata))

@@ -53,7 +53,7 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
         "score_conflicts": Kind(
             "candidates with different scores under one policy", "the first score is kept"
         ),
-        "missing_features": Kind("documents without features", "kept; no model can be fitted to them"),
+        "missing_features": Kind("documents without features", "kept; models leave them out"),
     }
 )
 

@@ -2,7 +2,7 @@
 
     impressions   impression_id  timestamp  query_id  policy_id  position  doc_id  clicked
     candidates    policy_id  query_id  doc_id  score
-    features      query_id  doc_id  features (a vector of one length), or one column per feature
+    features      query_id  doc_id  one column per feature, named after it; or one column of vectors
 
 One row of ``impressions`` is one document that was shown. Ids are text; whole numbers are read as text.
 """
@@ -23,6 +23,9 @@ VERSION = "1"
 IMPRESSIONS, CANDIDATES, FEATURES = "impressions", "candidates", "features"
 TABLES = (IMPRESSIONS, CANDIDATES, FEATURES)
 ITEM = ("query_id", "doc_id")
+# Names of a column that was meant to be query_id, besides those that are spelt nearly alike; `query_count` is
+# a feature.
+OTHER_QUERY_IDS, ALIKE = ("q", "qid", "query"), 0.75
 # The report of an import, stored beside the tables so that later reports can show what was repaired.
 REPORT_FILE = "import.json"
 
@@ -105,24 +108,49 @@ def missing_column(
 
 
 def feature_columns(schema: pa.Schema, where: str) -> list[str]:
-    """The columns that hold features: one column of vectors, or one column of numbers per feature."""
-    check_columns(schema, FEATURES, where)
-    names = [name for name in schema.names if name not in COLUMNS[FEATURES]]
+    """The columns that hold features: one column of vectors, or one column of numbers per feature.
+
+    The table is keyed by ``query_id`` and ``doc_id``, or by ``doc_id`` alone (`feature_ids`).
+    """
+    ids = feature_ids(schema, where)
+    names = [name for name in schema.names if name not in ids]
     if not names:
         raise DataError(f"{where}: there are no columns of features, only {', '.join(schema.names)}")
-    if len(names) == 1 and _is_list(schema.field(names[0]).type):
+    if len(names) == 1 and is_list(schema.field(names[0]).type):
         element = schema.field(names[0]).type.value_type
         if not _is_number(element):
             raise DataError(f"{where}: the vectors in {names[0]!r} hold {element}; expected numbers")
         return names
     for name in names:
         given = schema.field(name).type
-        if not _is_number(given) and not pa.types.is_boolean(given):
+        # A column without any value has no type.
+        if not _is_number(given) and not pa.types.is_boolean(given) and not pa.types.is_null(given):
             raise DataError(
                 f"{where}: the feature {name!r} holds {given}; expected numbers "
                 f"(text must be turned into numbers before a model can use it)"
             )
     return names
+
+
+def feature_ids(schema: pa.Schema, where: str) -> tuple[str, ...]:
+    """The ids that a table of features is keyed by: query and document, or the document alone.
+
+    A table without ``query_id`` describes documents, unless one of its columns looks like a misspelt one.
+
+    Example:
+        >>> feature_ids(pa.schema([("doc_id", pa.string()), ("price", pa.float64())]), "docs.parquet")
+        ('doc_id',)
+    """
+    query, document = ITEM
+    likely = [name for name in schema.names if name in OTHER_QUERY_IDS]
+    misspelt = likely or difflib.get_close_matches(query, schema.names, n=1, cutoff=ALIKE)
+    if query in schema.names or misspelt or document not in schema.names:
+        check_columns(schema, FEATURES, where)
+        return ITEM
+    given = schema.field(document).type
+    if not is_id(given):
+        raise DataError(f"{where}: the column {document!r} holds {given}; expected {ID}")
+    return (document,)
 
 
 def is_id(given: Any) -> bool:
@@ -149,7 +177,8 @@ def _fits(given: Any, kind: str) -> bool:
     return bool(pa.types.is_boolean(given))
 
 
-def _is_list(given: Any) -> bool:
+def is_list(given: Any) -> bool:
+    """Whether a type is that of vectors."""
     kinds = pa.types.is_fixed_size_list, pa.types.is_list, pa.types.is_large_list
     return any(is_kind(given) for is_kind in kinds)
 

@@ -11,6 +11,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from rankloop.errors import DataError, ModelFileError
+from rankloop.models.feature_names import checked_names
+from rankloop.models.lightgbm_text import default_names, is_whole, spell_names, spelt_names
 from rankloop.ragged import threads
 from rankloop.storage.fingerprints import fingerprint
 from rankloop.types import Float32, Float64
@@ -40,15 +42,28 @@ class LightGBMModel:
     It holds trees and nothing else: no bias parameters, no state of training.
 
     Attributes:
-        text: what LightGBM's ``Booster.model_to_string`` gives.
+        text: what LightGBM's ``Booster.model_to_string`` gives; with the names of the features, as far as
+            LightGBM can spell them.
+        feature_names: the names of the features, in the order that it takes them; those in the text if None,
+            unless they are LightGBM's own ``Column_0`` and so on.
     """
 
     kind: ClassVar[str] = "lightgbm"
+    takes_missing: ClassVar[bool] = True
     text: str = field(repr=False)
+    feature_names: tuple[str, ...] | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         # One way to end: the text that is read from a file equals the text that was written.
         object.__setattr__(self, "text", self.text.rstrip("\n") + "\n")
+        in_text = spelt_names(self.text)
+        names = self.feature_names
+        if names is None and in_text != default_names(len(in_text)):
+            names = in_text
+        names = checked_names(names or None, len(in_text))
+        object.__setattr__(self, "feature_names", names)
+        if names is not None:
+            object.__setattr__(self, "text", spell_names(self.text, names))
 
     @cached_property
     def booster(self) -> Any:
@@ -86,25 +101,43 @@ class LightGBMModel:
 
     def to_bytes(self) -> bytes:
         """The text, followed by one line with its fingerprint, by which damage is noticed."""
-        line = TRAILER + json.dumps({"fingerprint": self.fingerprint})
+        line = TRAILER + json.dumps({"fingerprint": self.fingerprint, **self._unspelt_names})
         return f"{self.text}\n{line}\n".encode()
+
+    @property
+    def _unspelt_names(self) -> dict[str, list[str]]:
+        """The names of the features, where LightGBM's text cannot spell them."""
+        names = self.feature_names
+        if names is None or names == spelt_names(self.text):
+            return {}
+        return {"feature_names": list(names)}
 
     @classmethod
     def from_bytes(cls, data: bytes) -> LightGBMModel:
-        """The trees that `to_bytes` wrote; anything else is refused with `ModelFileError`."""
+        """The trees that `to_bytes` wrote, or that LightGBM's ``save_model`` did.
+
+        Raises:
+            ModelFileError: the file is damaged, was cut short, or is something else.
+        """
         try:
             text = data.decode()
         except UnicodeDecodeError as error:
             raise ModelFileError(f"this is not a LightGBM text file: {error}") from error
         body, mark, trailer = text.rpartition("\n\n" + TRAILER)
         if not mark:
-            raise ModelFileError(
-                f"the line that ends a stored model ({TRAILER} …) is missing: the file was cut short, or it "
-                "is a plain LightGBM model, which LightGBMModel(text=…) takes"
-            )
-        model = cls(body)
+            if not is_whole(text):
+                raise ModelFileError(
+                    "the file was cut short: neither the line that ends a stored model "
+                    f"({TRAILER} …) nor the one that ends a model of LightGBM's own is there; store or copy "
+                    "it again"
+                )
+            model = cls(text)
+            _ = model.booster
+            return model
         try:
-            wanted = json.loads(trailer)["fingerprint"]
+            content = json.loads(trailer)
+            wanted = content["fingerprint"]
+            model = cls(body, content.get("feature_names"))
         except (ValueError, KeyError, TypeError) as error:
             raise ModelFileError(f"the last line of the model file is damaged: {trailer[:40]!r}") from error
         if model.fingerprint != wanted:

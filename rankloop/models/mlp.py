@@ -14,6 +14,7 @@ from numpy.typing import DTypeLike
 from rankloop.errors import DataError, ModelFileError, RankloopError
 from rankloop.kernels.activations import ACTIVATIONS
 from rankloop.kernels.network_layers import ROWS_TOGETHER, add_gradient, score_rows
+from rankloop.models.feature_names import checked_names
 from rankloop.models.optimisers import Optimiser, OptimiserState, Parameters
 from rankloop.models.storage import fingerprint, pack, unpack
 from rankloop.names import unknown
@@ -33,6 +34,7 @@ class Network:
             then the biases.
         hidden: units of each hidden layer.
         activation: of the hidden units: ``sigmoid``, ``tanh`` or ``relu``.
+        feature_names: the names of the features, in the order that it takes them, if they are known.
     """
 
     kind: ClassVar[str]
@@ -40,9 +42,11 @@ class Network:
     parameters: Parameters = field(repr=False)
     hidden: tuple[int, ...] = ()
     activation: str = "sigmoid"
+    feature_names: tuple[str, ...] | None = field(default=None, kw_only=True, repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "hidden", tuple(self.hidden))
+        object.__setattr__(self, "feature_names", checked_names(self.feature_names, self.n_features))
         # A private copy, so that nobody else can change the value.
         parameters = np.array(self.parameters, order="C")
         parameters.flags.writeable = False
@@ -78,6 +82,8 @@ class Network:
     @property
     def _spec(self) -> dict[str, Any]:
         options = {f.name: getattr(self, f.name) for f in fields(self) if f.init and f.name != "parameters"}
+        if self.feature_names is None:
+            del options["feature_names"]
         return {**options, "dtype": self.parameters.dtype.name}
 
     def scores(self, features: Float32) -> Float64:
@@ -123,7 +129,8 @@ class MLP(Network):
     ``a_0 = x``, ``a_l = h(a_{l−1} W_l + b_l)`` for each hidden layer, score ``= a_L W_{L+1} + b_{L+1}``.
 
     Example:
-        >>> from rankloop.models.optimisers import SGD
+        >>> from rankloop.models.feature_names import checked_names
+    from rankloop.models.optimisers import SGD
         >>> model = MLP.initialise(3, np.random.default_rng(0), hidden=(4,))
         >>> features = np.eye(3, dtype=np.float32)
         >>> model.scores(features).shape

@@ -116,7 +116,7 @@ def evaluate(
     within = _reranked_queries(counts, found, options.rerank)
     resolver = RankingResolver(log, deep, worth, within=within)
     rankings = resolver.resolve(policies, options.ranking)
-    used, notes = _usable_queries(counts, chosen, rankings)
+    used, notes = _usable_queries(counts, chosen, rankings, by_features=resolver.by_features)
     notes += _notes_on_reranking(rankings, within & used)
     variate = ControlVariate.of(found.statistics, assumed.bias, used, options.support)
     report(progress, "evaluate", note="summing over impressions")
@@ -139,7 +139,7 @@ def evaluate(
         impressions,
         measure=worth.name,
         evidence=Evidence(assumed.estimated, explores(counts, used)),
-        notes=(*assumed.notes, *judged.notes, *found.notes, *notes),
+        notes=(*assumed.notes, *judged.notes, *found.notes, *resolver.notes, *notes),
         seed=options.seed,
         spread=spread,
     )
@@ -230,13 +230,20 @@ def explores(counts: LogCounts, used: NDArray[np.bool_]) -> bool:
 
 
 def _usable_queries(
-    counts: LogCounts, chosen: NDArray[np.bool_], rankings: tuple[PolicyRanking, PolicyRanking]
+    counts: LogCounts,
+    chosen: NDArray[np.bool_],
+    rankings: tuple[PolicyRanking, PolicyRanking],
+    *,
+    by_features: set[str],
 ) -> tuple[NDArray[np.bool_], list[str]]:
     """Which queries can be used, and notes on those that cannot."""
     used, notes = chosen, []
     for policy in rankings:
         unknown = np.flatnonzero(chosen & ~policy.known)
         if not len(unknown):
+            continue
+        if policy.name in by_features:
+            used = used & policy.known  # the resolver's notes count them
             continue
         if policy.name not in counts.policy_ids:
             raise DataError(

@@ -7,10 +7,12 @@ import numpy as np
 from rankloop.data.prepare import counts_by_share
 from rankloop.errors import DataError, RankloopError
 from rankloop.logs import LogReader, LogStatistics
-from rankloop.models.specs import ModelSpec, model_spec
+from rankloop.models.feature_names import with_names
+from rankloop.models.specs import LightGBMSpec, ModelSpec, model_spec
 from rankloop.offline.assumed_bias import BiasSource, assume_bias
 from rankloop.offline.earned_weights import sorted_rank_weights
 from rankloop.offline.fit_result import Fit, HeldOutEstimate, PolicyEvidence
+from rankloop.offline.model_inputs import Missing, learning_input
 from rankloop.progress import Progress, rename_task, report
 from rankloop.ragged import segment_sum
 from rankloop.statistics import Statistics
@@ -30,6 +32,7 @@ def fit(
     bias: BiasSource = None,
     learning: str | Learning = "robust",
     validation: float = 0.2,
+    missing: Missing = "error",
     seed: int = 0,
     progress: Progress | None = None,
 ) -> Fit:
@@ -50,11 +53,13 @@ def fit(
         learning: estimator, optimiser, stopping and reward: ``robust``, ``paper`` or a `Learning`. Its
             caution is not used: there is no deployed policy to be cautious about.
         validation: the share of the queries that is held out for early stopping.
+        missing: what happens to missing values of features in a model that cannot take them, which is every
+            model but ``lightgbm``: ``error``, or replaced by ``zero`` or by the feature's ``mean``.
         seed: the random seed of the held-out queries, the initial parameters and the order of queries.
         progress: called after every epoch, with the `Epoch` as ``detail``, and while the bias is estimated.
 
     Raises:
-        DataError: features are missing or not finite, the log is empty, or it has too few queries.
+        DataError: there are no features or they cannot be used, the log is empty, or it has too few queries.
     """
     spec = model_spec(model) if isinstance(model, str) else model
     chosen = learning_named(learning) if isinstance(learning, str) else learning
@@ -64,8 +69,8 @@ def fit(
         )
     assumed = assume_bias(log, bias, seed=seed, progress=progress)
     report(progress, "fit", note="counting")
-    found = log.statistics(assumed.bias)
-    split = log.split()
+    given = learning_input(log, assumed.bias, trees=isinstance(spec, LightGBMSpec), missing=missing)
+    found, split = given.found, given.split
     rng = np.random.default_rng(seed)
     parts = _split_queries(found.statistics, validation, rng)
     train, held_out = (found.statistics.select(part) for part in parts)
@@ -75,11 +80,12 @@ def fit(
     settings = chosen.settings.without_caution()
     training = learn(spec, problem, settings=settings, rng=rng, progress=rename_task(progress, f"fit {spec}"))
     assert problem.held_out is not None  # clicks are always split in two
+    named = with_names(training.model, given.names)
     return Fit(
-        model=training.model,
+        model=named,
         bias=assumed.bias,
         history=training.history,
-        held_out=_estimate_held_out(training.model, problem.held_out, held_out),
+        held_out=_estimate_held_out(named, problem.held_out, held_out),
         spec=str(spec),
         estimator=str(chosen.estimator),
         reward=chosen.reward,
@@ -88,8 +94,9 @@ def fit(
         log=log.fingerprint,
         train_queries=tuple(found.query_ids[parts[0]].tolist()),
         held_out_queries=tuple(found.query_ids[parts[1]].tolist()),
-        notes=(*assumed.notes, *found.notes, *_warnings(found)),
-        feature_names=log.feature_names,
+        notes=(*assumed.notes, *found.notes, *given.notes, *_warnings(found)),
+        feature_names=given.names,
+        fill_values=given.fill_values,
         bias_details=assumed.details,
     )
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import csv
 import io
+import json
 import os
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -13,13 +16,18 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from rankloop.errors import DataError, RankloopError
+from rankloop.logs.features import PathLike, as_feature_paths
+from rankloop.offline.feature_sources import open_features
 from rankloop.offline.fit_result import Fit, load_policy
-from rankloop.offline.tables import feature_parts, find_repeated, read_documents
+from rankloop.offline.model_inputs import FeatureMatcher
+from rankloop.offline.tables import find_repeated
 from rankloop.progress import Progress, report
 from rankloop.storage.files import write_whole
 from rankloop.types import Float64, Int64, Model
 
-PARQUET = ".parquet"
+COLUMNS = ("query_id", "doc_id", "rank", "score")
+TEXTS = ("tsv", "jsonl", "trec")
+FORMATS = (*TEXTS, "parquet")
 TAG = "rankloop"
 
 
@@ -32,12 +40,14 @@ class Rankings:
         doc_ids: text, rows.
         ranks: int64, rows; from 1.
         scores: float64, rows; what the documents of a query are sorted by, highest first.
+        notes: caveats, such as documents that were left out because they have no features.
     """
 
     query_ids: pa.Array
     doc_ids: pa.Array
     ranks: Int64
     scores: Float64
+    notes: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.ranks)
@@ -45,8 +55,34 @@ class Rankings:
     @property
     def table(self) -> pa.Table:
         """The same as an Arrow table."""
-        columns = {"query_id": self.query_ids, "doc_id": self.doc_ids, "rank": self.ranks}
-        return pa.table({**columns, "score": self.scores})
+        columns = (self.query_ids, self.doc_ids, self.ranks, self.scores)
+        return pa.table(dict(zip(COLUMNS, columns, strict=True)))
+
+    @property
+    def _rows(self) -> Iterator[tuple[str, str, int, float]]:
+        return zip(
+            self.query_ids.to_pylist(),
+            self.doc_ids.to_pylist(),
+            self.ranks.tolist(),
+            self.scores.tolist(),
+            strict=True,
+        )
+
+    def tsv(self) -> str:
+        """The same as text: a header, then one row per line, columns separated by tabs.
+
+        An id that contains a tab, a line break or a quotation mark is quoted, as in CSV.
+        """
+        text = io.StringIO()
+        writer = csv.writer(text, delimiter="\t", lineterminator="\n")
+        writer.writerow(COLUMNS)
+        writer.writerows(self._rows)
+        return text.getvalue()
+
+    def jsonl(self) -> str:
+        """The same as JSON lines: one object per document."""
+        rows = (dict(zip(COLUMNS, row, strict=True)) for row in self._rows)
+        return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
 
     def trec(self, tag: str = TAG) -> str:
         """The same as a TREC run: ``query Q0 document rank score tag``, one row per line.
@@ -59,29 +95,37 @@ class Rankings:
             if bad >= 0:
                 raise DataError(
                     f"the id of {name} {ids[bad].as_py()!r} is empty or contains white space, which a TREC "
-                    f"run cannot hold: write the rankings to a file whose name ends in {PARQUET}"
+                    f"run cannot hold: write another format (tsv, jsonl or parquet), or give ids without "
+                    f"white space"
                 )
-        rows = zip(
-            self.query_ids.to_pylist(),
-            self.doc_ids.to_pylist(),
-            self.ranks.tolist(),
-            self.scores.tolist(),
-            strict=True,
-        )
-        return "".join(f"{query} Q0 {doc} {rank} {score!r} {tag}\n" for query, doc, rank, score in rows)
+        return "".join(f"{query} Q0 {doc} {rank} {score!r} {tag}\n" for query, doc, rank, score in self._rows)
 
-    def save(self, path: str | os.PathLike[str], *, tag: str = TAG) -> Path:
-        """Write Parquet if the path ends in ``.parquet``, else a TREC run; whole, or not at all."""
-        if not Path(path).name.endswith(PARQUET):
-            return write_whole(path, self.trec(tag).encode())
+    def text(self, form: str = "tsv", *, tag: str = TAG) -> str:
+        """The same as ``tsv``, ``jsonl`` or ``trec``."""
+        if form not in TEXTS:
+            raise RankloopError(f"as text, rankings are {', '.join(TEXTS)}, not {form!r}")
+        return self.trec(tag) if form == "trec" else self.jsonl() if form == "jsonl" else self.tsv()
+
+    def save(self, path: str | os.PathLike[str], form: str | None = None, *, tag: str = TAG) -> Path:
+        """Write a file, whole or not at all.
+
+        Args:
+            path: where to.
+            form: ``tsv``, ``jsonl``, ``trec`` or ``parquet``; None to tell by how the path ends, and for TSV
+                where it ends in another way.
+            tag: the last column of a TREC run.
+        """
+        chosen = form or next((form for form in FORMATS if Path(path).name.endswith(f".{form}")), "tsv")
+        if chosen != "parquet":
+            return write_whole(path, self.text(chosen, tag=tag).encode())
         buffer = io.BytesIO()
         pq.write_table(self.table, buffer, compression="zstd")
         return write_whole(path, buffer.getvalue())
 
 
 def rank(
-    policy: Fit | Model | str | os.PathLike[str],
-    features: str | os.PathLike[str],
+    policy: Fit | Model | PathLike,
+    features: PathLike | Sequence[PathLike],
     *,
     top: int | None = None,
     rng: np.random.Generator | None = None,
@@ -89,47 +133,46 @@ def rank(
 ) -> Rankings:
     """Score and rank documents; features are read and scored batch by batch, and are never all in memory.
 
-    Documents of equal score are ranked by their ids. Drawn rankings come from the Plackett–Luce policy of the
-    scores: sorting by ``score + g`` with independent Gumbel noise g draws from it exactly, and this sum is
-    what `Rankings.scores` then holds.
+    Features are matched by name, whatever the order of their columns. Documents of equal score are ranked by
+    their ids, in the order of their characters' code points. Drawn rankings come from the Plackett–Luce
+    policy of the scores: sorting by ``score + g`` with independent Gumbel noise g draws from it exactly, and
+    this sum is what `Rankings.scores` then holds.
 
     Args:
-        policy: a fit, a model, or the path of either.
-        features: a log's folder, or a table of query_id, doc_id and features as a log has one.
+        policy: a fit, a model, or the path of either; also the path of a model that LightGBM saved.
+        features: a log's folder, or a table of query_id, doc_id and features as a log has one; with a table
+            of doc_id and features besides, or a log without features and such a table.
         top: how many documents to keep per query; None for all.
         rng: the generator to draw rankings with; None to sort by score.
         progress: called with the number of documents that have been scored so far.
 
     Raises:
-        DataError: features are missing or not finite, or the model takes another number of them.
+        DataError: features are missing or unknown to the policy, or have values that it cannot take.
     """
     if top is not None and top < 1:
         raise RankloopError(f"top must be at least 1, got {top}")
     loaded = load_policy(policy) if isinstance(policy, str | os.PathLike) else policy
-    model = loaded.model if isinstance(loaded, Fit) else loaded
+    named = f"the policy {Path(policy).name}" if isinstance(policy, str | os.PathLike) else "the policy"
+    matcher, source = FeatureMatcher(loaded, named), open_features(features)
     queries, documents, scores = [], [], []
     done = 0
-    for part in feature_parts(features):
-        for query_ids, doc_ids, matrix in read_documents(part):
-            if matrix.shape[1] != model.n_features:
-                raise DataError(
-                    f"{part}: {matrix.shape[1]} features, but the policy takes {model.n_features}: give the "
-                    f"features that it was fitted to"
-                )
-            queries.append(query_ids)
-            documents.append(doc_ids)
-            scores.append(model.scores(matrix))
-            done += len(matrix)
-            report(progress, "rank", note=f"{done:,} documents", detail=done)
+    where = ", ".join(map(str, as_feature_paths(features)))
+    for rows in source.rows():
+        order = matcher.match(source.names, rows.matrix.shape[1], where)
+        queries.append(rows.ids["query_id"])
+        documents.append(rows.ids["doc_id"])
+        scores.append(matcher.scores(rows.matrix, order, where))
+        done += len(rows.matrix)
+        report(progress, "rank", note=f"{done:,} documents", detail=done)
     if not done:
-        raise DataError(f"{features}: it contains no documents")
-    return _sort(
-        pa.concat_arrays(queries),
-        pa.concat_arrays(documents),
-        np.concatenate(scores),
-        top=top,
-        rng=rng,
+        raise DataError(f"{where}: it contains no documents")
+    notes = tuple(matcher.notes)
+    if source.without:
+        notes += (f"{source.without:,} documents of queries have no features and are not ranked.",)
+    ranked = _sort(
+        pa.concat_arrays(queries), pa.concat_arrays(documents), np.concatenate(scores), top=top, rng=rng
     )
+    return replace(ranked, notes=notes)
 
 
 def _sort(
@@ -141,8 +184,6 @@ def _sort(
     rng: np.random.Generator | None,
 ) -> Rankings:
     table = pa.table({"query": query_ids, "doc": doc_ids, "score": scores})
-    if query_ids.null_count or doc_ids.null_count:
-        raise DataError("a row has no query_id or no doc_id; every row needs both")
     again = find_repeated(query_ids, doc_ids)
     if again is not None:
         raise DataError(

@@ -90,6 +90,7 @@ class Fit:
         held_out_queries: ids of the queries that were held out.
         notes: caveats that every report must state.
         feature_names: the names of the features, if the log has them.
+        fill_values: what replaces missing values of features, one per feature; None if nothing does.
         bias_details: how the bias was estimated, if it was (`rankloop.bias.storage.bias_details`).
         name: the name of its folder, if it was loaded from one.
     """
@@ -108,6 +109,7 @@ class Fit:
     held_out_queries: tuple[str, ...]
     notes: tuple[str, ...] = ()
     feature_names: tuple[str, ...] | None = None
+    fill_values: tuple[float, ...] | None = None
     bias_details: Mapping[str, Any] | None = None
     name: str = ""
 
@@ -124,6 +126,7 @@ class Fit:
             "fingerprint": self.model.fingerprint,
             "features": self.model.n_features,
             "feature_names": None if self.feature_names is None else list(self.feature_names),
+            "fill_values": None if self.fill_values is None else list(self.fill_values),
             "estimator": self.estimator,
             "reward": self.reward,
             "seed": self.seed,
@@ -213,7 +216,7 @@ def _from_dict(
         PolicyEvidence(**{**part, "below": {float(level): share for level, share in part["below"].items()}})
         for part in content["policies"]
     )
-    names = content["feature_names"]
+    names, fill = content["feature_names"], content["fill_values"]
     return Fit(
         model=model,
         bias=bias,
@@ -229,6 +232,7 @@ def _from_dict(
         held_out_queries=tuple(content["held_out_queries"]),
         notes=tuple(content["notes"]),
         feature_names=None if names is None else tuple(names),
+        fill_values=None if fill is None else tuple(fill),
         bias_details=details,
         name=name,
     )

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rankloop.bias import BiasEstimate, estimate_bias
+from rankloop.logs.features import PathLike
 from rankloop.logs.folder import open_folder
 from rankloop.logs.reader import ExposureSource, LogReader
 from rankloop.models.specs import ModelSpec
@@ -18,6 +19,7 @@ from rankloop.offline.assumed_bias import BiasSource
 from rankloop.offline.comparison import Comparison
 from rankloop.offline.fit_result import Fit
 from rankloop.offline.judged_queries import QueryChoice
+from rankloop.offline.model_inputs import Missing
 from rankloop.offline.policy_rankings import Policy
 from rankloop.progress import Progress
 from rankloop.training import Learning
@@ -97,12 +99,20 @@ class Log(LogReader):
         bias: BiasSource = None,
         learning: str | Learning = "robust",
         validation: float = 0.2,
+        missing: Missing = "error",
         seed: int = 0,
         progress: Progress | None = None,
     ) -> Fit:
         """Fit a ranker to the clicks of the log; see `rankloop.fit`."""
         return fit(
-            self, model, bias=bias, learning=learning, validation=validation, seed=seed, progress=progress
+            self,
+            model,
+            bias=bias,
+            learning=learning,
+            validation=validation,
+            missing=missing,
+            seed=seed,
+            progress=progress,
         )
 
     def evaluate(
@@ -131,13 +141,13 @@ class Log(LogReader):
     def rank(
         self,
         policy: Fit | Model | str | os.PathLike[str],
-        *,
+        *features: PathLike,
         top: int | None = None,
         rng: np.random.Generator | None = None,
         progress: Progress | None = None,
     ) -> Rankings:
-        """Rank the documents of the log; see `rankloop.rank`."""
-        return rank(policy, self.folder, top=top, rng=rng, progress=progress)
+        """Rank the documents of the log, with more tables of features if given; see `rankloop.rank`."""
+        return rank(policy, (self.folder, *features), top=top, rng=rng, progress=progress)
 
 
 def open_log(

@@ -11,14 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankloop import rank_weights
-from rankloop.errors import DataError, RankloopError
+from rankloop.errors import RankloopError
 from rankloop.logs import LogCounts, LogReader
-from rankloop.logs.features import read_feature_names, split_of_log
 from rankloop.logs.schema import CANDIDATES
 from rankloop.model_files import load
 from rankloop.names import parse
 from rankloop.offline.earned_weights import RANK_WEIGHTS
 from rankloop.offline.fit_result import Fit
+from rankloop.offline.model_inputs import score_items
 from rankloop.offline.reranking import rerank_impressions
 from rankloop.offline.tables import DocumentScores, ItemIndex, is_table, read_candidates, read_scores
 from rankloop.ragged import offsets_of
@@ -118,6 +118,11 @@ class RankingResolver:
         counts: its counts, with at least as many ranks as the measure has.
         worth: the value of a ranking.
         within: bool, queries; which queries are re-ranked impression by impression. None for no query.
+
+    Attributes:
+        notes: caveats about the policies that have been resolved, which every report must state.
+        by_features: the names of those that rank by features; queries without features are not known for
+            them, and the notes say how many there are.
     """
 
     def __init__(
@@ -128,6 +133,8 @@ class RankingResolver:
         self.index = ItemIndex(counts)
         weights = log.slots().rank_weights(counts, worth.vectors)
         self.rank_weights = worth.vectors if weights is None else weights
+        self.notes: list[str] = []
+        self.by_features: set[str] = set()
 
     def resolve(
         self, policies: tuple[Policy, Policy], ranking: Ranking
@@ -155,9 +162,7 @@ class RankingResolver:
         if isinstance(policy, Model):
             return self._score_by_model(policy, policy.fingerprint)
         if isinstance(policy, Fit):
-            name = policy.name or policy.model.fingerprint
-            self._check_features(policy, name)
-            return self._score_by_model(policy.model, name)
+            return self._score_by_model(policy, policy.name or policy.model.fingerprint)
         path = Path(policy)
         if not path.is_file():
             known = ", ".join(map(repr, self.counts.policy_ids))
@@ -169,31 +174,13 @@ class RankingResolver:
             return self._score_by_table(read_scores(path), path.name)
         return self._score_by_model(load(path), path.name)
 
-    def _score_by_model(self, model: Model, name: str) -> ScoredDocuments:
-        split = split_of_log(self.log, self.counts)
-        if split.n_features != model.n_features:
-            raise DataError(
-                f"{name} takes {model.n_features} features, but the log's documents have {split.n_features}: "
-                f"give a model that was fitted to such documents, or a table of its scores"
-            )
-        everywhere = np.ones(self.counts.n_queries, np.bool_)
-        scores = model.scores(split.features)
-        return ScoredDocuments(name, np.arange(len(scores)), scores, split.offsets, everywhere)
-
-    def _check_features(self, fit: Fit, name: str) -> None:
-        """Refuse a log whose features have other names, or another order, than those of the fit."""
-        names = read_feature_names(self.log)
-        if fit.feature_names is None or names is None or names == fit.feature_names:
-            return
-        if len(names) != len(fit.feature_names):
-            return  # the number of features is refused elsewhere
-        place = next(
-            i for i, pair in enumerate(zip(names, fit.feature_names, strict=True)) if len({*pair}) > 1
-        )
-        raise DataError(
-            f"{name} was fitted to feature {fit.feature_names[place]!r} at place {place + 1}, where the log "
-            f"has {names[place]!r}: give the features in the order that it was fitted to"
-        )
+    def _score_by_model(self, policy: Fit | Model, name: str) -> ScoredDocuments:
+        """Documents without features come last; queries without any are not known."""
+        scored = score_items(policy, name, self.log, self.counts)
+        self.notes.extend(scored.notes)
+        self.by_features.add(name)
+        items = np.arange(len(scored.scores))
+        return ScoredDocuments(name, items, scored.scores, self.counts.offsets, scored.known)
 
     def _score_by_table(self, scored: DocumentScores, name: str) -> ScoredDocuments:
         """Documents that are not in the log take the ranks that their scores give them."""

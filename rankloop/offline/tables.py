@@ -1,9 +1,9 @@
-"""Tables of documents: features to be scored, and scores that were computed elsewhere."""
+"""Tables of scores that were computed elsewhere, and of a log's candidates."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,9 +15,9 @@ import pyarrow.parquet as pq
 
 from rankloop.errors import DataError
 from rankloop.kernels.expectations import LARGEST_SCORE
-from rankloop.logs.features import ItemNames, feature_batches, feature_matrix, item_keys
-from rankloop.logs.schema import CANDIDATES, COLUMNS, FEATURES, ITEM, check_columns
-from rankloop.types import Float32, Float64, Int64
+from rankloop.logs.features import ItemNames, item_keys
+from rankloop.logs.schema import CANDIDATES, COLUMNS, ITEM, check_columns
+from rankloop.types import Float64, Int64
 
 POLICY, SCORE = "policy_id", "score"
 # How the file name of a table ends.
@@ -73,30 +73,6 @@ def is_table(path: str | os.PathLike[str]) -> bool:
     (True, False)
     """
     return Path(path).name.endswith(TABLE_ENDINGS)
-
-
-def feature_parts(path: str | os.PathLike[str]) -> list[Path]:
-    """The files of a table of features: those of a log, of a folder of Parquet files, or one file."""
-    place = Path(path)
-    if (place / f"{FEATURES}.parquet").exists():
-        place = place / f"{FEATURES}.parquet"
-    parts = sorted(place.glob("*.parquet")) if place.is_dir() else [place]
-    if not parts:
-        raise DataError(f"{place} has no features: expected {FEATURES}.parquet or other Parquet files in it")
-    for part in parts:
-        if not part.exists():
-            raise DataError(f"{part} does not exist: expected a log's folder, or a table of features")
-        if not is_table(part):
-            raise DataError(f"{part} is not a table: its name must end in {', '.join(TABLE_ENDINGS)}")
-    return parts
-
-
-def read_documents(path: Path) -> Iterator[tuple[pa.Array, pa.Array, Float32]]:
-    """The query ids, document ids and finite features in one file, batch by batch."""
-    for batch, columns in feature_batches(path):
-        if len(batch):
-            ids = (batch.column(name).cast(pa.string()) for name in ITEM)
-            yield *ids, feature_matrix(batch, columns, path)
 
 
 def read_scores(path: str | os.PathLike[str]) -> DocumentScores:

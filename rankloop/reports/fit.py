@@ -126,9 +126,11 @@ def _features(fit: Fit) -> tuple[Section, ...]:
     if values is None:
         return ()
     order = np.argsort(-np.abs(values), kind="stable")[:MOST_FEATURES]
-    rows = [[f"{number}", f"{values[number]:.4g}"] for number in order.tolist() if values[number]]
+    names = fit.feature_names or tuple(map(str, range(len(values))))
+    rows = [[names[number], f"{values[number]:.4g}"] for number in order.tolist() if values[number]]
     what = "weight" if isinstance(fit.model, Linear) else "share of the gain"
-    caption = f"By {what}, the first {len(rows)} of {len(values)}; numbered from 0"
+    numbered = "" if fit.feature_names else "; numbered from 0"
+    caption = f"By {what}, the first {len(rows)} of {len(values)}{numbered}"
     return (Section("Features", (Table.build(caption, ["feature", what], rows),)),)
 
 

@@ -87,22 +87,43 @@ def test_rank_a_run_to_standard_output_or_a_file(
         found.save("policy")
     else:
         rankloop.save(found.model, "policy")
-    code, out, _ = run("rank", "policy", log, "--top", "2", "--tag", "mine")
+    code, out, _ = run("rank", "policy", log, "--top", "2", "--format", "trec", "--tag", "mine")
     assert code == 0
     assert out == world.log.rank(found, top=2).trec("mine")
     lines = [line.split() for line in out.splitlines()]
     assert len(lines) == np.minimum(world.split.sizes, 2).sum()
     assert {(line[1], line[5]) for line in lines} == {("Q0", "mine")}
-    assert run("rank", "policy", log, "--top", "2", "--tag", "mine", "-o", "run.txt").out == (
-        f"wrote run.txt: {len(lines)} documents of 40 queries\n"
+    assert run("rank", "policy", log, "--top", "2", "--tag", "mine", "-o", "run.trec").out == (
+        f"wrote run.trec: {len(lines)} documents of 40 queries\n"
     )
-    assert (tmp_path / "run.txt").read_text() == out
+    assert (tmp_path / "run.trec").read_text() == out
+    assert run("rank", "policy", log, "--top", "2", "-o", "run.txt").code == 0
+    assert (tmp_path / "run.txt").read_text() == world.log.rank(found, top=2).tsv()
     assert run("rank", "policy", f"{log}/features.parquet", "-o", "run.parquet").code == 0
     assert len(pq.read_table("run.parquet")) == world.split.n_docs
     first, again, other = (
         run("rank", "policy", log, "--draw", "--seed", seed).out for seed in ("1", "1", "2")
     )
     assert first == again != other
+
+
+def test_rank_writes_text_queries_as_the_documentation_says(run: Run, tmp_path: Path) -> None:
+    """`rankloop rank new.rankloop log --top 10`; before: "a TREC run cannot hold" the query 'red shoes'."""
+    rows = [Row(number, "red shoes", "a", 1, "x\ty", True) for number in range(3)]
+    features = {"query_id": ["red shoes"] * 2, "doc_id": ["x\ty", "ü"], "f": [0.5, 2.0]}
+    pq.write_table(pa.table(features), write_rows(tmp_path / "log", rows) / "features.parquet")
+    rankloop.save(rankloop.Linear(1, np.array([1.0, 0.0]), feature_names=("f",)), "new.rankloop")
+    code, out, _ = run("rank", "new.rankloop", "log", "--top", "10")
+    assert code == 0
+    assert out == 'query_id\tdoc_id\trank\tscore\nred shoes\tü\t1\t2.0\nred shoes\t"x\ty"\t2\t0.5\n'
+    code, out, _ = run("rank", "new.rankloop", "log", "--top", "1", "--format", "jsonl")
+    assert json.loads(out) == {"query_id": "red shoes", "doc_id": "ü", "rank": 1, "score": 2.0}
+    code, _, err = run("rank", "new.rankloop", "log", "--format", "trec")
+    assert code != 0
+    assert "write another format (tsv, jsonl or parquet)" in " ".join(err.split())
+    code, _, err = run("rank", "new.rankloop", "log", "--format", "xml")
+    assert code != 0
+    assert "--format is tsv, jsonl, trec or parquet, not 'xml'" in " ".join(err.split())
 
 
 @pytest.mark.parametrize("name", ["held-out.json", "held-out.txt"])
@@ -187,15 +208,19 @@ WRONG = [
     (["fit", "sorting"], "the bias cannot be estimated from this log: .*; give one instead .*--bias"),
     (["fit", "empty", "--bias", "paper@3"], "the log is empty"),
     (["fit", "empty"], "the log is empty"),
-    (["fit", "missing", "--bias", "paper@3"], "no features for query 'r', document 'y'"),
-    (["fit", "nan", "--bias", "paper@3"], "query 'r', document 'y': feature 'age' is nan"),
+    (["fit", "foreign", "--bias", "paper@3"], "none of the log's 4 documents has features"),
+    (
+        ["fit", "nan", "--bias", "paper@3", "--model", "linear"],
+        "query 'r', document 'y': feature 'age' is missing",
+    ),
+    (["fit", "nan", "--bias", "paper@3", "--missing", "x"], "missing must be error, zero or mean, not 'x'"),
     (["rank", "nowhere", "LOG"], "nowhere: cannot read the model"),
     (["rank", "file", "LOG"], "file: this is not a model file"),
-    (["rank", "wide", "LOG"], "3 features, but the policy takes 9"),
-    (["rank", "stored", "nan"], "feature 'age' is nan"),
+    (["rank", "wide", "LOG"], "3 features, but the policy wide takes 9"),
+    (["rank", "stored", "nan"], "feature 'age' is missing in 1 rows"),
     (["rank", "stored", "elsewhere"], "elsewhere does not exist"),
     (["rank", "stored", "LOG", "-o", "folder"], "folder cannot be written"),
-    (["evaluate", "LOG", "--policy", "wide", "--against", "later"], "takes 9 features"),
+    (["evaluate", "LOG", "--policy", "wide", "--against", "later"], "3 features, but wide takes 9"),
     (["evaluate", "LOG", "--policy", "nobody", "--against", "later"], "'nobody' is neither a policy of the"),
     (["evaluate", "LOG", "--policy", "later", "--against", "later", "--queries", "none"], "cannot be read"),
     (
@@ -221,7 +246,7 @@ def test_what_is_wrong_is_said_in_one_line(
     ages = {"age": [1.0, 2.0, 3.0, 4.0]}
     small_log("sorting", ALWAYS, NAMED | ages)
     small_log("empty", [], NAMED | ages)
-    small_log("missing", ALWAYS, {name: values[:3] for name, values in (NAMED | ages).items()})
+    small_log("foreign", ALWAYS, NAMED | ages | {"doc_id": ["v", "w"] * 2})
     small_log("nan", ALWAYS, NAMED | {"age": [1.0, 2.0, 3.0, np.nan]})
     before = files(tmp_path)
     if arguments[0] == "evaluate" and "--bias" not in arguments and arguments[1] != "empty":

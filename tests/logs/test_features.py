@@ -12,7 +12,8 @@ import pytest
 
 from rankloop.errors import DataError
 from rankloop.logs import LogWriter, write_simulated
-from rankloop.logs.features import copy_features, why_unusable
+from rankloop.logs.feature_join import copy_features
+from rankloop.logs.features import why_unusable
 from rankloop.offline import open_log
 from tests.logs.logs_of import Row, simulated, write_rows
 
@@ -66,16 +67,19 @@ def test_a_simulated_log_gives_its_split_back(tmp_path: Path) -> None:
     ("changes", "message"),
     [
         ({"doc_id": ["y", "x", "z", "z"]}, r"no features for query 'q', document 'x' \(1 of 3 documents"),
-        ({"query_id": ["none"] * 4}, r"no features for query '1:q', document 'x' \(3 of 3 documents"),
+        (
+            {"query_id": ["none"] * 4},
+            r"none of the log's 3 documents has features \(such as query '1:q', document 'x'\)",
+        ),
         (
             {"doc_id": ["y", "x", "x", "x"], "price": [1.0] * 4},
             "more than one row for query 'q', document 'x'",
         ),
-        ({"price": [0.5, np.nan, 2.5, 1.0]}, "query '1:q', document 'x': feature 'price' is nan"),
+        ({"price": [0.5, np.nan, 2.5, 1.0]}, "query '1:q', document 'x': feature 'price' is missing"),
         ({"price": [np.inf, 0.0, 2.5, 1.0]}, "query 'q', document 'y': feature 'price' is inf"),
         ({"price": [1e300, 0.0, 2.5, 1.0]}, "query 'q', document 'y': feature 'price' is inf"),
-        ({"age": [1, None, 3, 4]}, "query '1:q', document 'x': feature 'age' is nan"),
-        ({"new": [True, None, True, False]}, "query '1:q', document 'x': feature 'new' is nan"),
+        ({"age": [1, None, 3, 4]}, "query '1:q', document 'x': feature 'age' is missing"),
+        ({"new": [True, None, True, False]}, "query '1:q', document 'x': feature 'new' is missing"),
     ],
 )
 def test_features_that_cannot_be_are_refused(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
@@ -118,7 +122,7 @@ def test_vectors_of_different_lengths_are_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("ending", ["parquet", "csv"])
-def test_tables_are_copied_as_vectors(tmp_path: Path, ending: str) -> None:
+def test_tables_are_copied_with_their_names(tmp_path: Path, ending: str) -> None:
     path = tmp_path / f"table.{ending}"
     table = pa.table(TABLE | COLUMNS | {"doc_id": ["007", "8", "9", "10"], "price": [0.5, 1.5, 2.5, 3.5]})
     if ending == "csv":
@@ -130,17 +134,17 @@ def test_tables_are_copied_as_vectors(tmp_path: Path, ending: str) -> None:
     assert ids == TABLE | {"doc_id": ["007", "8", "9", "10"]}
     copied = pq.read_table(tmp_path / "log" / "features.parquet").to_pydict()
     assert copied["doc_id"] == ["007", "8", "9", "10"]
-    assert copied["features"][0] == [1, 0.5, 1]
+    assert [copied[name][0] for name in COLUMNS] == [1, 0.5, 1]
+    assert list(copied) == ["query_id", "doc_id", *COLUMNS]
 
 
 def test_copies_are_checked(tmp_path: Path) -> None:
     path = tmp_path / "table.csv"
     for text, message in (
-        ("query_id,doc_id,f\nq,x,1\nq,y,nan\n", "table.csv: query 'q', document 'y': feature 'f' is nan"),
+        ("query_id,doc_id,f\nq,x,1\nq,y,inf\n", "table.csv: query 'q', document 'y': feature 'f' is inf"),
         ("query_id,doc_id,f\nq,x,1\nq,y\n", "table.csv: the features cannot be read"),
         ("query_id,doc_id,f\n", "table.csv: the table has no rows of features"),
         ("query_id,doc_id,f\nq,x,red\n", "table.csv: the feature 'f' holds string"),
-        ("query_id,doc_id,f\nq,x,\n", "table.csv: query 'q', document 'x': feature 'f' is nan"),
         ("query,doc_id,f\nq,x,1\n", "the column 'query_id' is missing"),
         ("", "table.csv: the features cannot be read as CSV: Empty CSV file"),
     ):
@@ -165,7 +169,7 @@ def test_fractions_far_down_are_read(tmp_path: Path) -> None:
     assert path.stat().st_size > 1.5e6
     with LogWriter(tmp_path / "log") as writer:
         assert sum(len(ids) for ids in copy_features(path, writer)) == rows + 1
-    assert pq.read_table(tmp_path / "log" / "features.parquet")["features"][-1].as_py() == [0.5]
+    assert pq.read_table(tmp_path / "log" / "features.parquet")["f"][-1].as_py() == 0.5
 
 
 def test_why_features_cannot_be_used(tmp_path: Path) -> None:
@@ -173,7 +177,8 @@ def test_why_features_cannot_be_used(tmp_path: Path) -> None:
     for name, changes, message in (
         ("good", {}, None),
         ("missing", {"doc_id": ["y", "x", "z", "z"]}, None),
-        ("nan", {"price": [0.5, np.nan, 2.5, 1.0]}, "document 'x': feature 'price' is nan"),
+        ("nan", {"price": [0.5, np.nan, 2.5, 1.0]}, None),
+        ("inf", {"price": [0.5, np.inf, 2.5, 1.0]}, "document 'x': feature 'price' is inf"),
         ("twice", {"doc_id": ["y", "x", "x", "x"], "price": [1.0] * 4}, "more than one row for query 'q'"),
     ):
         log = open_log(log_with(tmp_path / name, TABLE | COLUMNS | changes))

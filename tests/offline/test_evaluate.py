@@ -237,7 +237,7 @@ def empty_log(folder: Path) -> Any:
             "'nobody' is neither a policy of the log nor a stored policy: .*'production', 'later'",
         ),
         ({"against": "nobody"}, "'nobody' is neither a policy of the log"),
-        ({"new": rankloop.Linear(9, np.zeros(10))}, "takes 9 features, but the log's documents have 3"),
+        ({"new": rankloop.Linear(9, np.zeros(10))}, "3 features, but .* takes 9: give the features"),
         ({"measure": "ndcg@5"}, "unknown measure 'ndcg', did you mean 'dcg'"),
         ({"measure": "clicks@5"}, "expected 'clicks', 'dcg' or a cut-off"),
         ({"ranking": "shuffled"}, "rankings are sorted or drawn, not 'shuffled'"),

@@ -182,12 +182,9 @@ def test_a_log_that_never_explores_is_warned_of(tmp_path: Path) -> None:
     [
         ([], FEATURES, "the log is empty"),
         (ALWAYS[:4], FEATURES, "only 1 queries of the log have impressions"),
-        (ALWAYS, {**FEATURES, "age": [1.0, 2.0, 3.0, np.nan]}, "feature 'age' is nan"),
-        (
-            ALWAYS,
-            {name: values[:3] for name, values in FEATURES.items()},
-            "no features for query 'r', document 'y'",
-        ),
+        (ALWAYS, {**FEATURES, "age": [1.0, 2.0, 3.0, np.nan]}, "feature 'age' is missing"),
+        (ALWAYS, {**FEATURES, "age": [1.0, 2.0, 3.0, np.inf]}, "feature 'age' is inf"),
+        (ALWAYS, {**FEATURES, "doc_id": ["v", "w"] * 2}, "none of the log's 4 documents has features"),
     ],
 )
 def test_logs_that_are_refused(tmp_path: Path, rows: list[Row], features: Any, message: str) -> None:

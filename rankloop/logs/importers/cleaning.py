@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,7 +12,7 @@ from ibis import _
 
 from rankloop.errors import DataError
 from rankloop.logs.defects import IMPRESSION, DefectFinder
-from rankloop.logs.engines import Engine, Expression
+from rankloop.logs.engines import Batches, Engine, Expression
 from rankloop.logs.importers.earlier_log import EarlierLog
 from rankloop.logs.importers.files import LINE_BITS, place_of
 from rankloop.logs.importers.staging import CLICKS, SCORES
@@ -93,9 +92,9 @@ class Cleaning:
             )
         return tuple(sorted(declared | set(() if self.earlier is None else self.earlier.log.randomised)))
 
-    def item_batches(self) -> Iterator[pa.RecordBatch]:
-        """The ids of all items, in order."""
-        yield from self.engine.batches(self.items.select(*ITEM).distinct().order_by(*ITEM))
+    def pairs(self) -> Batches:
+        """The ids of all queries and documents that were shown or are candidates, in order."""
+        return self.engine.batches(self.items.select(*ITEM).distinct().order_by(*ITEM))
 
     def check_features(self, featured: Path, source: object) -> None:
         """Count the documents without features; raise an error for duplicate features.

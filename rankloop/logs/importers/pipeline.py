@@ -9,7 +9,7 @@ import json
 import os
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,7 +17,8 @@ import pyarrow as pa
 
 from rankloop.errors import DataError
 from rankloop.logs.engines import engine
-from rankloop.logs.features import copy_features
+from rankloop.logs.feature_join import copy_features
+from rankloop.logs.features import PathLike, as_feature_paths
 from rankloop.logs.importers.cleaning import Cleaning
 from rankloop.logs.importers.earlier_log import EarlierLog
 from rankloop.logs.importers.files import Paths, Record, SourceFiles
@@ -45,7 +46,8 @@ class ImportOptions:
     """Options of all imports.
 
     Attributes:
-        features: a Parquet or CSV file with ``query_id``, ``doc_id`` and features, to copy into the log.
+        features: Parquet or CSV files of features to copy into the log: one with ``query_id``, ``doc_id`` and
+            features, one with ``doc_id`` and features of documents, or both.
         position_base: whether positions in the source count from 0 or from 1; detected if None. For sources
             that list the shown documents in order, this applies to the positions of clicks.
         strict: whether to fail on any problem instead of repairing it.
@@ -56,7 +58,7 @@ class ImportOptions:
         progress: receives the task ``import``, with the number of records so far in its notes.
     """
 
-    features: str | os.PathLike[str] | None = None
+    features: PathLike | Sequence[PathLike] | None = None
     position_base: int | None = None
     strict: bool = False
     max_loss: float = MAX_LOSS
@@ -227,13 +229,14 @@ def _losses(session: ImportSession) -> tuple[Loss, ...]:
 
 def _write_features(session: ImportSession, writer: LogWriter, cleaning: Cleaning) -> int:
     """Write the features of the import and those of the log that it is added to; return their number."""
-    path, written, new = session.options.features, 0, None
+    paths = () if session.options.features is None else as_feature_paths(session.options.features)
+    written, new = 0, None
     with Staging(cleaning.staging.folder, (FEATURES,)) as ids:
-        if path is not None:
-            for batch in copy_features(path, writer):
+        if paths:
+            for batch in copy_features(paths, writer, cleaning.pairs()):
                 ids.add_batch(FEATURES, batch)
         elif session.features is not None:
-            for table in session.features(cleaning.item_batches()):
+            for table in session.features(iter(cleaning.pairs())):
                 writer.write(FEATURES, table)
                 ids.add_batch(FEATURES, table)
     if ids.rows[FEATURES]:
@@ -241,7 +244,7 @@ def _write_features(session: ImportSession, writer: LogWriter, cleaning: Cleanin
     if cleaning.earlier is not None:
         written += cleaning.earlier.copy_features(writer, cleaning.engine, new)
     if new is not None:
-        cleaning.check_features(new, path or session.files.paths[-1])
+        cleaning.check_features(new, ", ".join(map(str, paths)) or session.files.paths[-1])
     return written
 
 

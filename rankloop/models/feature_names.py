@@ -1,0 +1,51 @@
+"""The names of the features that a model takes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+from rankloop.errors import RankloopError
+from rankloop.types import Model
+
+Names = tuple[str, ...]
+
+
+def names_of_model(model: Model) -> Names | None:
+    """The names of the features that a model takes, in its order; None if it does not know them."""
+    names: Names | None = getattr(model, "feature_names", None)
+    return names
+
+
+def takes_missing(model: Model) -> bool:
+    """Whether a model can score documents with missing values (NaN): trees can."""
+    return bool(getattr(model, "takes_missing", False))
+
+
+def with_names(model: Model, names: Names | None) -> Model:
+    """The same model, knowing the names of its features; a kind of model that holds no names is returned.
+
+    Example:
+        >>> import numpy as np
+        >>> from rankloop.models.linear import Linear
+        >>> with_names(Linear(1, np.zeros(2)), ("age",)).feature_names
+        ('age',)
+    """
+    if names is None or not hasattr(model, "feature_names"):
+        return model
+    holder: Any = model
+    named: Model = replace(holder, feature_names=names)
+    return named
+
+
+def checked_names(names: Iterable[str] | None, n_features: int) -> Names | None:
+    """Names as a tuple; refuses another number of them than there are features, and repeated ones."""
+    if names is None:
+        return None
+    given = tuple(names)
+    if len(given) != n_features or len(set(given)) != n_features:
+        raise RankloopError(
+            f"{n_features} features need as many different names, got {len(set(given))} of {len(given)}"
+        )
+    return given
