@@ -194,7 +194,7 @@ def one_of(*choices: str) -> Callable[[str], str]:
 
 
 def spell(value: bool | int | float | str) -> str:
-    """How a value is written in a name; the readers read it back.
+    """Format a value for a name; the readers read it back.
 
     >>> [spell(value) for value in (True, 5, 4.0, 0.01, "linear")]
     ['on', '5', '4', '0.01', 'linear']

@@ -1,4 +1,4 @@
-"""How the fields of a dataclass are read from the options of a name, and written as them.
+"""Options of a name ↔ fields of a dataclass.
 
 | annotation | in a name |
 |---|---|
@@ -42,7 +42,7 @@ def _underived(_: Any) -> Any:
 
 @dataclass(frozen=True)
 class Option:
-    """How one field is read and written; as metadata of an ``Annotated`` field, what differs from its type.
+    """Reads and writes one field; as metadata of an ``Annotated`` field, it overrides that of its type.
 
     Attributes:
         read: from the text of a value to the value; ValueError refuses it.

@@ -1,4 +1,4 @@
-"""How long-running work reports how far it has come: one shape for every function and every caller.
+"""Progress of long-running work: one protocol for every function and every caller.
 
 A function that takes a while has an argument ``progress: Progress | None = None`` and calls `report`. Front
 ends decide what a person sees: bars in a terminal, lines in a log, nothing at all.
@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 @dataclass(frozen=True)
 class Update:
-    """How far one task has come.
+    """The progress of one task.
 
     Attributes:
         task: the name of the task; a name that has not been seen before is a new task.

@@ -144,7 +144,7 @@ class Registry(Mapping[str, type[T]], Generic[T]):
         return tuple(sorted(self))
 
     def table(self) -> list[Entry]:
-        """What there is, for lists in the documentation: name, options and summary."""
+        """List names, options and summaries, for the documentation."""
         return [_entry(self._classes[name]) for name in self.names]
 
     def __getitem__(self, name: str) -> type[T]:

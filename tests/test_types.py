@@ -166,6 +166,6 @@ def test_errors_of_users_are_value_errors() -> None:
     assert issubclass(RankloopError, ValueError)
 
 
-def test_a_model_can_be_told_from_what_is_none() -> None:
+def test_models_are_distinguished_from_other_objects() -> None:
     assert isinstance(MLP.initialise(3, np.random.default_rng(0)), Model)
     assert not isinstance(MLPSpec(), Model)

@@ -1,4 +1,4 @@
-"""What every online method keeps to."""
+"""The contract of every online method."""
 
 from __future__ import annotations
 

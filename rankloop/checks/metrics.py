@@ -1,4 +1,4 @@
-"""What every metric keeps to."""
+"""The contract of every metric."""
 
 from __future__ import annotations
 

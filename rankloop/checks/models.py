@@ -1,4 +1,4 @@
-"""What every model keeps to, and every spec that a network is made from."""
+"""The contract of every model, and of every spec of a network."""
 
 from __future__ import annotations
 
@@ -271,7 +271,7 @@ def _probes() -> tuple[Float64, Float64]:
 
 
 def _move(case: ModelCase, gradient: Float64, rows: slice = slice(None)) -> Float64:
-    """How far one step on some rows moves the scores of all."""
+    """Compute the change of all scores after one step on some rows."""
     learner = case.model.learner(SGD(rate=RATE))
     learner.update(case.features[rows], gradient)
     moved: Float64 = learner.scores(case.features) - case.model.scores(case.features)

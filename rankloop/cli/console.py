@@ -1,4 +1,4 @@
-"""What the terminal shows: progress, documents, and a notice when kernels are compiled.
+"""Output to the terminal: progress, documents, and a notice when kernels are compiled.
 
 Text that comes from data is printed with its control characters spelled out.
 """

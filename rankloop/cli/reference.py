@@ -41,7 +41,7 @@ def _walk(command: Any, name: str) -> Iterator[str]:
 
 
 def help_text(app: typer.Typer, name: str) -> str:
-    """What ``--help`` prints for the command of a full name."""
+    """Return the output of ``--help`` of a command."""
     arguments = [*name.split()[1:], "--help"]
     result = CliRunner().invoke(app, arguments, env=ENVIRONMENT, prog_name=PROGRAM)
     if result.exit_code != 0:

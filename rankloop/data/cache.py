@@ -40,7 +40,7 @@ def cache_folder() -> Path:
 
 
 def remembered(sources: Sequence[Path], parse: Callable[[], Split]) -> Split:
-    """What ``parse`` makes of the source files, from the cache where they were parsed before.
+    """Parse the source files, or read the result from the cache if they were parsed before.
 
     A damaged entry is parsed and written again; if the folder cannot be written to, files are parsed every
     time.

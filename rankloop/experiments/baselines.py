@@ -22,7 +22,7 @@ AnyNetwork = TypeVar("AnyNetwork", bound=Network)
 
 
 def production_queries(n_queries: int, share: float = PRODUCTION_SHARE) -> int:
-    """How many training queries the production ranker sees."""
+    """The number of training queries of the production ranker."""
     return min(n_queries, max(PRODUCTION_QUERIES, round(share * n_queries)))
 
 

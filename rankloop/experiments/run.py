@@ -54,7 +54,7 @@ class Run:
 
     @property
     def started(self) -> bool:
-        """Whether the folder holds the setup of the run."""
+        """Whether the folder contains the setup of the run."""
         return (self.folder / SPEC).exists()
 
     @property
@@ -167,10 +167,10 @@ class Run:
 
 
 def share_done(spec: RunSpec, event: Event) -> float:
-    """How much of a run is done after an event, as a share of its time.
+    """The share of the time of a run that has passed after an event.
 
     Online methods take the same time for every interaction. Estimators take about the same time for every
-    event: most of their interactions are simulated at the very end, in next to no time.
+    event: most of their interactions are simulated at the very end, very fast.
     """
     if spec.method is not None:
         return event.timesteps / spec.horizon

@@ -1,4 +1,4 @@
-"""What runs start from: the data, the users, the starting policy and the baselines, built once and shared."""
+"""The setup of runs: data, users, starting policy and baselines, built once and shared."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ ORACLE, SUPERVISED = "oracle", "supervised"
 
 
 class SetupFacts(BaseModel):
-    """What is known of a run before its first interaction; with its rows, all that a report needs.
+    """Facts about a run before its first interaction; with its rows, all that a report needs.
 
     Attributes:
         dataset: name of the data set.
@@ -95,7 +95,7 @@ class Environment:
 
 @dataclass(frozen=True, eq=False)
 class Setup:
-    """What runs share that differ only in how they learn.
+    """The common part of runs that differ only in how they learn.
 
     Attributes:
         environment: the data and the users.
@@ -199,7 +199,7 @@ class Setup:
 
 
 def is_saved(folder: Path) -> bool:
-    """Whether a folder holds a setup."""
+    """Return whether a folder contains a setup."""
     return (folder / FACTS).exists()
 
 

@@ -1,4 +1,4 @@
-"""What a run is, as a value: it reads and writes as JSON, and its fields are the options of `rankloop run`.
+"""The spec of a run: it is stored as JSON, and its fields are the options of `rankloop run`.
 
 The command line builds its options from these fields, so this module imports nothing heavy: names are checked
 by functions that import what they need.
@@ -145,7 +145,7 @@ def read_times(value: object) -> object:
 
 
 class RunSpec(BaseModel):
-    """What a run is: the same spec and version give the same results.
+    """The spec of a run: the same spec and version give the same results.
 
     The descriptions of the fields are the help texts of `rankloop run`.
 
@@ -315,22 +315,22 @@ class RunSpec(BaseModel):
 
     @property
     def learner(self) -> str:
-        """What turns clicks into a policy: the online method or the estimator, by its short name."""
+        """The short name of the online method or the estimator."""
         return short_name(str(self.method or self.estimator))
 
     @property
     def intervention_times(self) -> tuple[int, ...] | Literal["all"]:
-        """When new policies are deployed."""
+        """The times at which new policies are deployed."""
         return ALL if self.interventions == ALL else self._spread(self.interventions)
 
     @property
     def evaluation_times(self) -> tuple[int, ...]:
-        """When policies are evaluated without being deployed."""
+        """The times at which policies are evaluated without being deployed."""
         return self._spread(self.evaluations)
 
     @property
     def times(self) -> tuple[int, ...]:
-        """When policies are evaluated, including the horizon."""
+        """The times at which policies are evaluated, including the horizon."""
         deployed = () if self.intervention_times == ALL else self.intervention_times
         return tuple(sorted({*deployed, *self.evaluation_times, self.horizon}))
 

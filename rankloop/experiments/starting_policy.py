@@ -32,7 +32,7 @@ PEAKED_ADVICE = (
 
 
 class Peakedness(BaseModel):
-    """How peaked a policy is.
+    """The peakedness of a policy.
 
     Attributes:
         top_first: the mean probability that a query's highest-scored item is shown first; queries with one
@@ -64,7 +64,7 @@ class Peakedness(BaseModel):
 
     @property
     def nearly_deterministic(self) -> bool:
-        """Whether clicks on what the policy shows leave next to nothing to learn from."""
+        """Whether the policy shows too few items for its clicks to teach anything about the others."""
         return self.top_first >= NEARLY_ALWAYS or self.support[f"{HARDLY_EVER:g}"] >= MANY_ITEMS
 
     def __str__(self) -> str:

@@ -41,7 +41,7 @@ NORMAL_COST, FACTOR_COST = 40, 4
 
 @kernel
 def is_direct(documents, widths, candidates):
-    """Whether it is cheaper to draw whole directions: with many documents, or few candidates."""
+    """Return whether whole directions are cheaper to draw: with many documents, or few candidates."""
     inputs, units = widths[0] + 1, widths[1]
     saved = candidates * units * (inputs - documents) * (NORMAL_COST + documents)
     return saved <= FACTOR_COST * documents * documents // 2 * inputs

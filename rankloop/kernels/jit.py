@@ -1,4 +1,4 @@
-"""How kernels are compiled: on first use, without the GIL, and cached on disk for the next process."""
+"""Compilation of kernels: on first use, without the GIL, and cached on disk for the next process."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from rankloop.kernels.ranking_samples import add_exponentials
 
 @kernel
 def ranks_considered(clicked, length):
-    """How many ranks, from the top, users have seen: down to one past the last click; 0 without a click."""
+    """Number of ranks that users have seen: down to one past the last click; 0 without a click."""
     for k in range(length - 1, -1, -1):
         if clicked[k]:
             return min(k + 2, length)

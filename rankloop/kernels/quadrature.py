@@ -172,7 +172,7 @@ def fit(work, n, ranks):
 
 @kernel
 def block_end(positions, first, count, width):
-    """Where the block that starts at node ``first`` ends: its nodes must share one scale of time."""
+    """Return the end of the block that starts at node ``first``; its nodes must share one scale of time."""
     last = min(first + width, count)
     while positions[last - 1] - positions[first] > LARGEST:
         last -= 1

@@ -42,7 +42,7 @@ def draw_ranking(scores, stream, arrivals, ranking):
 
 @kernel
 def shown_length(ranking):
-    """How many items a ranking shows: those before the first -1."""
+    """Number of items in a ranking: those before the first -1."""
     length = 0
     while length < len(ranking) and ranking[length] >= 0:
         length += 1

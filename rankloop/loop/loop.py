@@ -40,11 +40,11 @@ CHANGING = "as learned so far"
 
 
 class Source(Protocol):
-    """Where clicks come from: simulated users, or a system that shows rankings to real users."""
+    """A source of clicks: simulated users, or a system that shows rankings to real users."""
 
     @property
     def bias(self) -> Bias:
-        """How these users click, as far as is known."""
+        """The known or assumed bias of these users."""
         ...
 
     def gather(

@@ -82,7 +82,7 @@ class LightGBMModel:
 
     @property
     def n_trees(self) -> int:
-        """How many trees there are."""
+        """Number of trees."""
         return int(self.booster.num_trees())
 
     @cached_property
@@ -152,7 +152,7 @@ class LightGBMModel:
 
 @dataclass(frozen=True, eq=False)
 class EarlyStopping:
-    """When to stop adding trees.
+    """The rule that stops adding trees.
 
     Attributes:
         features: documents of held-out queries.

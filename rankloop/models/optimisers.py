@@ -66,7 +66,7 @@ Rate = Annotated[float, Option(always=True)]
 
 
 class _Optimiser(Named):
-    """What the optimisers share: a name, an empty state, and one step."""
+    """The base of the optimisers: a name, an empty state, and one step."""
 
     @property
     def code(self) -> int:

@@ -1,4 +1,4 @@
-"""What a report says, apart from how it is shown: blocks of text, facts, tables and figures.
+"""The content of a report, independent of its rendering: blocks of text, facts, tables and figures.
 
 Every kind of result has one function that turns it into a `Document`, and three renderers show documents:
 `rankloop.reports.html` as a page, `rankloop.reports.terminal` as lines and tables, and
@@ -159,7 +159,7 @@ class Figure:
 
 
 class LegendEntry(NamedTuple):
-    """How one curve is drawn.
+    """The style of one curve.
 
     Attributes:
         name: what it shows.

@@ -1,4 +1,4 @@
-"""How a policy exposes each item to its users, in expectation."""
+"""The expected exposure of each item under a policy."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Exposure:
         return cls(*np.ascontiguousarray(expected_rank_weights(scores, offsets, by_rank).T))
 
     def agrees_with(self, other: Exposure) -> bool:
-        """Whether both can belong to one policy."""
+        """Return whether both can be the exposure of one policy."""
         return self is other or all(
             np.allclose(getattr(self, name), getattr(other, name), rtol=EXPOSURE_RTOL, atol=EXPOSURE_ATOL)
             for name in ("alpha", "beta", "examination")

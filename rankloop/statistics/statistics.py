@@ -59,7 +59,7 @@ class PolicyStatistics:
 
     @property
     def timesteps(self) -> int:
-        """How often any of these queries came."""
+        """Total number of impressions."""
         return int(self.query_counts.sum())
 
     def __add__(self, other: PolicyStatistics) -> PolicyStatistics:
@@ -70,7 +70,7 @@ class PolicyStatistics:
 
 @dataclass(frozen=True, eq=False)
 class Statistics:
-    """What was shown and clicked under any number of policies; ``a + b`` are the statistics of both logs.
+    """Displays and clicks under any number of policies; ``a + b`` are the statistics of both logs.
 
     Arrays are read-only; statistics that are derived from others share their arrays.
 
@@ -172,32 +172,32 @@ class Statistics:
 
     @property
     def n_queries(self) -> int:
-        """How many queries there are."""
+        """Number of queries."""
         return len(self.offsets) - 1
 
     @property
     def n_items(self) -> int:
-        """How many items there are, over all queries."""
+        """Number of items over all queries."""
         return len(self.displays_by_rank)
 
     @property
     def ranks(self) -> int:
-        """How many ranks are shown."""
+        """Number of ranks that are shown."""
         return int(self.displays_by_rank.shape[1])
 
     @property
     def query_counts(self) -> Int64:
-        """How often each query came, over all policies."""
+        """Impressions per query, over all policies."""
         return self._total("query_counts", self.n_queries)
 
     @property
     def clicks(self) -> Int64:
-        """How often each item was clicked, over all policies and ranks."""
+        """Clicks per item, over all policies and ranks."""
         return self._total("clicks", self.n_items)
 
     @property
     def timesteps(self) -> int:
-        """How often any of these queries came, over all policies."""
+        """Total number of impressions, over all policies."""
         return sum(gathered.timesteps for gathered in self.policies.values())
 
     @property

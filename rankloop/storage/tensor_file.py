@@ -62,7 +62,7 @@ Tensors = Mapping[str, NDArray[Any]]
 
 @dataclass(frozen=True, eq=False)
 class Content:
-    """What a file holds.
+    """The content of a file.
 
     Attributes:
         kind: which kind of content it is.
@@ -119,7 +119,7 @@ class TensorFormat:
             file.write(_buffer(tensors[name]))
 
     def read(self, file: BinaryIO) -> Content:
-        """What `write` wrote; anything else, or a damaged file, is refused with the format's error."""
+        """Read what `write` wrote; reject damaged and other files with the error of the format."""
         header, metadata, table = self._read_header(file)
         if metadata.get("version") != self.version:
             raise self.error(
@@ -149,7 +149,7 @@ class TensorFormat:
         return buffer.getvalue()
 
     def from_bytes(self, data: bytes) -> Content:
-        """What `to_bytes` wrote; anything else, or damaged bytes, are refused with the format's error."""
+        """Read what `to_bytes` wrote; reject damaged and other bytes with the error of the format."""
         return self.read(io.BytesIO(data))
 
     def fingerprint(self, kind: str, spec: Mapping[str, Any], tensors: Tensors) -> str:

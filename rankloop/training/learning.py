@@ -1,4 +1,4 @@
-"""How a policy is learned from the statistics of clicks: two named presets, or one of your own."""
+"""Settings for learning a policy from the statistics of clicks: two named presets, or your own."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PRIOR = 10.0
 
 @dataclass(frozen=True)
 class Learning:
-    """How statistics of clicks become a policy.
+    """Settings that turn statistics of clicks into a policy.
 
     Attributes:
         settings: the optimiser and early stopping.

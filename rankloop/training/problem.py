@@ -12,7 +12,7 @@ from rankloop.types import Dataset, Float64, Split
 
 @dataclass(frozen=True, eq=False)
 class LearningProblem:
-    """What `rankloop.training.learn` solves.
+    """The problem that `rankloop.training.learn` solves.
 
     Attributes:
         train: the objective to maximise.

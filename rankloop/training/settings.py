@@ -12,7 +12,7 @@ from rankloop.models.optimisers import Optimiser
 
 @dataclass(frozen=True)
 class Settings:
-    """How networks are trained.
+    """Settings of the training of networks.
 
     Attributes:
         optimiser: how a gradient becomes a step.

@@ -56,7 +56,7 @@ class Random(Broken):
 
 
 class Blind(Broken):
-    """Shows what its first parameters rank, whatever it has learned, unless it is told who logs."""
+    """Ranks by its first parameters instead of its learned ones, unless a logging policy is given."""
 
     def wrong(self, *given: Any) -> int:
         if len(given[3]) == 0:

@@ -197,9 +197,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("arguments", "message"), WRONG, ids=[" ".join(arguments) for arguments, _ in WRONG])
-def test_what_is_wrong_is_said_in_one_line(
-    run: Run, tmp_path: Path, arguments: list[str], message: str
-) -> None:
+def test_errors_are_one_line(run: Run, tmp_path: Path, arguments: list[str], message: str) -> None:
     for name in ("stored", "damaged"):
         rankloop.save(Linear(4, np.arange(5.0)), name)
     _damaged(tmp_path / "damaged")
@@ -228,7 +226,7 @@ def test_usage_errors_have_the_same_exit_code(run: Run, arguments: list[str]) ->
 
 
 @pytest.mark.parametrize("by", ["the keyboard", "a scheduler"])
-def test_stopping_is_no_crash(run: Run, monkeypatch: pytest.MonkeyPatch, by: str) -> None:
+def test_stopping_is_not_a_crash(run: Run, monkeypatch: pytest.MonkeyPatch, by: str) -> None:
     def interrupted(*_: Any, **__: Any) -> None:
         if by == "the keyboard":
             raise KeyboardInterrupt
@@ -252,7 +250,7 @@ def test_errors_of_ours_are_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
         cli.main()
 
 
-def test_compiling_is_said_once(capsys: pytest.CaptureFixture[str]) -> None:
+def test_compilation_is_announced_once(capsys: pytest.CaptureFixture[str]) -> None:
     import numba
 
     with console.announce_compilation():

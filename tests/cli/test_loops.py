@@ -54,7 +54,7 @@ def test_a_run_says_where_it_starts_and_how_far_it_is(tmp_path: Path) -> None:
     assert "starting policy" not in result.stdout
 
 
-def test_a_peaked_start_is_said_and_a_temperature_mends_it(tmp_path: Path) -> None:
+def test_a_peaked_start_is_reported_and_a_temperature_softens_it(tmp_path: Path) -> None:
     model = rankloop.save(rankloop.Linear(5, np.full(6, 40, np.float32)), tmp_path / "sure")
     options = [*SMALL, "--start", model, "--no-oracle"]
     sure = invoke("run", *options, "-o", tmp_path / "a")
@@ -200,7 +200,7 @@ def test_options_that_do_not_go_together_are_refused(
         ("--fold", "2", "generated data has no folds"),
     ],
 )
-def test_what_is_wrong_is_said(
+def test_invalid_options_are_rejected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, option: str, value: str, message: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -243,7 +243,7 @@ def test_a_report_of_several_folders_stands_here_or_where_it_should(
     assert Path("deep/page.html").read_bytes() == Path("report.html").read_bytes()
 
 
-def test_reports_that_cannot_be(tmp_path: Path) -> None:
+def test_impossible_reports_are_rejected(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     for arguments, message in (
         (["report", tmp_path / "nowhere"], "nowhere holds no run"),

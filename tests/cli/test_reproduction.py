@@ -74,7 +74,7 @@ def test_options_become_the_preset(tiny: Path) -> None:
         (("--fold", "2"), "generated data has no folds"),
     ],
 )
-def test_what_is_wrong_is_said_before_anything_is_written(
+def test_errors_are_raised_before_anything_is_written(
     tiny: Path, options: tuple[str, ...], message: str
 ) -> None:
     result = invoke(*options, "-o", "out")

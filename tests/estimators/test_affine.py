@@ -1,4 +1,4 @@
-"""The affine estimator: unbiased without item selection, whatever users trust."""
+"""The affine estimator: unbiased without item selection, under any trust."""
 
 from __future__ import annotations
 

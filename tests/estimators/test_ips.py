@@ -58,7 +58,7 @@ def test_unbiased_with_position_bias_alone() -> None:
     np.testing.assert_allclose(expected_weights(UNCLIPPED, scenario), scenario.flat_relevance, **EXACT)
 
 
-def test_noise_that_is_the_same_at_every_rank_scales_and_shifts_all_items_alike() -> None:
+def test_noise_that_is_the_same_at_every_rank_scales_and_shifts_all_items_equally() -> None:
     scenario = ALL_SHOWN["noise"]
     slope = NOISE_CLICKED_IF_RELEVANT - NOISE_CLICKED_IF_NOT
     expected = NOISE_CLICKED_IF_NOT + slope * scenario.flat_relevance

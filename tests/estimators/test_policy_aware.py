@@ -1,4 +1,4 @@
-"""The policy-aware estimator: unbiased without trust bias, whatever is selected."""
+"""The policy-aware estimator: unbiased without trust bias, under any item selection."""
 
 from __future__ import annotations
 

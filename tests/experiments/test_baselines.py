@@ -50,7 +50,7 @@ def test_production_data_is_a_draw_from_the_data(data: Dataset) -> None:
     np.testing.assert_array_equal(few.train.features[: few.train.sizes[0]], data.train.features[rows])
 
 
-def test_validation_is_cut_alike_or_kept_where_it_is_smaller(data: Dataset) -> None:
+def test_validation_is_reduced_likewise_or_kept_if_smaller(data: Dataset) -> None:
     many = production_data(data, data.train.n_queries, np.random.default_rng(0))
     assert many.train.n_queries == data.train.n_queries
     assert many.validation.n_queries == data.validation.n_queries

@@ -126,7 +126,7 @@ def test_every_evaluation_of_every_run_is_there(several: list[RunResult], page: 
     assert page.cells.count("–") == 2  # the estimate and the error that the naive run does not know
 
 
-def test_what_was_run_is_said(page: Page) -> None:
+def test_the_setup_is_reported(page: Page) -> None:
     text = " ".join(page.text)
     for told in ("made-up", "paper@5", "robust", "rankloop run made-up", "--seed 1", "--out aware-1"):
         assert told in text
@@ -171,7 +171,7 @@ def test_what_users_wrote_is_escaped(tmp_path: Path) -> None:
     assert any(name in str(attributes.get("aria-label")) for attributes in page.all("svg"))
 
 
-def test_a_peaked_start_is_said_and_a_soft_one_is_not(tmp_path: Path, page: Page) -> None:
+def test_a_peaked_start_is_reported_and_a_soft_one_is_not(tmp_path: Path, page: Page) -> None:
     assert "nearly deterministic" not in " ".join(page.text)
     peaked = Peakedness(top_first=0.99, support={"0.01": 0.9, "0.0001": 0.8, "1e-06": 0.7})
     runs.written(tmp_path / "peaked" / "a", about=runs.facts(peakedness=peaked))
@@ -207,7 +207,7 @@ def test_different_metrics_are_not_one_table(tmp_path: Path) -> None:
         report(find_results([tmp_path]))
 
 
-def test_runs_on_different_data_are_told_apart(tmp_path: Path) -> None:
+def test_runs_on_different_data_are_distinguished(tmp_path: Path) -> None:
     runs.written(tmp_path / "a")
     about = runs.facts(dataset="other", queries={"train": 4, "validation": 1, "test": 99}, start=0.25)
     runs.written(tmp_path / "b", RunSpec(data="other", horizon=10_000), about=about)

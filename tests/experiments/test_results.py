@@ -79,7 +79,7 @@ def test_no_run(tmp_path: Path) -> None:
         ("results.jsonl", None, "the run has no results yet"),
     ],
 )
-def test_what_is_missing_or_damaged_is_said(
+def test_missing_and_damaged_files_are_reported(
     tmp_path: Path, name: str, content: str | None, message: str
 ) -> None:
     folder = runs.written(tmp_path / "a")

@@ -157,7 +157,7 @@ def test_a_folder_of_another_run_is_left_alone(tmp_path: Path) -> None:
     assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
-def test_a_folder_that_cannot_be_is_said_before_the_work(tmp_path: Path) -> None:
+def test_an_unusable_folder_is_rejected_before_the_work(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(RankloopError, match="cannot be written"):
         Run(SPEC.model_copy(update={"data": "nowhere"}), tmp_path / "file" / "run").set_up()

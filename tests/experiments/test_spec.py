@@ -36,7 +36,7 @@ def test_an_exploration_is_kept_with_all_its_options_so_that_a_new_default_does_
     assert exploration(kept) == exploration("support(share=0.75)")
 
 
-def test_what_is_not_said_is_what_the_loop_does() -> None:
+def test_defaults_are_those_of_the_loop() -> None:
     spec = RunSpec()
     loop = {field.name: field for field in Loop.__dataclass_fields__.values()}
     assert loop["learning"].default is LEARNING[spec.learning]
@@ -76,12 +76,12 @@ def test_times(horizon: int, interventions: int | tuple[int, ...], times: tuple[
         ("100,1000", "before the horizon"),
     ],
 )
-def test_interventions_that_cannot_be(text: str, message: str) -> None:
+def test_impossible_interventions_are_rejected(text: str, message: str) -> None:
     with pytest.raises(ValidationError, match=message):
         RunSpec(horizon=1000, interventions=text)
 
 
-def test_one_time_is_told_from_a_number_by_its_comma() -> None:
+def test_a_comma_distinguishes_one_time_from_a_number() -> None:
     assert read_times("500") == 500
     assert read_times("500,") == read_times(" 500 , ") == (500,)
 

@@ -73,7 +73,7 @@ def test_curves_are_means_over_runs(tmp_path: Path) -> None:
     assert np.isnan(group.curve(lambda row: row.estimate).values).tolist() == [True, False, False]
 
 
-def test_of_a_run_that_was_cut_the_others_rest_is_left_out(tmp_path: Path) -> None:
+def test_means_end_where_an_interrupted_run_ends(tmp_path: Path) -> None:
     (group,) = group_runs([made(tmp_path, "whole", seed=0), made(tmp_path, "cut", rows=2, seed=1)])
     assert not group.finished
     assert group.times.tolist() == [100, 1000]

@@ -88,7 +88,7 @@ def test_mean_and_variance_of_chi_square_numbers(stream):
     assert abs(draws.var() - 4) < 5 * np.sqrt((144 - 16) / len(draws))
 
 
-def test_no_freedom_is_no_length_and_takes_nothing_from_the_stream(stream):
+def test_zero_degrees_of_freedom_give_zero_and_leave_the_stream(stream):
     before = stream.copy()
     assert draw_chi_square(stream, 0) == 0.0
     np.testing.assert_array_equal(stream, before)

@@ -146,7 +146,7 @@ def test_glorot_spreads_by_the_widths() -> None:
     assert abs(weights.mean()) < 5 * reach / np.sqrt(3 * 22400)
 
 
-def test_one_seed_starts_both_types_alike() -> None:
+def test_one_seed_starts_both_types_from_the_same_parameters() -> None:
     single, double = (
         MLP.initialise(4, np.random.default_rng(0), dtype=dtype).parameters
         for dtype in (np.float32, np.float64)

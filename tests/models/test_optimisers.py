@@ -59,7 +59,7 @@ def test_steps_against_torch(torch: Any, optimiser: SGD | Adam, dtype: type, tol
     np.testing.assert_allclose(parameters, tensor.detach().numpy(), rtol=tolerance, atol=10 * tolerance)
 
 
-def test_a_saved_state_goes_on_where_it_was(rng: np.random.Generator) -> None:
+def test_a_saved_state_resumes(rng: np.random.Generator) -> None:
     """Training that was stored halfway ends at the same parameters, to the bit."""
     batches = [(rng.normal(size=(3, 4)).astype(np.float32), rng.normal(size=3)) for _ in range(6)]
     straight = Linear.initialise(4, np.random.default_rng(1)).learner(Adam(0.1))

@@ -54,7 +54,7 @@ def test_one_content_has_one_spelling() -> None:
     assert pack(content.kind, backwards, content.tensors) == DATA
 
 
-def test_big_endian_arrays_are_stored_and_named_alike() -> None:
+def test_big_endian_arrays_have_the_same_bytes_and_fingerprint() -> None:
     little = {"x": np.arange(3, dtype="<f4")}
     big = {"x": np.arange(3, dtype=">f4")}
     assert pack("k", {}, big) == pack("k", {}, little)
@@ -80,7 +80,7 @@ def test_anything_after_the_end_is_refused() -> None:
         model_from_bytes(DATA + b"\0")
 
 
-def test_damage_is_told_apart_from_foreign_files() -> None:
+def test_damaged_and_foreign_files_have_different_errors() -> None:
     with pytest.raises(ModelFileError, match=r"damaged.*does not match its fingerprint"):
         model_from_bytes(DATA[:-1] + bytes([DATA[-1] ^ 1]))
     with pytest.raises(ModelFileError, match=r"damaged.*store or copy it again"):

@@ -121,7 +121,7 @@ def test_adding_a_constant_to_all_scores_changes_nothing(rng: np.random.Generato
         pytest.param(300, 300, marks=pytest.mark.long),
     ],
 )
-def test_ties_are_treated_alike_at_every_rank(n: int, ranks: int) -> None:
+def test_ties_are_treated_equally_at_every_rank(n: int, ranks: int) -> None:
     table = rank_marginals(np.full(n, 3.0), np.array([0, n]), ranks)
     np.testing.assert_allclose(table, 1 / n, rtol=1e-6)
 

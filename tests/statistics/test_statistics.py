@@ -259,7 +259,7 @@ def test_clicks_of_policies_and_of_ranks_must_agree() -> None:
         replace(good, policies={"a": fewer})
 
 
-def test_a_log_is_no_shorter_than_what_is_in_it() -> None:
+def test_a_log_is_not_shorter_than_its_impressions() -> None:
     with pytest.raises(DataError, match="a log of 4 timesteps cannot hold 5 queries"):
         replace(Statistics.of_policy("a", **counts()), log_timesteps=4)
 

@@ -63,7 +63,7 @@ def test_a_file_is_not_a_folder(tmp_path: Path) -> None:
             refuse(tmp_path / "file" / "model")
 
 
-def test_where_a_file_can_be_written_nothing_is_said_or_made(
+def test_checking_a_writable_place_prints_and_creates_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     check_writable(tmp_path / "not" / "yet" / "there")

@@ -114,7 +114,7 @@ def test_a_changed_shape_is_noticed() -> None:
         FORMAT.from_bytes(damaged)
 
 
-def test_other_formats_are_told_apart() -> None:
+def test_files_of_other_formats_are_recognised() -> None:
     other = replace(FORMAT, name="other-format", foreign="this is not another file")
     with pytest.raises(DataError, match="this is not another file"):
         other.from_bytes(DATA)

@@ -55,7 +55,7 @@ def test_parameters_can_be_read_set_and_cloned() -> None:
         copy.set_params(rate=1)
 
 
-def test_a_clone_is_not_fitted_and_fits_alike(split: Split, qid: Any) -> None:
+def test_a_clone_is_not_fitted_and_fits_the_same(split: Split, qid: Any) -> None:
     fitted = ranker().fit(split.features, split.labels, qid=qid)
     copy = clone(fitted)
     with pytest.raises(NotFittedError):
@@ -167,7 +167,7 @@ Y = [0, 1, 0, 1]
         ({"qid": [1, 1, 1, 1]}, "1 queries cannot be split into 2 parts"),
     ],
 )
-def test_queries_that_cannot_be_told_are_refused(given: dict[str, Any], message: str) -> None:
+def test_queries_that_cannot_be_identified_are_rejected(given: dict[str, Any], message: str) -> None:
     with pytest.raises(DataError, match=message):
         ranker().fit(X, Y, **given)
 

@@ -75,7 +75,7 @@ def estimate_figures(groups: Sequence[Group]) -> Figures:
 
 
 def support_figures(groups: Sequence[Group]) -> Figures:
-    """How many items the logging policies hardly show, and how soft these policies are."""
+    """The number of items that the logging policies hardly show, and the scales of these policies."""
     quantities: list[tuple[str, str, Callable[[Row], float], str, str]] = [
         (
             f"support-{level:g}",

@@ -36,7 +36,7 @@ STAGES = {
 
 
 def introduction(groups: Sequence[Group], metric: str) -> Text:
-    """What the numbers of the page are."""
+    """An explanation of the numbers on the page."""
     runs = [run for group in groups for run in group.runs]
     queries = " or ".join(distinct(f"{run.facts.queries['test']:,}" for run in runs))
     counted = "One run" if len(runs) == 1 else f"{len(runs)} runs"
@@ -95,7 +95,7 @@ def values(groups: Sequence[Group], metric: str) -> Section:
 
 
 def estimates(groups: Sequence[Group]) -> Section:
-    """What would be known without labels."""
+    """The estimates from held-out clicks, which need no labels."""
     return Section(
         "The estimate and the truth",
         (
@@ -110,7 +110,7 @@ def estimates(groups: Sequence[Group]) -> Section:
 
 
 def support(groups: Sequence[Group]) -> Section:
-    """How much can still be learned."""
+    """The support of the logging policies."""
     return Section(
         "Support: how much can still be learned",
         (
@@ -125,7 +125,7 @@ def support(groups: Sequence[Group]) -> Section:
 
 
 def starting_policy(runs: Sequence[RunResult]) -> Section:
-    """How peaked the starting policies are."""
+    """The peakedness of the starting policies."""
     rows, peaked = [], []
     for run in {(run.facts.start_fingerprint, run.spec.data): run for run in runs}.values():
         sure = run.facts.peakedness
@@ -149,7 +149,7 @@ def starting_policy(runs: Sequence[RunResult]) -> Section:
 
 
 def setup(runs: Sequence[RunResult]) -> Section:
-    """What was run: the options that all runs share, their data, and the users that clicked."""
+    """The common options of all runs, their data, and their users."""
     parts = [configuration(run) for run in runs]
     shared = tuple(
         (name.replace("_", " "), value)

@@ -1,4 +1,4 @@
-"""How long runs will take: a short measurement on a part of the data, extrapolated."""
+"""The expected time of runs, extrapolated from a short measurement on a part of the data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the runs of a reproduction are made: in threads of this process, or on a Ray cluster."""
+"""Executors of the runs of a reproduction: threads of this process, or a Ray cluster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How large a reproduction is: two presets, and the specs of their runs.
+"""The sizes of a reproduction: two presets, and the specs of their runs.
 
 The command line builds its options from `Preset`, so this module imports nothing heavy.
 """
@@ -54,7 +54,7 @@ class Arm(BaseModel):
 
 
 class Preset(BaseModel):
-    """How large a reproduction is, and on which data.
+    """The size of a reproduction, and its data.
 
     The descriptions of the fields are help texts of `rankloop reproduce`.
 
@@ -98,7 +98,7 @@ class Preset(BaseModel):
 
     @property
     def grid(self) -> tuple[int, ...]:
-        """When every arm is evaluated, up to its own horizon; the last time is the horizon."""
+        """The times of evaluation of every arm, up to its own horizon; the last is the horizon."""
         spread = RunSpec(horizon=self.horizon, interventions=0, evaluations=self.evaluations)
         return spread.times
 

@@ -49,7 +49,7 @@ class FigureFiles:
 
 
 def claims_document(judged: Sequence[Judged], about: About, drawn: FigureFiles | None = None) -> Document:
-    """What holds, what does not and what is undecided.
+    """Report which claims hold, which do not, and which are undecided.
 
     Args:
         judged: the claims, in the order of the paper.
@@ -80,7 +80,7 @@ def claims_document(judged: Sequence[Judged], about: About, drawn: FigureFiles |
 
 
 def summary(judged: Sequence[Judged]) -> str:
-    """How many claims have each verdict."""
+    """The number of claims per verdict."""
     number = {verdict: sum(one.verdict == verdict for one in judged) for verdict in SIGNS}
     return (
         f"{number[HOLDS]} of {len(judged)} claims hold, {number[FAILS]} do not, "

@@ -65,7 +65,7 @@ class Reproduction:
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """What is to be done.
+    """The plan of a reproduction.
 
     Attributes:
         preset: how large the reproduction is.
@@ -99,7 +99,7 @@ class Plan:
 
     @property
     def estimate(self) -> Estimate:
-        """What is still to be done, run by run."""
+        """The runs that remain."""
         seconds: dict[str, float] = {}
         if self.costs is not None:
             seconds = {job.name: self.costs.run(job) for job in self.unfinished}

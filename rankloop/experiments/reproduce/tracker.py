@@ -1,4 +1,4 @@
-"""How far a reproduction has come, over all its runs, by the time that they take."""
+"""The progress of a reproduction over all its runs, by their expected time."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SHARE_TO_EXTRAPOLATE = 0.02
 
 
 class Clock:
-    """How long a reproduction has taken, including earlier calls that were interrupted."""
+    """The time that a reproduction has taken, including earlier calls that were interrupted."""
 
     def __init__(self, path: Path) -> None:
         self._path, self._begin = path, time.monotonic()

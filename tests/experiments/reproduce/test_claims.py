@@ -203,7 +203,7 @@ def test_how_much_more_data_five_need() -> None:
     assert (nothing.verdict, nothing.findings[1].verdict) == (FAILS, UNDECIDED)
 
 
-def test_spread_of_many_alike_runs_is_not_larger() -> None:
+def test_spread_of_many_similar_runs_is_not_larger() -> None:
     rng = np.random.default_rng(0)
     one, other = (RunCurves(TIMES[:1], rng.normal(0.7, 0.01, (200, 1))) for _ in range(2))
     # The ratio of 200 runs lies within 1.2 but once in a hundred times, and F(199, 199) at 95 % is 1.26.

@@ -58,7 +58,7 @@ def test_the_same_results_as_on_this_machine(tmp_path: Path) -> None:
 @pytest.mark.extras
 @pytest.mark.usefixtures("cluster")
 @QUIET
-def test_what_goes_wrong_on_the_cluster_is_said_here(tmp_path: Path) -> None:
+def test_errors_on_the_cluster_are_raised_here(tmp_path: Path) -> None:
     (tmp_path / "setups").touch()
     with pytest.raises(RankloopError, match="setups"):
         ray(work(tmp_path), ignore)

@@ -1,4 +1,4 @@
-"""What a claim is, and the rules that turn its words into a verdict."""
+"""Claims, and the rules that turn their words into a verdict."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ def not_refuted_early(finding: Finding, end: int, needed: int) -> Finding:
 
 
 def spread_ratio(what: str, one: RunCurves, other: RunCurves, *, at_least: float | None = None) -> Finding:
-    """How much wider one arm spreads over runs than another: a ratio of standard deviations.
+    """The ratio of the standard deviations of two arms over runs.
 
     The interval is that of a ratio of variances of normally distributed runs (F), with the degrees of freedom
     of one time: the times of one run are treated as repeated measurements.

@@ -35,7 +35,7 @@ DEPLOYED = {name: Arm(learner=name, interventions=50) for name in (AWARE, OBLIVI
 
 
 def last_change(curves: RunCurves) -> Float64:
-    """What the last factor of ten of logged queries adds, one value per run."""
+    """The gain from the last factor of ten of logged queries, one value per run."""
     first = int(np.flatnonzero(curves.times >= curves.times[-1] / 10)[0])
     return curves.last - curves.values[:, first]
 
