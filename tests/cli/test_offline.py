@@ -14,6 +14,7 @@ import pytest
 
 import rankloop
 from rankloop.bias import load_bias, save_bias
+from rankloop.bias.storage import read_bias
 from rankloop.offline import EvaluationOptions, open_log
 from rankloop.reports.fit import fit_document
 from rankloop.reports.html import html_page
@@ -65,7 +66,9 @@ def test_fit_as_json_estimates_the_bias_by_default(run: Run, log: str) -> None:
     assert facts["model"] == "linear"
     estimated = load_bias("policy/bias.json")
     assert estimated.alpha.tolist() == facts["bias"]["alpha"]
-    assert any("bias was estimated from a log" in note for note in facts["notes"])
+    _, details = read_bias("policy/bias.json")
+    assert details is not None
+    assert len(details["resampled_alpha"]) == details["resamples"]
     assert json.loads(Path("policy/bias.json").read_text())["estimate"]["model"] == "affine"
 
 
@@ -170,7 +173,21 @@ def test_a_fitted_policy_is_judged_on_the_queries_that_it_held_out(run: Run, log
 def test_evaluate_with_an_estimated_bias(run: Run, log: str) -> None:
     code, out, _ = run("evaluate", log, "--policy", "later", "--against", "production", "--json")
     assert code == 0
-    assert any("bias was estimated from a log" in note for note in json.loads(out)["notes"])
+    found = json.loads(out)
+    assert found["evidence"] == {"bias_estimated": True, "explores": True}
+    assert found["verdict"]["kind"] in ("better", "worse", "undecided")
+
+
+def test_a_scheduler_can_require_a_verdict(run: Run, log: str) -> None:
+    """Every verdict exited with 0; it still does, unless one is required."""
+    same = ["--policy", "later", "--against", "later", "--bias", "paper@3"]
+    for required, code in ((None, 0), ("same", 0), ("undecided", 0), ("leans-better", 11), ("better", 11)):
+        found = run("evaluate", log, *same, *(["--require", required] if required else []))
+        assert found.code == code
+        assert found.out.startswith("Same: later and later rank alike")
+    found = run("evaluate", log, *same, "--require", "good")
+    assert found.code not in (0, 11)
+    assert "a verdict is one of worse, leans-worse" in found.err
 
 
 NAMED = {"query_id": ["q", "q", "r", "r"], "doc_id": ["x", "y", "x", "y"]}
