@@ -1,15 +1,18 @@
 """Does the estimated bias recover that of the simulated users, and do its intervals hold it?
 
-    python -m examples.bias_recovery good 0 49
+    python -m examples.bias_recovery good 0 49 [good.jsonl]
 
 simulates one log for each seed from the first to the last, estimates α and β from it, and prints how far
 off they are and how often their intervals hold the truth. Settings are named below; docs/bias.md has tables.
+With a file, the result of each seed is appended to it, and seeds that it already has are not run again.
 """
 
 from __future__ import annotations
 
+import json
 import sys
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
@@ -94,13 +97,30 @@ def recover(name: str, seed: int) -> tuple[Float64, Float64]:
     return np.array(errors), np.array(held, np.float64)
 
 
-def main(name: str, first: int, last: int) -> None:
-    """Print a line a seed, and in the end the table."""
+def recall(name: str, path: Path | None) -> dict[int, tuple[Float64, Float64]]:
+    """Results of a setting that a file already has, by seed."""
+    if path is None or not path.exists():
+        return {}
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    return {
+        row["seed"]: (np.array(row["errors"]), np.array(row["held"]))
+        for row in rows
+        if row["setting"] == name
+    }
+
+
+def main(name: str, first: int, last: int, path: Path | None = None) -> None:
+    """Print one line per seed, and in the end the table."""
     setting = SETTINGS[name]
+    known = recall(name, path)
     results = []
     for seed in range(first, last + 1):
-        results.append(recover(name, seed))
+        results.append(known.get(seed) or recover(name, seed))
         errors, held = results[-1]
+        if path is not None and seed not in known:
+            row = {"setting": name, "seed": seed, "errors": errors.tolist(), "held": held.tolist()}
+            with path.open("a") as file:
+                file.write(json.dumps(row) + "\n")
         print(f"seed {seed}: largest error {np.abs(errors).max():.4f}, held {held.mean():.0%}", flush=True)
     errors, held = (np.array(part) for part in zip(*results, strict=True))
     print(f"{name}: {setting}")
@@ -119,4 +139,4 @@ def main(name: str, first: int, last: int) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))
+    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), Path(sys.argv[4]) if len(sys.argv) > 4 else None)

@@ -183,6 +183,15 @@ class Likelihood:
         other._levels = [replace(level, shown=shown.select(level.where)) for level in self._levels]
         return other
 
+    def with_shape(self, shape: Float64) -> Likelihood:
+        """The likelihood of the same counts, with components of another fine structure."""
+        other = copy(self)
+        other.shape = shape
+        other._levels = [
+            replace(level, grid=shaped_grid(len(level.grid.relevance), shape)) for level in self._levels
+        ]
+        return other
+
     def expect(self, at: Parameters, weights: Float64) -> Sums:
         """Run the expectation step: one pass over the items, weighted by weights (items)."""
         by_item = np.zeros(self.shown.n_items)

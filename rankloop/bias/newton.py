@@ -92,7 +92,7 @@ def fit(shown: RankCounts, *, position: bool = False) -> BiasFit:
     for _ in range(FIRST_STEPS):
         start = pooled.maximise(start, pooled.expect(start, weights))
     start, _, _ = _maximise(pooled, start, weights, tolerance=CONVERGED_ROUGHLY)
-    start, shape = _sharpen(shown, start, weights)
+    start, shape = _sharpen(pooled, start, weights)
     strata = Strata.of(shown)
     likelihood = Likelihood(shown, strata.stratum(shown), strata.number, start.prior[0], shape)
     at = replace(start, prior=np.repeat(start.prior, strata.number, axis=0))
@@ -103,20 +103,20 @@ def fit(shown: RankCounts, *, position: bool = False) -> BiasFit:
     return BiasFit(likelihood, strata, at, sums.value, curvature, converged)
 
 
-def _sharpen(shown: RankCounts, at: Parameters, weights: Float64) -> tuple[Parameters, Float64]:
+def _sharpen(likelihood: Likelihood, at: Parameters, weights: Float64) -> tuple[Parameters, Float64]:
     """Find the fine structure of the distribution of relevance, such as grades, over all items together.
 
     Without it, the density is linear between the peaks of the components, and relevance with five grades
     biases α at ten ranks by one standard error.
     """
-    everyone, uniform = np.zeros(shown.n_items, np.int64), np.full(COMPONENTS, 1.0 / COMPONENTS)
     shape = pooled_shape(at.prior[0], None)
     for _ in range(SHARPENING_ROUNDS):
         for _ in range(SHARPENING_STEPS):
-            likelihood = Likelihood(shown, everyone, 1, uniform, shape)
-            shape = likelihood.sharpen(replace(at, prior=component_weights(shape)[None]), weights)
-        likelihood = Likelihood(shown, everyone, 1, uniform, shape)
+            at = replace(at, prior=component_weights(shape)[None])
+            likelihood = likelihood.with_shape(shape)
+            shape = likelihood.sharpen(at, weights)
         at = replace(at, prior=component_weights(shape)[None])
+        likelihood = likelihood.with_shape(shape)
         at, _, _ = _maximise(
             likelihood, at, weights, tolerance=CONVERGED_ROUGHLY, max_steps=STEPS_BETWEEN_ROUNDS
         )

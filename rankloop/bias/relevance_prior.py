@@ -93,9 +93,9 @@ def pooled_shape(prior: Float64, shape: Float64 | None) -> Float64:
 def component_weights(shape: Float64) -> Float64:
     """The weights of the components of this shape that give back the shape itself."""
     hats = grid(SHAPE_NODES).hats
-    weights: Float64 = (hats / hats.sum(axis=0) * shape).sum(axis=1) + MIN_DENSITY
-    normalised: Float64 = weights / weights.sum()
-    return normalised
+    # With a height of 1 each, the hats of a node sum to 1.
+    weights = hats / hats.max(axis=1, keepdims=True) @ shape + MIN_DENSITY
+    return np.asarray(weights / weights.sum())
 
 
 def regrid(shape: Float64, nodes: int) -> Float64:
