@@ -68,9 +68,7 @@ def read_csv_rows(
             add_broken(first, f"{len(fields)} fields where the first line has {len(header)}")
 
 
-def _is_stray(
-    source: _Lines, delimiter: str, width: int, error: csv.Error | None, fields: list[str]
-) -> bool:
+def _is_stray(source: _Lines, delimiter: str, width: int, error: csv.Error | None, fields: list[str]) -> bool:
     """Whether a row of several lines begins with a quote that was opened by mistake.
 
     Lines that such a quote hides have no quotes themselves, up to the last one: each is a row as it stands.
