@@ -63,6 +63,7 @@ def test_import_ubi_with_every_option(run: Run, tmp_path: Path) -> None:
     (tmp_path / "f.csv").write_text(FEATURES)
     options = ["--policy", "old", "--ranks", "1", "--clicks", "click", "--clicks", "tap"]
     options += ["--features", "f.csv", "--position-base", "1", "--report", "page.html"]
+    options += ["--shown", "hits", "--max-loss", "0.5", "--signal", "buy=5", "--randomised", "old"]
     code, out, err = run("import", "ubi", "q.jsonl", "e.jsonl", "-o", "log", *options)
     assert (code, err) == (0, "")
     assert shown(tmp_path / "log") == [
@@ -70,12 +71,32 @@ def test_import_ubi_with_every_option(run: Run, tmp_path: Path) -> None:
         ("i2", "cat", "old", 1, "x", True),
         ("i3", "cat", "a", 1, "y", False),
     ]
-    assert re.search(r"│ clicks_not_shown +│ +2 │ +2 │", out)
+    assert re.search(r"│ clicks_not_shown +│ +3 │ +3 │", out)
+    assert [row["signal"] for row in rows_of(tmp_path / "log")] == [1.0, 1.0, 0.0]
+    assert open_log(tmp_path / "log").randomised == ("old",)
     assert "clicks_not_shown: for example e.jsonl, line 3: impression 'i3', doc 'w'" in out
-    assert re.search(r"│ set aside: events of action 'buy' +│ +1 │", out)
     assert out.endswith("wrote log\nwrote page.html\n")
     assert max(len(line) for line in out.splitlines() if line[0] in "┏┃┡│└") <= 80
     assert (tmp_path / "page.html").read_text().startswith("<!DOCTYPE html>")
+
+
+def test_a_large_loss_is_no_success(run: Run, tmp_path: Path) -> None:
+    """Before: exit code 0 and a log without half of the clicks.
+
+    Now the report is printed, nothing is written, and the exit code is 3.
+    """
+    write_lines(tmp_path / "q.jsonl", [query(1)])
+    write_lines(tmp_path / "e.jsonl", [click(1), click(1, "w")])
+    code, out, err = run("import", "ubi", "q.jsonl", "e.jsonl")
+    assert code == 3
+    assert "clicks_not_shown" in out
+    assert "wrote" not in out
+    assert "1 of 2 clicks (50.0%) would be left out, which is more than max_loss allows (10%)" in err
+    assert not (tmp_path / "log").exists()
+    assert run("import", "ubi", "q.jsonl", "e.jsonl", "--json").code == 3
+    assert run("import", "ubi", "q.jsonl", "e.jsonl", "--max-loss", "0.51").code == 0
+    assert run("import", "ubi", "q.jsonl", "e.jsonl", "--max-loss", "0.51", "--append").code == 0
+    assert len(shown(tmp_path / "log")) == 2
 
 
 def test_import_prints_the_report_as_json(run: Run, tmp_path: Path) -> None:
@@ -104,7 +125,8 @@ def test_import_metarank_with_every_option(run: Run, tmp_path: Path) -> None:
         assert rows_of(tmp_path / "log", table) == rows_of(report.log, table)
     assert shown(tmp_path / "log")[1] == ("i1", "cat", "b", 2, "y", True)
     defaults = write_lines(
-        tmp_path / "d.jsonl", [RANKING | {"fields": [{"name": "query", "value": "cat"}]}, INTERACTION]
+        tmp_path / "d.jsonl",
+        [RANKING | {"fields": [{"name": "query", "value": "cat"}]}, INTERACTION | {"type": "x"}],
     )
     assert run("import", "metarank", defaults.name, "-o", "plain", "--policy", "old").code == 0
     assert shown(tmp_path / "plain")[0][2] == "old"
@@ -208,7 +230,10 @@ WRONG: dict[str, tuple[str, str | bytes, list[str], str]] = {
     ),
     "an empty table": ("t.csv", "", COLUMNS, "t.csv: no impression could be read: the files are empty"),
     "a table without rows": ("t.csv", f"{HEAD}\n", COLUMNS, "t.csv: no impression could be read: the files"),
-    "no table": ("t.xlsx", GOOD, COLUMNS, "t.xlsx: expected impressions in a file whose name ends in .jsonl"),
+    "no table": ("t.xlsx", "PK\3\4", COLUMNS, "t.xlsx: expected impressions, but this is a zip archive or a"),
+    "Metarank's events": (
+        "t.csv", json.dumps(RANKING), COLUMNS, "t.csv, line 1: this looks like Metarank's events, not",
+    ),
     "a broken line, strictly": (
         "t.csv", f"{GOOD}i,5,q\n", [*COLUMNS, "--strict"],
         "t.csv: strict import failed: 1 lines .*t.csv, line 4: 3 fields where the first line has 7",
@@ -218,7 +243,7 @@ WRONG: dict[str, tuple[str, str | bytes, list[str], str]] = {
     ),
     "no policy": ("t.csv", GOOD, [*COLUMNS, "--columns", "policy_id=-"], "the rows have no policy: name"),
     "unreadable --columns": ("t.csv", GOOD, [*COLUMNS, "--columns", "query=q"], "cannot parse 'query=q'"),
-    "unreadable --only": ("t.csv", GOOD, [*COLUMNS, "--only", "train"], "--only takes column=value"),
+    "unreadable --only": ("t.csv", GOOD, [*COLUMNS, "--only", "train"], "--only expects column=value"),
     "another base": ("t.csv", GOOD, [*COLUMNS, "--position-base", "2"], "position_base must be 0, 1 or None"),
     "a page that cannot be": (
         "t.csv", GOOD, [*COLUMNS, "--report", "t.csv/page.html"], "t.csv/page.html cannot be written",
@@ -240,7 +265,7 @@ WRONG: dict[str, tuple[str, str | bytes, list[str], str]] = {
         "q.jsonl", LINES + b'{"query_id": \n', [*UBI, "--strict"],
         r"q.jsonl, events.jsonl: strict import failed: 1 lines .*q.jsonl, line 51: not JSON \(Expecting v",
     ),
-    "a JSON array": ("q.json", b"[" + LINES + b"]", UBI, "q.json, line 1: this is one JSON array"),
+    "a JSON array": ("q.json", b"[" + LINES + b"]", UBI, r"q.json, line 2: not JSON \(Expecting"),
     "no events": (
         "q.jsonl", LINES, ["import", "ubi", "queries", "nowhere.jsonl"], "nowhere.jsonl is not a file",
     ),

@@ -2,7 +2,7 @@
 
 A quote that is opened by mistake makes everything up to the next quote one field: hundreds of rows vanish,
 and what is left may even have the right number of fields. A row of several lines is therefore read only if
-its first line is not a complete row by itself; otherwise that line is broken, and reading resumes after it.
+those lines are not rows themselves; otherwise its first line is broken, and reading resumes after it.
 """
 
 from __future__ import annotations
@@ -69,14 +69,17 @@ def read_csv_rows(
 
 
 def _is_stray(source: _Lines, delimiter: str, width: int, error: csv.Error | None, fields: list[str]) -> bool:
-    """Whether a row of several lines begins with a quote that was opened by mistake."""
-    texts = [text for _, text, _ in source.taken]
-    if error is None and len(fields) == width:
-        # The quoted text of a real row is cut at the first line's end: that line alone lacks fields.
-        return all(len(text.split(delimiter)) == width for text in (texts[0], texts[-1]))
-    if error is not None and "unexpected end" in str(error):
-        return len(texts[0].split(delimiter)) == width
-    return True
+    """Whether a row of several lines begins with a quote that was opened by mistake.
+
+    Lines that such a quote hides have no quotes themselves, up to the last one: each is a row as it stands.
+    Lines of a quoted text hardly ever have the right number of fields.
+    """
+    complete = [len(text.split(delimiter)) == width for _, text, _ in source.taken]
+    at_end = error is not None and "unexpected end" in str(error)
+    hidden = complete[1:] if at_end else complete[1:-1]
+    if hidden:
+        return 2 * sum(hidden) >= len(hidden)
+    return (error is not None or len(fields) != width) and complete[0] and complete[-1]
 
 
 class _Lines:

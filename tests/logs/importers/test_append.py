@@ -61,13 +61,14 @@ def test_a_file_that_is_added_twice_changes_nothing(tmp_path: Path) -> None:
 def test_problems_add_up(tmp_path: Path) -> None:
     first, second = day(tmp_path, 1, range(30)), day(tmp_path, 2, range(30, 60))
     for source in (first, second):
-        source.write_text(source.read_text() + "broken\nx,2024-05-01,cat,a,2,d2,0\n")
+        source.write_text(source.read_text() + "broken\nx,,cat,a,2,d2,0\n")
     append(first, tmp_path / "log")
     # The impression with a gap is in the log already, and is counted once.
     assert counts(append(second, tmp_path / "log")) == {
         "broken_lines": 2,
         "duplicate_rows": 1,
         "missing_positions": 1,
+        "missing_times": 1,
     }
 
 

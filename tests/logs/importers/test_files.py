@@ -72,7 +72,7 @@ def test_a_file_that_ends_in_an_open_quote_is_truncated(tmp_path: Path) -> None:
         read(path)
 
 
-@pytest.mark.parametrize("end", ["", "9,10\n", '9,"10"\n', '"9,10\n', '9,1"0\n', '9,10"\n'])
+@pytest.mark.parametrize("end", ["", "9,10\n", '9,"10"\n', '9,1"0\n', '9,10"\n'])
 def test_a_stray_quote_hides_no_rows(tmp_path: Path, end: str) -> None:
     """Before: everything up to the next quote was one field; hundreds of rows were gone and not counted.
 

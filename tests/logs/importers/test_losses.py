@@ -18,7 +18,7 @@ NAMES = Columns.parse("impression_id=session_id, query_id=query")
 def sessions(folder: Path) -> Path:
     """A table in which every session searches twice, and one of them once."""
     rows = [
-        f"s{session},{query},{1_700_000_000 + 60 * number},{position},d{position},0"
+        f"s{session},{query},{1_700_000_000 + 60 * number},{position},{query}{position},0"
         for session in range(5)
         for number, query in enumerate(("cat", "dog"))
         for position in (1, 2)
