@@ -171,10 +171,8 @@ def judge(
 def _summary(able: dict[str, Answer]) -> str:
     words = {"bias": "how users click", "fit": "a ranker", "evaluate": "what a ranker is worth"}
     groups = {
-        answer: (" or " if answer == "no" else " and ").join(
-            words[what] for what, given in able.items() if given == answer
-        )
-        for answer in ("yes", "partly", "no")
+        answer: joint.join(words[what] for what, given in able.items() if given == answer)
+        for answer, joint in (("yes", " and "), ("partly", " and "), ("no", " or "))
     }
     parts = [
         sentence.format(groups[answer])
