@@ -117,7 +117,7 @@ def rank(
     features: Annotated[
         list[Path],
         typer.Argument(
-            metavar="FEATURES…",
+            metavar="FEATURES",
             help="The folder of a log, or a table (Parquet, CSV) of query_id, doc_id and features; a table "
             "of doc_id and features may follow.",
         ),

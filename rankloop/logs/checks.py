@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
@@ -13,15 +14,18 @@ import ibis
 import numpy as np
 from ibis import _
 
+from rankloop.logs.check_warnings import CheckWarning
 from rankloop.logs.counter import LogCounter, as_text
 from rankloop.logs.counts import LogCounts
 from rankloop.logs.defects import DefectFinder
 from rankloop.logs.engines import Engine
 from rankloop.logs.features import why_unusable
 from rankloop.logs.folder import LogFolder
+from rankloop.logs.lessons import LogVerdict, Movement, judge, measure_movement
 from rankloop.logs.periods import Periods, count_by_period
 from rankloop.logs.policy_exposures import CandidateExposures, compute_exposures
 from rankloop.logs.problems import KEPT, Problem, ProblemCounter
+from rankloop.logs.sanity import Sanity, check_sanity
 from rankloop.logs.schema import CANDIDATES, FEATURES, ITEM, REPORT_FILE
 from rankloop.logs.support import (
     LogSupport,
@@ -29,12 +33,15 @@ from rankloop.logs.support import (
     measure_exploration,
     measure_misfit,
     measure_support,
+    wilson_interval,
 )
 from rankloop.progress import Progress, report
 from rankloop.types import Bias
 
 # The check stops at this rank: few users look further down.
 MOST_RANKS = 20
+# Warnings about a log from which nothing should be learned before it is logged or imported in another way.
+BLOCKING = ("no_clicks", "only_clicked_rows", "everything_clicked", "sessions_as_impressions", "one_position")
 AS_IT_IS, REPAIRABLE = "present in the log", "; `rankloop import columns` repairs it"
 
 
@@ -50,7 +57,7 @@ class PolicyCheck:
         impressions_by_period: the number of impressions per period of the log; empty in a log without times.
         queries: the number of different queries.
         displays_by_rank: the number of documents shown at each rank.
-        click_rate_by_rank: the share of them that was clicked; None where nothing was shown.
+        clicks_by_rank: how many of them were clicked.
         explores: of its queries with more than one impression, the share whose ranking ever changed; None if
             there are no such queries.
         support: how much of what it could have shown it did show; None if its candidates are not known.
@@ -64,41 +71,62 @@ class PolicyCheck:
     impressions_by_period: tuple[int, ...]
     queries: int
     displays_by_rank: tuple[int, ...]
-    click_rate_by_rank: tuple[float | None, ...]
+    clicks_by_rank: tuple[int, ...]
     explores: float | None
     support: LogSupport | None
     misfit: Misfit | None
 
-    def warnings(self) -> Iterator[str]:
+    @property
+    def click_rate_by_rank(self) -> tuple[float | None, ...]:
+        """The share of displays that was clicked, by rank; None where nothing was shown."""
+        counts = zip(self.clicks_by_rank, self.displays_by_rank, strict=True)
+        return tuple(clicks / shown if shown else None for clicks, shown in counts)
+
+    @property
+    def click_interval_by_rank(self) -> tuple[tuple[float, float] | None, ...]:
+        """The 90 % interval (Wilson) of each click rate."""
+        counts = zip(self.clicks_by_rank, self.displays_by_rank, strict=True)
+        return tuple(wilson_interval(clicks, shown) if shown else None for clicks, shown in counts)
+
+    def warnings(self) -> Iterator[CheckWarning]:
         """What to consider before computing anything from the policy's clicks."""
+        return (CheckWarning.of(code, text) for code, text in self._warnings())
+
+    def _warnings(self) -> Iterator[tuple[str, str]]:
         name = f"policy {self.policy_id!r}"
         if self.explores == 0.0:
             yield (
+                "never_explores",
                 f"{name} never explores: every repeated query had the same ranking. Nothing can be learned "
-                f"about documents that it does not show, nor about position bias from its clicks alone."
+                f"about documents that it does not show, nor about position bias from its clicks alone.",
             )
         if self.support is None:
-            yield f"{name} has no candidates: its exposures will be estimated from displays."
+            text = f"{name} has no candidates: its exposures will be estimated from displays."
+            yield "no_candidates", text
         elif self.support.unknown:
             yield (
+                "some_candidates",
                 f"{name} has no candidates for {self.support.unknown:,} of its queries: their exposures will "
-                f"be estimated from displays."
+                f"be estimated from displays.",
             )
         if self.support is not None and self.support.strangers:
             yield (
+                "not_candidates",
                 f"{name} showed {self.support.strangers:,} documents that are not among its candidates: "
-                f"exposures cannot be computed from them."
+                f"exposures cannot be computed from them.",
             )
         if self.support is not None and self.support.impossible:
             yield (
+                "impossible_by_scores",
                 f"{name} showed {self.support.impossible:,} documents that it never shows according to "
-                f"its scores: exposures cannot be computed from them."
+                f"its scores: exposures cannot be computed from them.",
             )
         if self.misfit is not None and self.misfit.value > self.misfit.bound:
             yield (
+                "not_drawn_from_scores",
                 f"{name} does not draw its rankings from its scores: displays deviate from the expectation "
                 f"{self.misfit.value:.1f} times as much as chance explains. Log the scores that it draws "
-                f"from, or estimate exposures from displays."
+                f"from, or estimate exposures from displays.",
             )
 
 
@@ -122,6 +150,8 @@ class LogCheck:
         period_seconds: the length of a period; None without times.
         policies: what each policy showed, in the order of their first impressions.
         problems: what is wrong with the log.
+        sanity: what impressions look like, and what is suspicious about it.
+        movement: how much documents moved between ranks.
         imported: what was wrong with its source, as the import reported it.
     """
 
@@ -140,33 +170,62 @@ class LogCheck:
     period_seconds: int | None
     policies: tuple[PolicyCheck, ...]
     problems: tuple[Problem, ...]
+    sanity: Sanity
+    movement: Movement
     imported: tuple[Mapping[str, Any], ...]
 
     @property
-    def warnings(self) -> tuple[str, ...]:
-        """What to consider before computing anything from the log."""
-        warnings = [warning for policy in self.policies for warning in policy.warnings()]
+    def warnings(self) -> tuple[CheckWarning, ...]:
+        """What to consider before computing anything from the log; what makes it useless comes first."""
+        of_policies = (warning for policy in self.policies for warning in policy.warnings())
+        rest = (CheckWarning.of(code, text) for code, text in self._warnings())
+        found = (*self.sanity.warnings, *of_policies, *rest)
+        return tuple(sorted(found, key=lambda warning: warning.code not in BLOCKING))
+
+    def _warnings(self) -> Iterator[tuple[str, str]]:
         if all(policy.first is None for policy in self.policies):
-            warnings.append("The log has no timestamps: policies are ordered by name.")
+            yield "no_timestamps", "The log has no timestamps: policies are ordered by name."
         if self.without_features:
-            warnings.append(
-                f"{self.without_features:,} documents have no features: no model can be fitted to them."
-            )
+            text = f"{self.without_features:,} documents have no features: models leave them out."
+            yield "documents_without_features", text
         if self.bad_features:
-            warnings.append(f"{self.bad_features}.")
+            yield "unusable_features", f"{self.bad_features}."
         if self.left_out:
-            warnings.append(f"{self.left_out:,} rows below rank {MOST_RANKS} are not checked.")
-        return tuple(warnings)
+            yield "deep_rows", f"{self.left_out:,} rows below rank {MOST_RANKS} are not checked."
+
+    @property
+    def verdict(self) -> LogVerdict:
+        """What the log can and cannot teach, and the next step."""
+        explores = [policy.explores for policy in self.policies if policy.explores is not None]
+        return judge(
+            folder=shlex.quote(str(self.log)),
+            movement=self.movement,
+            clicks=self.clicks,
+            queries=self.queries,
+            explores=any(explores) or self.movement.pairs_moved > 0,
+            features=(FEATURES in self.tables and self.bad_features is None, self.without_features),
+            blocking=tuple(warning for warning in self.warnings if warning.code in BLOCKING),
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """The same as a dictionary for JSON."""
         found = asdict(self)
-        for policy in found["policies"]:
+        for policy, own in zip(found["policies"], self.policies, strict=True):
             for name in ("first", "last"):
                 policy[name] = None if policy[name] is None else policy[name].isoformat()
             policy["misfit"] = None if policy["misfit"] is None else policy["misfit"]._asdict()
+            policy["click_rate_by_rank"] = list(own.click_rate_by_rank)
+            policy["click_interval_by_rank"] = list(own.click_interval_by_rank)
         found["periods"] = [start.isoformat() for start in self.periods]
-        return {**found, "log": str(self.log), "warnings": list(self.warnings)}
+        del found["sanity"]
+        return {
+            "verdict": asdict(self.verdict),
+            **found,
+            "log": str(self.log),
+            "gaps": asdict(self.sanity.gaps),
+            "clock_gaps": [[gap.start.isoformat(), gap.end.isoformat()] for gap in self.sanity.clock_gaps],
+            "warnings": [warning.to_dict() for warning in self.warnings],
+        }
 
 
 def check_log(log: LogFolder, engine: Engine, progress: Progress | None = None) -> LogCheck:
@@ -182,6 +241,7 @@ def check_log(log: LogFolder, engine: Engine, progress: Progress | None = None) 
     report(progress, "check", note="looking for problems")
     problems = _problems(counter)
     periods = count_by_period(counter)
+    sanity = check_sanity(counter)
     report(progress, "check", note="checking features")
     without_features = _without_features(counter)
     bad_features = why_unusable(log, counts) if log.has(FEATURES) else None
@@ -204,6 +264,8 @@ def check_log(log: LogFolder, engine: Engine, progress: Progress | None = None) 
             for number, times in enumerate(counter.policy_times)
         ),
         problems=problems,
+        sanity=sanity,
+        movement=measure_movement(counts),
         imported=_imported(log),
     )
 
@@ -229,7 +291,7 @@ def _policy(
         impressions_by_period=() if periods is None else periods.impressions[times["policy_id"]],
         queries=int((counts.query_counts[number] > 0).sum()),
         displays_by_rank=tuple(int(n) for n in shown),
-        click_rate_by_rank=tuple(float(c / n) if n else None for c, n in zip(clicked, shown, strict=True)),
+        clicks_by_rank=tuple(int(n) for n in clicked),
         explores=measure_exploration(counts, number),
         support=support,
         misfit=None if exact is None or support is None else measure_misfit(counts, number, exact),

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import chdtri
+from scipy.special import chdtri, ndtri
 
 from rankloop.logs.counts import LogCounts
 from rankloop.logs.policy_exposures import CandidateExposures
@@ -39,6 +39,31 @@ class LogSupport:
     strangers: int
     impossible: int
     unknown: int
+
+
+def wilson_interval(clicks: int, displays: int, confidence: float = 0.9) -> tuple[float, float]:
+    """Wilson's interval of a share, which holds for small counts and for shares near 0 and 1.
+
+        (p + z²/2n ± z √(p (1 − p)/n + z²/4n²)) / (1 + z²/n),   p = clicks / n
+
+    Args:
+        clicks: how many.
+        displays: n, of how many; at least 1.
+        confidence: the confidence level.
+
+    Example:
+        >>> low, high = wilson_interval(0, 10)
+        >>> low, round(high, 3)
+        (0.0, 0.213)
+
+    Reference: Wilson, "Probable inference, the law of succession, and statistical inference", 1927.
+    """
+    z = float(ndtri(0.5 + confidence / 2))
+    share = clicks / displays
+    middle = share + z * z / (2 * displays)
+    half = z * float(np.sqrt(share * (1 - share) / displays + z * z / (4 * displays**2)))
+    below = 1 + z * z / displays
+    return max(0.0, (middle - half) / below), min(1.0, (middle + half) / below)
 
 
 class Misfit(NamedTuple):

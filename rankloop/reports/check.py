@@ -9,9 +9,11 @@ from functools import partial
 from typing import Any
 
 import matplotlib.dates
+import numpy as np
 from matplotlib.axes import Axes
 
 from rankloop.logs.checks import LogCheck, PolicyCheck
+from rankloop.logs.lessons import LogVerdict
 from rankloop.logs.periods import DAY, HOUR, MINUTE
 from rankloop.logs.problems import Problem
 from rankloop.logs.support import EXPOSURES
@@ -24,6 +26,7 @@ from rankloop.reports.document import (
     Figure,
     Figures,
     LegendEntry,
+    Listing,
     Section,
     Table,
     Text,
@@ -32,6 +35,7 @@ from rankloop.reports.document import (
 from rankloop.reports.drawing import (
     SHARE_LIMITS,
     count_formatter,
+    draw_band,
     draw_curve,
     draw_svg,
     set_rank_axis,
@@ -41,13 +45,14 @@ from rankloop.reports.style import BAND_OPACITY, colour
 
 # As many as there are colours; the table has all.
 MOST_DRAWN = 6
-# Ranks that a terminal has room for; the page and the JSON have all.
-RANKS_IN_TERMINAL = 10
+# Policies whose click rates a terminal has room for; the page and the JSON have all.
+POLICIES_IN_TERMINAL = 3
 DATES_ON_AN_AXIS = 7
 # matplotlib's dates have no type annotations.
 dates: Any = matplotlib.dates
 # Room for the names at both ends of an axis of names, which are 1 apart.
 ROOM = 0.4
+LESSONS = {"bias": "how users click", "fit": "a ranker", "evaluate": "what a ranker is worth"}
 UNITS = ((7 * DAY, "week"), (DAY, "day"), (HOUR, "hour"), (MINUTE, "minute"), (1, "second"))
 
 
@@ -59,14 +64,29 @@ def check_document(found: LogCheck) -> Document:
         f"the log {found.log.name}",
         f"The log {found.log.name}",
         (
+            Text(found.verdict.summary, "strong", brief=True),
+            _lessons(found.verdict),
             Text(_in_short(found), brief=True),
             *warnings(found.warnings),
             Section("Policies", tuple(_policies(found, drawn))),
             Section("Contents", (_contents(found),)),
             Section("Problems of the log as it is", problem_blocks("Problems of the log", found.problems)),
             *_imported(found),
+            Section("Next step", tuple(_next_step(found.verdict))),
         ),
     )
+
+
+def _lessons(verdict: LogVerdict) -> Table:
+    rows = [[LESSONS[lesson.what], lesson.answer, lesson.text] for lesson in verdict.lessons]
+    columns: list[str | Column] = ["what", Column("can it?", words=True), Column("why", words=True)]
+    return Table.build("What this log can teach", columns, rows, brief=True)
+
+
+def _next_step(verdict: LogVerdict) -> Iterator[Block]:
+    yield Text(verdict.next_step, brief=True)
+    if verdict.command is not None:
+        yield Listing(verdict.command, brief=True)
 
 
 def length_of(seconds: int) -> str:
@@ -129,10 +149,21 @@ def _clicks(policy: PolicyCheck) -> float:
 
 
 def _click_rate_table(found: LogCheck) -> Table:
-    ranks = [Column(f"{k}", brief=k <= RANKS_IN_TERMINAL) for k in range(1, found.ranks + 1)]
-    rows = [[policy.policy_id, *_rates(policy)] for policy in found.policies]
-    shown = ranks[: max((len(row) - 1 for row in rows), default=0)]
-    return Table.build("Share clicked, by rank", ["policy", *shown], rows, brief=True, folded=True)
+    largest = sorted(found.policies, key=lambda policy: -policy.impressions)[:POLICIES_IN_TERMINAL]
+    columns = [Column(policy.policy_id, brief=policy in largest) for policy in found.policies]
+    ranks = max(len(policy.displays_by_rank) for policy in found.policies)
+    rows = [[f"{k + 1}", *(_rate(policy, k) for policy in found.policies)] for k in range(ranks)]
+    caption = "Share clicked, by rank, with 90 % intervals"
+    if ranks < found.ranks:
+        caption += f"; the first {ranks} of {found.ranks:,} ranks"
+    if len(largest) < len(found.policies):
+        caption += f" (a terminal shows the {len(largest)} policies with the most impressions, a page all)"
+    return Table.build(caption, ["rank", *columns], rows, brief=True, folded=True)
+
+
+def _rate(policy: PolicyCheck, rank: int) -> str:
+    rate, ends = policy.click_rate_by_rank[rank], policy.click_interval_by_rank[rank]
+    return NONE if rate is None or ends is None else f"{rate:.3f} ({ends[0]:.3f}–{ends[1]:.3f})"
 
 
 def _rates(policy: PolicyCheck) -> list[str]:
@@ -174,6 +205,9 @@ def _click_rates(drawn: Sequence[PolicyCheck]) -> Figure:
     def draw(axes: Axes) -> None:
         for look, policy in enumerate(drawn):
             known = [(k, rate) for k, rate in enumerate(policy.click_rate_by_rank, 1) if rate is not None]
+            ends = [interval for interval in policy.click_interval_by_rank if interval is not None]
+            low, high = np.array(ends).reshape(-1, 2).T
+            draw_band(axes, look, [k for k, _ in known], low, high)
             draw_curve(axes, look, [k for k, _ in known], [rate for _, rate in known])
         set_rank_axis(axes, max(len(policy.click_rate_by_rank) for policy in drawn))
         axes.set_ylabel("share clicked")
@@ -182,7 +216,8 @@ def _click_rates(drawn: Sequence[PolicyCheck]) -> Figure:
     words = "; ".join(f"{policy.policy_id}: {', '.join(_rates(policy))}" for policy in drawn)
     return Figure(
         partial(draw_svg, "click-rates", draw),
-        "Clicks per display, by rank. Lower ranks are examined less, and show less relevant documents.",
+        "Clicks per display, by rank, with 90 % intervals (Wilson). Lower ranks are examined less, and show "
+        "less relevant documents.",
         f"Share clicked by rank, from the first: {words}.",
     )
 
@@ -229,6 +264,9 @@ def _contents(found: LogCheck) -> Facts:
             ("documents of queries", f"{found.documents:,}, shown or candidates"),
             ("documents without features", without),
             ("deepest position", f"{found.ranks:,}"),
+            ("impressions that begin below position 1", f"{found.sanity.gaps.leading:,}"),
+            ("impressions that skip a position", f"{found.sanity.gaps.inner:,}"),
+            ("impressions that end above the usual last position", f"{found.sanity.gaps.short:,}"),
         ),
         brief=True,
     )

@@ -156,19 +156,20 @@ def test_import_columns_with_every_option(run: Run, tmp_path: Path) -> None:
 
 def test_check_prints_what_the_check_finds(run: Run, tmp_path: Path) -> None:
     split, gathered = simulated()
-    log = open_log(write_simulated(tmp_path / "log", split, gathered))
-    found = log.check()
+    write_simulated(tmp_path / "log", split, gathered)
+    found = open_log("log").check()
     code, out, err = run("check", "log", "--report", "page.html")
     assert code == 0
     assert [line for line in err.splitlines() if not line.startswith("compiling")] == []
     assert f"{found.impressions:,} impressions of {found.queries:,} queries" in out
     policies = re.findall(r"^│ ([az]) +│ +60 │ +2020-01-01 +(?:00:0\d )?│ +2020-01-01", out, re.MULTILINE)
     assert policies == ["z", "a"]
-    rates = " │ ".join(f"{rate:.3f}" for rate in found.policies[0].click_rate_by_rank if rate is not None)
-    assert f"│ z      │ {rates} │" in out
+    for rank, rate in enumerate(found.policies[0].click_rate_by_rank, 1):
+        assert f"│ {rank}    │ {rate:.3f} (" in out
+    assert out.startswith(f"{found.verdict.summary}\n")
     assert "Problems of the log: none found." in out
-    assert out.endswith("wrote page.html\n")
-    assert max(map(len, out.splitlines()[1:])) <= 80
+    assert out.endswith(f"{found.verdict.next_step}\n{found.verdict.command}\nwrote page.html\n")
+    assert max(len(line) for line in out.splitlines() if line[:1] in set("┃│┏└")) <= 80
     assert "<figure>" in (tmp_path / "page.html").read_text()
     as_json = run("check", "log", "--json")
     assert json.loads(as_json.out) == json.loads(json.dumps(found.to_dict() | {"log": "log"}))
@@ -189,10 +190,10 @@ def test_check_warns_and_says_what_the_import_found(run: Run, tmp_path: Path) ->
 
 def test_check_says_why_features_cannot_be_used(run: Run, tmp_path: Path) -> None:
     folder = write_rows(tmp_path / "log", [Row("i", "q", "a", 1, "x", True, 5)])
-    pq.write_table(pa.table({"query_id": ["q"], "doc_id": ["x"], "f": [np.nan]}), folder / "features.parquet")
+    pq.write_table(pa.table({"query_id": ["q"], "doc_id": ["x"], "f": [np.inf]}), folder / "features.parquet")
     code, out, _ = run("check", "log")
     assert code == 0
-    assert "warning: log/features.parquet: query 'q', document 'x': feature 'f' is nan" in out
+    assert "warning: log/features.parquet: query 'q', document 'x': feature 'f' is inf" in out
 
 
 def _cut(data: bytes) -> bytes:
@@ -278,10 +279,10 @@ WRONG: dict[str, tuple[str, str | bytes, list[str], str]] = {
         ["import", "columns", "good.csv", "--strict", "--features", "table"],
         "strict import failed: 1 documents without features: .*good.csv, line 3: query 'cat', doc 'y'",
     ),
-    "NaN features": (
-        "f.csv", "query_id,doc_id,f\ncat,x,1\ncat,y,nan\n",
+    "infinite features": (
+        "f.csv", "query_id,doc_id,f\ncat,x,1\ncat,y,inf\n",
         ["import", "columns", "good.csv", "--features", "table"],
-        "f.csv: query 'cat', document 'y': feature 'f' is nan; features must be finite",
+        "f.csv: query 'cat', document 'y': feature 'f' is inf; features must be finite",
     ),
     "features twice": (
         "f.csv", "query_id,doc_id,f\ncat,x,1\ncat,x,2\n",

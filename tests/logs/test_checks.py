@@ -30,7 +30,7 @@ SECOND = 10**6
 def deterministic(interactions: int) -> list[Row]:
     """A policy that always shows the same."""
     return [
-        Row(i, "q", "fixed", position, document, False, i * SECOND)
+        Row(i, "q", "fixed", position, document, i % 2 == position, i * SECOND)
         for i in range(interactions)
         for position, document in ((1, "x"), (2, "y"))
     ]
@@ -70,8 +70,9 @@ def test_what_is_in_a_log_by_hand(tmp_path: Path) -> None:
     assert a.support is None
     assert found.warnings == (
         "policy 'a' has no candidates: its exposures will be estimated from displays.",
-        "1 documents have no features: no model can be fitted to them.",
+        "1 documents have no features: models leave them out.",
     )
+    assert [warning.code for warning in found.warnings] == ["no_candidates", "documents_without_features"]
     assert json.loads(json.dumps(found.to_dict()))["policies"][0]["first"] == "1970-01-01T00:00:10+00:00"
 
 
@@ -105,11 +106,11 @@ def test_policies_over_time(tmp_path: Path) -> None:
 
 def test_what_is_wrong_with_features_is_said(tmp_path: Path) -> None:
     folder = write_rows(tmp_path / "log", deterministic(1))
-    features = {"query_id": ["q", "q"], "doc_id": ["x", "y"], "f": [1.0, np.nan]}
+    features = {"query_id": ["q", "q"], "doc_id": ["x", "y"], "f": [1.0, np.inf]}
     pq.write_table(pa.table(features), folder / "features.parquet")
     found = open_log(folder).check()
     assert found.without_features == 0
-    assert any("document 'y': feature 'f' is nan" in warning for warning in found.warnings)
+    assert any("document 'y': feature 'f' is inf" in warning for warning in found.warnings)
 
 
 def test_documents_that_are_shown_against_the_scores_are_warned_of(tmp_path: Path) -> None:

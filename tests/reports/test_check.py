@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 from pathlib import Path
 
@@ -28,11 +29,15 @@ def test_the_page_says_what_the_check_found(found: LogCheck) -> None:
     assert "my&lt;log&gt;" in page
     assert "<log>" not in page
     # In the order of time, whatever their names.
-    assert re.findall(r'<th scope="row">([az])</th>', page) == ["z", "a"] * 2
+    assert re.findall(r'<th scope="row">([az])</th>', page) == ["z", "a"]
+    assert re.findall(r'scope="col"><span>([az])</span></th>', page) == ["z", "a"]
     assert page.count("<figure>") == 3
     rates = ", ".join(f"{rate:.3f}" for rate in found.policies[0].click_rate_by_rank if rate is not None)
     assert f"z: {rates}; a: " in page
     assert "Problems of the log: none found." in page
+    # The verdict comes first, and the next step last.
+    assert page.index(found.verdict.summary) < page.index("impressions of") < page.index("Next step")
+    assert html.escape(str(found.verdict.command)) in page
     assert not re.search(r'(src|href)="(?!#)', page)
 
 
@@ -67,4 +72,6 @@ def test_of_many_policies_the_largest_are_drawn(tmp_path: Path) -> None:
     assert "The figures show the 6 policies with the most impressions." in page
     drawn = re.findall(r"</svg>(p\d)</li>", page)
     assert drawn == [f"p{policy}" for policy in range(9 - MOST_DRAWN, 9)]
-    assert len(re.findall(r'<th scope="row">p\d</th>', page)) == 2 * 9
+    for place in (r'<th scope="row">p\d</th>', r'scope="col"><span>p\d</span></th>'):
+        assert len(re.findall(place, page)) == 9
+    assert "a terminal shows the 3 policies with the most impressions, a page all" in page

@@ -167,8 +167,8 @@ def test_candidates_and_features(tmp_path: Path, ending: str) -> None:
 
 def test_bad_features_leave_no_log_behind(tmp_path: Path) -> None:
     features = tmp_path / "features.csv"
-    features.write_text("query_id,doc_id,f\ncat,8,1\ncat,007,nan\n")
-    with pytest.raises(DataError, match="feature 'f' is nan"):
+    features.write_text("query_id,doc_id,f\ncat,8,1\ncat,007,inf\n")
+    with pytest.raises(DataError, match="feature 'f' is inf"):
         import_columns(
             write(tmp_path / "t.csv", TABLE),
             tmp_path / "log",

@@ -1,0 +1,249 @@
+"""What a log can teach, and what it cannot: bias, a ranker, and the value of a ranker."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from rankloop.logs.counts import LogCounts
+from rankloop.types import Int64
+
+Answer = Literal["yes", "partly", "no"]
+# About as many clicks on documents that moved are needed to compare one rank with the first.
+CLICKS_PER_RANK = 100
+# Fewer queries do not tell how much queries differ.
+FEW_QUERIES = 30
+# The curve to assume where nothing can be estimated: rank k is examined 1/k times as often as rank 1.
+CURVE = "position(power=1)@10"
+
+
+@dataclass(frozen=True)
+class Movement:
+    """How much documents moved between ranks, which is what tells position bias from relevance.
+
+    Attributes:
+        pairs: the number of documents of queries that were shown.
+        pairs_moved: how many of them were shown at more than one rank.
+        pair_clicks: about how many clicks compare ranks within such a pair: clicks at other ranks than its
+            most frequent one.
+        documents: the number of documents, whatever the query, that were shown.
+        documents_moved: how many of them were shown at more than one rank.
+        document_clicks: the same as ``pair_clicks``, for documents.
+        ranks: the number of ranks that were counted.
+    """
+
+    pairs: int
+    pairs_moved: int
+    pair_clicks: int
+    documents: int
+    documents_moved: int
+    document_clicks: int
+    ranks: int
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """One thing that a log can or cannot teach.
+
+    Attributes:
+        what: ``bias``, ``fit`` or ``evaluate``.
+        answer: ``yes``, ``partly`` or ``no``.
+        text: why, in a sentence.
+    """
+
+    what: str
+    answer: Answer
+    text: str
+
+
+@dataclass(frozen=True)
+class LogVerdict:
+    """What a log can teach, and the next step.
+
+    Attributes:
+        summary: the verdict in one sentence.
+        lessons: bias, fit and evaluate.
+        rung: where a bias can come from: ``pairs`` that moved, ``documents`` that moved, or ``assumed``.
+        next_step: what to do next, in a sentence.
+        command: the command to run; None if the log must be logged or imported again first.
+    """
+
+    summary: str
+    lessons: tuple[Lesson, ...]
+    rung: str
+    next_step: str
+    command: str | None
+
+
+def measure_movement(counts: LogCounts) -> Movement:
+    """How much the documents of a log moved between ranks."""
+    _, documents = np.unique(counts.doc_ids, return_inverse=True)
+    items = counts.cells.item.astype(np.int64)
+    return Movement(*_moved(counts, items), *_moved(counts, documents[items]), counts.ranks)
+
+
+def _moved(counts: LogCounts, keys: Int64) -> tuple[int, int, int]:
+    """How many keys were shown, how many at several ranks, and clicks at other ranks than the usual one."""
+    cells, place = np.unique(keys * counts.ranks + counts.cells.rank, return_inverse=True)
+    displays, clicks = (
+        np.bincount(place, weights=counted, minlength=len(cells))
+        for counted in (counts.cells.displays, counts.cells.clicks)
+    )
+    _, start = np.unique(cells // counts.ranks, return_index=True)
+    sizes = np.diff(np.append(start, len(cells)))
+    most = np.repeat(np.maximum.reduceat(displays, start), sizes) if len(cells) else displays
+    # Of equally frequent ranks, only one is the usual one.
+    beside = clicks.sum() - _clicks_at_usual(displays == most, clicks, start)
+    return len(start), int((sizes > 1).sum()), int(beside)
+
+
+def _clicks_at_usual(usual: np.ndarray, clicks: np.ndarray, start: Int64) -> float:
+    if not len(start):
+        return 0.0
+    first = np.full(len(start), -1)
+    owner = np.repeat(np.arange(len(start)), np.diff(np.append(start, len(usual))))
+    places = np.flatnonzero(usual)[::-1]
+    first[owner[places]] = places
+    return float(clicks[first].sum())
+
+
+def judge(
+    *,
+    folder: str,
+    movement: Movement,
+    clicks: int,
+    queries: int,
+    explores: bool,
+    features: tuple[bool, int | None],
+    blocking: tuple[str, ...] = (),
+) -> LogVerdict:
+    """What a log can teach, from what is known of it.
+
+    Args:
+        folder: the log, as commands name it.
+        movement: how much documents moved.
+        clicks: the number of clicks.
+        queries: the number of queries.
+        explores: whether any repeated query had more than one ranking.
+        features: whether the log has features that can be used, and how many documents have none.
+        blocking: sentences that say why nothing can be learned before they are dealt with.
+    """
+    rung = "assumed"
+    if movement.pair_clicks >= CLICKS_PER_RANK:
+        rung = "pairs"
+    elif movement.document_clicks >= CLICKS_PER_RANK:
+        rung = "documents"
+    lessons = (
+        _bias_lesson(movement, rung),
+        _fit_lesson(features, clicks, queries),
+        _value_lesson(rung, explores, queries),
+    )
+    if blocking:
+        stuck = tuple(Lesson(lesson.what, "no", blocking[0]) for lesson in lessons)
+        return LogVerdict(
+            "Nothing should be learned from this log as it is.", stuck, rung,
+            f"First: {blocking[0]}", None,
+        )  # fmt: skip
+    able = {lesson.what: lesson.answer for lesson in lessons}
+    summary = _summary(able)
+    if able["fit"] == "no" and not features[0]:
+        return LogVerdict(
+            summary, lessons, rung,
+            "Look at the position bias; to fit a ranker, import the log again with a table of features.",
+            f"rankloop bias {folder} --report bias.html",
+        )  # fmt: skip
+    if rung == "assumed":
+        return LogVerdict(
+            summary, lessons, rung,
+            "Assume a curve of position bias, and see how the result depends on it; better, vary rankings at "
+            "random for a share of the traffic.",
+            f"rankloop fit {folder} --bias '{CURVE}' -o policy",
+        )  # fmt: skip
+    return LogVerdict(
+        summary, lessons, rung,
+        "Estimate how users click; then fit a ranker and evaluate it.",
+        f"rankloop bias {folder} -o bias.json --report bias.html",
+    )  # fmt: skip
+
+
+def _summary(able: dict[str, Answer]) -> str:
+    words = {"bias": "how users click", "fit": "a ranker", "evaluate": "what a ranker is worth"}
+    groups = {
+        answer: joint.join(words[what] for what, given in able.items() if given == answer)
+        for answer, joint in (("yes", " and "), ("partly", " and "), ("no", " or "))
+    }
+    parts = [
+        sentence.format(groups[answer])
+        for answer, sentence in (
+            ("yes", "can teach {}"), ("partly", "can teach {} only in part"), ("no", "cannot teach {}"),
+        )
+        if groups[answer]
+    ]  # fmt: skip
+    return f"This log {'; it '.join(parts)}."
+
+
+def _bias_lesson(movement: Movement, rung: str) -> Lesson:
+    if rung == "pairs":
+        enough = movement.pair_clicks >= CLICKS_PER_RANK * (movement.ranks - 1)
+        where = "" if enough else ", though perhaps not for all ranks"
+        return Lesson(
+            "bias", "yes" if enough else "partly",
+            f"{movement.pairs_moved:,} of {movement.pairs:,} documents of queries were shown at several "
+            f"ranks, with about {movement.pair_clicks:,} clicks that compare ranks: position bias can be "
+            f"estimated from them{where}.",
+        )  # fmt: skip
+    few = f"Only about {movement.pair_clicks:,} clicks compare ranks within a document of a query"
+    if rung == "documents":
+        return Lesson(
+            "bias", "partly",
+            f"{few}, but {movement.documents_moved:,} of {movement.documents:,} documents moved across "
+            f"queries (about {movement.document_clicks:,} clicks): position bias can be estimated if a "
+            f"document is about as relevant to each query that shows it.",
+        )  # fmt: skip
+    return Lesson(
+        "bias", "no",
+        f"{few}, and about {movement.document_clicks:,} across queries; some {CLICKS_PER_RANK} per rank are "
+        f"needed: position bias must be assumed, as a curve by name, or come from a policy that is known to "
+        f"rank at random.",
+    )  # fmt: skip
+
+
+def _fit_lesson(features: tuple[bool, int | None], clicks: int, queries: int) -> Lesson:
+    usable, without = features
+    if not usable:
+        return Lesson(
+            "fit", "no",
+            "There are no features that can be used: import the log with --features TABLE (query_id, doc_id "
+            "and features, or doc_id and features).",
+        )  # fmt: skip
+    if not clicks or queries < 2:
+        return Lesson("fit", "no", f"{clicks:,} clicks on {queries:,} queries are too few.")
+    if without:
+        return Lesson(
+            "fit", "partly", f"{without:,} documents have no features and will be left out."
+        )  # fmt: skip
+    if queries < FEW_QUERIES:
+        return Lesson("fit", "partly", f"{queries:,} queries are few to learn from.")
+    return Lesson("fit", "yes", f"There are features, and {clicks:,} clicks on {queries:,} queries.")
+
+
+def _value_lesson(rung: str, explores: bool, queries: int) -> Lesson:
+    if not explores:
+        return Lesson(
+            "evaluate", "partly",
+            "No repeated query ever had another ranking: a policy can lean better or worse, but no firm "
+            "verdict is possible before some traffic is explored.",
+        )  # fmt: skip
+    if rung == "assumed":
+        return Lesson(
+            "evaluate", "partly",
+            "The position bias would be assumed, so that a policy can lean better or worse, but no firm "
+            "verdict is possible.",
+        )  # fmt: skip
+    if queries < FEW_QUERIES:
+        return Lesson(
+            "evaluate", "partly", f"{queries:,} queries are too few to tell how much queries differ."
+        )
+    return Lesson("evaluate", "yes", "Rankings vary, and position bias can be estimated.")

@@ -1,0 +1,231 @@
+"""What every engineer would notice in a log: rows that are missing, robots, sessions, holes, clock gaps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from rankloop.logs.check_warnings import CheckWarning
+from rankloop.logs.counter import LogCounter
+from rankloop.logs.impression_shapes import ClockGap, Gaps, ImpressionShapes
+from rankloop.types import Float64
+
+# A larger share of clicked rows means that rows without a click were not logged.
+ALL_CLICKED = 0.95
+# Fewer rows than this do not tell a click rate.
+FEW_ROWS = 20
+# Robots: a query or a client that was shown this many rows, and clicked nearly all of them …
+ROBOT_ROWS, ROBOT_RATE = 60, 0.9
+# … or that is active in this many hours of one day, or so often in one hour: a search every five seconds.
+ROBOT_HOURS, ROBOT_PER_HOUR = 22, 720
+# Where clients are not known: a query that comes so often in one hour, and this many times as often as usual.
+ROBOT_BURST = 50.0
+# A larger share of impressions that are really several means that the impression id is that of a session.
+SESSIONS, SESSION_ROWS = 0.01, 200
+# A rank is a hole if it is shown less than this share of the times that its neighbours are.
+HOLE = 0.5
+# A larger share of impressions that look like another one is not by chance.
+COPIES = 0.01
+# Fewer impressions have no usual time between them; and a gap is this many times the usual time.
+FEW_IMPRESSIONS, GAP = 100, 50.0
+# Examples and gaps that a sentence lists.
+LISTED = 3
+
+
+@dataclass(frozen=True)
+class Sanity:
+    """What impressions look like, and what is suspicious about it.
+
+    Attributes:
+        gaps: impressions with positions that have no row.
+        clock_gaps: times without impressions, the longest first.
+        warnings: what is suspicious.
+    """
+
+    gaps: Gaps
+    clock_gaps: tuple[ClockGap, ...]
+    warnings: tuple[CheckWarning, ...]
+
+
+def check_sanity(counter: LogCounter) -> Sanity:
+    """Look for what every engineer would notice."""
+    shapes = ImpressionShapes(counter)
+    gaps = shapes.gaps()
+    clock = shapes.clock_gaps(least=FEW_IMPRESSIONS, times_usual=GAP)
+    warnings = (
+        *_clicks(counter, shapes),
+        *_sessions(shapes),
+        *_positions(counter, shapes, gaps),
+        *_robots(counter, shapes),
+        *_copies(shapes),
+        *_clock(clock),
+    )
+    return Sanity(gaps, clock, tuple(CheckWarning.of(code, text) for code, text in warnings))
+
+
+Found = Iterator[tuple[str, str]]
+
+
+def _clicks(counter: LogCounter, shapes: ImpressionShapes) -> Found:
+    rows, clicks = counter.totals["rows"], counter.totals["clicks"]
+    if not clicks:
+        yield (
+            "no_clicks",
+            "The log has no clicks at all: nothing can be learned from it. Was `clicked` imported?",
+        )
+        return
+    if rows >= FEW_ROWS and clicks >= ALL_CLICKED * rows:
+        yield (
+            "only_clicked_rows",
+            f"{clicks / rows:.1%} of all rows are clicked: it seems that only clicked rows were logged. Log "
+            f"everything that was shown; without rows that were not clicked, clicks say nothing.",
+        )
+        return
+    depth = np.argsort(counter.by_rank["rank"])
+    ranks = counter.by_rank["rank"][depth] + 1
+    shown, clicked = (counter.by_rank[name][depth].astype(np.float64) for name in ("displays", "clicks"))
+    first = _all_clicked_below(shown, clicked)
+    if first is not None:
+        yield (
+            "only_clicked_rows_below",
+            f"From rank {ranks[first]} on, {clicked[first:].sum() / shown[first:].sum():.1%} of the "
+            f"{shown[first:].sum():,.0f} rows are clicked: it seems that only clicked rows were logged "
+            f"there. Use the ranks above it: `--ranks {ranks[first] - 1}`.",
+        )
+    if shapes.totals["several"] >= FEW_ROWS and shapes.totals["full"] > shapes.totals["several"] / 2:
+        yield (
+            "everything_clicked",
+            f"In {shapes.totals['full']:,} of {shapes.totals['several']:,} impressions with several rows, "
+            f"every row is clicked: either only clicked rows were logged, or `clicked` means something else.",
+        )
+
+
+def _all_clicked_below(shown: Float64, clicked: Float64) -> int | None:
+    """The first rank, by its place, from which on nearly all rows are clicked, though not above it."""
+    below = np.cumsum(clicked[::-1])[::-1] / np.cumsum(shown[::-1])[::-1]
+    rows = np.cumsum(shown[::-1])[::-1]
+    for place in range(1, len(shown)):
+        above = clicked[:place].sum() / shown[:place].sum()
+        if rows[place] >= FEW_ROWS and below[place] >= ALL_CLICKED and above < ALL_CLICKED:
+            return place
+    return None
+
+
+def _sessions(shapes: ImpressionShapes) -> Found:
+    totals = shapes.totals
+    odd = max(totals["mixed"], totals["overfull"])
+    if odd > SESSIONS * totals["impressions"] or totals["longest"] >= SESSION_ROWS:
+        yield (
+            "sessions_as_impressions",
+            f"The impression id looks like that of a session: {totals['mixed']:,} of "
+            f"{totals['impressions']:,} impressions have several queries, {totals['overfull']:,} have more "
+            f"rows than positions, and the longest has {totals['longest']:,} rows. Import the log again with "
+            f"an id per search, such as session, query and time together.",
+        )
+
+
+def _positions(counter: LogCounter, shapes: ImpressionShapes, gaps: Gaps) -> Found:
+    totals = shapes.totals
+    if len(counter.by_rank) == 1 and totals["impressions"] >= FEW_ROWS:
+        where = int(counter.by_rank["rank"][0]) + 1
+        yield (
+            "one_position",
+            f"Every row is at position {where}: there is no bias of positions to estimate, and no ranking to "
+            f"evaluate. Was the position imported?",
+        )
+    elif totals["single"] == totals["impressions"] >= FEW_ROWS:
+        yield (
+            "single_rows",
+            "Every impression has a single row: either one document is shown at a time, or the impression id "
+            "is that of a row, or only clicked rows were logged. Rankings cannot be compared.",
+        )
+        return
+    odd = gaps.leading + gaps.inner
+    if odd:
+        listed = "; ".join(f"{text} ({times:,} times)" for text, times in gaps.patterns)
+        yield (
+            "gaps",
+            f"Positions without a row: {gaps.leading:,} of {gaps.impressions:,} impressions begin below "
+            f"position 1, and {gaps.inner:,} skip a position (most often {listed}). Such positions count as "
+            f"slots of others, such as advertisements: every policy fills the same slots.",
+        )
+    holes = _holes(counter)
+    if holes:
+        yield (
+            "holes",
+            f"Far fewer rows than at the ranks beside it at {', '.join(f'rank {rank}' for rank in holes)}: "
+            f"rows there belong to something else, or were not logged.",
+        )
+
+
+def _holes(counter: LogCounter) -> list[int]:
+    deepest = int(counter.by_rank["rank"].max()) + 1
+    shown = np.zeros(min(deepest, 1_000))
+    within = counter.by_rank["rank"] < len(shown)
+    shown[counter.by_rank["rank"][within]] = counter.by_rank["displays"][within]
+    beside = [
+        min(shown[place - 1] if place else shown[1], shown[place + 1]) for place in range(len(shown) - 1)
+    ]
+    return [
+        place + 1 for place, least in enumerate(beside) if least >= FEW_ROWS and shown[place] < HOLE * least
+    ]
+
+
+def _robots(counter: LogCounter, shapes: ImpressionShapes) -> Found:
+    rows, clicks = counter.totals["rows"], counter.totals["clicks"]
+    by, noun = ("query_id", "queries") if shapes.client is None else ("client", "clients")
+    if clicks < ROBOT_RATE / 2 * rows:
+        eager = shapes.eager(by, rows=ROBOT_ROWS, rate=ROBOT_RATE)
+        if eager:
+            yield (
+                "robots_click_everything",
+                f"{len(eager):,} {noun} look like robots: {_listed(eager)} clicked at least "
+                f"{ROBOT_RATE:.0%} of what was shown, over at least {ROBOT_ROWS} rows, where "
+                f"{clicks / rows:.1%} is usual. Leave them out before you import the log.",
+            )
+    if shapes.client is None:
+        bursts = shapes.bursts(per_hour=ROBOT_PER_HOUR, times_usual=ROBOT_BURST)
+        if bursts:
+            yield (
+                "robots_never_stop",
+                f"{len(bursts):,} queries came at least {ROBOT_PER_HOUR} times in one hour, "
+                f"{ROBOT_BURST:.0f} times as often as usual: {_listed(bursts)}. It may have been a robot, or "
+                f"an event: look at them before you use the log.",
+            )
+    else:
+        tireless = shapes.tireless(by, hours=ROBOT_HOURS, per_hour=ROBOT_PER_HOUR)
+        if tireless:
+            yield (
+                "robots_never_stop",
+                f"{len(tireless):,} {noun} look like robots: {_listed(tireless)} searched in at least "
+                f"{ROBOT_HOURS} hours of one day, or at least {ROBOT_PER_HOUR} times in one hour. Leave them "
+                f"out before you import the log.",
+            )
+
+
+def _copies(shapes: ImpressionShapes) -> Found:
+    copies = shapes.copies()
+    if copies > COPIES * shapes.totals["impressions"]:
+        yield (
+            "copied_impressions",
+            f"{copies:,} impressions look exactly like another one (query, time, documents, positions and "
+            f"clicks) under another id: they were logged twice, and count twice.",
+        )
+
+
+def _clock(gaps: tuple[ClockGap, ...]) -> Found:
+    if gaps:
+        listed = "; ".join(f"{gap.start:%Y-%m-%d %H:%M} to {gap.end:%Y-%m-%d %H:%M}" for gap in gaps[:LISTED])
+        more = f", the longest {LISTED} of them: " if len(gaps) > LISTED else ": "
+        yield (
+            "clock_gaps",
+            f"There are {len(gaps):,} long times without any impression{more}{listed}. Either logging "
+            f"stopped, or a clock was wrong: what was deployed before and after may differ.",
+        )
+
+
+def _listed(found: list[dict[str, object]]) -> str:
+    shown = ", ".join(f"{row['name']!r} ({row['n']:,} impressions)" for row in found[:LISTED])
+    return shown if len(found) <= LISTED else f"{shown} and {len(found) - LISTED:,} others"
