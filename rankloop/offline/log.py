@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from datetime import datetime
 
 import numpy as np
 
@@ -85,14 +86,22 @@ class Log(LogReader):
         model: str | ModelSpec = "lightgbm",
         *,
         bias: BiasSource = None,
-        learning: str | Learning = "robust",
+        learning: str | Learning = "doubly-robust",
         validation: float = 0.2,
+        hold_out_from: str | datetime | None = None,
         seed: int = 0,
         progress: Progress | None = None,
     ) -> Fit:
         """Fit a ranker to the clicks of the log; see `rankloop.fit`."""
         return fit(
-            self, model, bias=bias, learning=learning, validation=validation, seed=seed, progress=progress
+            self,
+            model,
+            bias=bias,
+            learning=learning,
+            validation=validation,
+            hold_out_from=hold_out_from,
+            seed=seed,
+            progress=progress,
         )
 
     def evaluate(
