@@ -46,6 +46,15 @@ DisplaysOption = Annotated[
         help="Estimate exposures from displays, for policies that do not draw rankings from their scores.",
     ),
 ]
+HoldOutFromOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="DATE",
+        help="Hold out the queries that first came on this date or later, and train on the impressions "
+        "before it, instead of holding out a random share.",
+        show_default=False,
+    ),
+]
 
 
 def fit(
@@ -65,7 +74,7 @@ def fit(
             r"intervention-aware. \[default: intervention-aware, with the options of --learning]"
         ),
     ] = None,
-    learning: Annotated[str, typer.Option(help="robust, or paper.")] = "robust",
+    learning: Annotated[str, typer.Option(help="doubly-robust, robust or paper.")] = "doubly-robust",
     validation: Annotated[float, typer.Option(help="The share of the queries to hold out.")] = 0.2,
     missing: Annotated[
         str,
@@ -74,13 +83,17 @@ def fit(
             "error, zero or mean."
         ),
     ] = "error",
+    hold_out_from: HoldOutFromOption = None,
     displays: DisplaysOption = False,
     seed: SeedOption = 0,
     engine: EngineOption = "duckdb",
     master: MasterOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Fit a ranker to the clicks of a log, and store it with its bias, held-out queries and report."""
+    """Fit a ranker to the clicks of a log, and store it with its bias, held-out queries and report.
+
+    Ctrl-C ends training, and the best model so far is stored.
+    """
     from rankloop import open_log, write_report
     from rankloop.cli import console
     from rankloop.offline.fit_result import PAGE_FILE, check_fit_path
@@ -97,6 +110,7 @@ def fit(
             learning=chosen,
             validation=validation,
             missing=missing,  # type: ignore[arg-type]  # refused if it is something else
+            hold_out_from=hold_out_from,
             seed=seed,
             progress=progress,
         )

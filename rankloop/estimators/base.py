@@ -56,6 +56,11 @@ class Estimator(Named, ABC):
         Raises:
             DataError: none of the queries came, or the bias has another number of ranks.
         """
+        self._check(statistics, bias)
+        return self._total(statistics, bias) * (statistics.n_queries / statistics.timesteps)
+
+    @staticmethod
+    def _check(statistics: Statistics, bias: Bias) -> None:
         if statistics.ranks != bias.ranks:
             raise DataError(
                 f"the statistics are of {statistics.ranks} ranks and the bias of {bias.ranks}: "
@@ -66,7 +71,6 @@ class Estimator(Named, ABC):
                 f"none of the {statistics.n_queries} queries ever came, so there is nothing to estimate "
                 f"from: gather more interactions"
             )
-        return self._total(statistics, bias) * (statistics.n_queries / statistics.timesteps)
 
     @property
     def unclipped(self) -> Self:

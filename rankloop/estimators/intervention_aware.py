@@ -7,6 +7,7 @@ from typing import ClassVar, Literal, get_args
 
 import numpy as np
 
+from rankloop.errors import DataError
 from rankloop.estimators.base import ClippedEstimator
 from rankloop.names import BadNameError, one_of
 from rankloop.registry import register
@@ -14,7 +15,7 @@ from rankloop.statistics import Statistics
 from rankloop.types import Bias, Float64
 
 Average = Literal["all", "query"]
-Control = float | Literal["off", "mean"]
+Control = float | Literal["off", "mean", "model"]
 
 
 @register
@@ -44,7 +45,10 @@ class InterventionAware(ClippedEstimator):
     Attributes:
         clip: see `ClippedEstimator`.
         average: ``"all"`` or ``"query"``.
-        control: ``"off"`` (the paper), the guess m, or ``"mean"``: the mean relevance of what was shown.
+        control: ``"off"`` (the paper), the guess m, ``"mean"``: the mean relevance of what was shown, or
+            ``"model"``: one guess per item, which `weights` is given. It is unbiased for any guesses that do
+            not depend on the query's own clicks; `rankloop.training.guess_relevance` makes such guesses from
+            features (doubly robust estimation).
         prior: λ, at least 0; above 0 only with a guess.
 
     Example:
@@ -82,9 +86,9 @@ class InterventionAware(ClippedEstimator):
     def __post_init__(self) -> None:
         super().__post_init__()
         is_number = isinstance(self.control, int | float) and np.isfinite(self.control)
-        if self.control not in ("off", "mean") and not is_number:
+        if self.control not in ("off", "mean", "model") and not is_number:
             raise BadNameError(
-                f"'control' of the estimator {self.name!r}: expected 'off', 'mean' or a number, "
+                f"'control' of the estimator {self.name!r}: expected 'off', 'mean', 'model' or a number, "
                 f"got {self.control!r}"
             )
         if not 0.0 <= self.prior < np.inf or (self.prior > 0.0 and self.control == "off"):
@@ -97,7 +101,38 @@ class InterventionAware(ClippedEstimator):
         except BadNameError as error:
             raise BadNameError(f"'average' of the estimator {self.name!r}: {error}") from error
 
+    def weights(self, statistics: Statistics, bias: Bias, *, guess: Float64 | None = None) -> Float64:
+        """One weight per item; see `Estimator.weights`.
+
+        Args:
+            statistics: of the queries to estimate on.
+            bias: α, β and examination by rank.
+            guess: items; the guess m of each item's relevance, for ``control="model"`` and nothing else.
+
+        Raises:
+            DataError: as `Estimator.weights`, or the guess is missing, superfluous or of another length.
+        """
+        if (guess is None) == (self.control == "model"):
+            raise DataError(
+                f"{self} needs a guess of each item's relevance: give guess=…, as "
+                f"rankloop.training.guess_relevance makes it"
+                if guess is None
+                else f"{self} does not take a guess per item: use control=model"
+            )
+        if guess is None:
+            return super().weights(statistics, bias)
+        if guess.shape != (statistics.n_items,) or not np.isfinite(guess).all():
+            raise DataError(
+                f"{statistics.n_items} items need as many finite guesses, got shape {guess.shape}"
+            )
+        self._check(statistics, bias)
+        return self._corrected(statistics, bias, guess) * (statistics.n_queries / statistics.timesteps)
+
     def _total(self, statistics: Statistics, bias: Bias, /) -> Float64:
+        guess = mean_relevance(statistics, bias) if self.control == "mean" else self.control
+        return self._corrected(statistics, bias, None if isinstance(guess, str) else guess)
+
+    def _corrected(self, statistics: Statistics, bias: Bias, guess: float | Float64 | None) -> Float64:
         n_query = statistics.per_item(statistics.query_counts)
         alpha, beta = np.zeros(statistics.n_items), np.zeros(statistics.n_items)
         for policy in statistics.policies.values():
@@ -107,10 +142,13 @@ class InterventionAware(ClippedEstimator):
                 share = statistics.per_item(policy.query_counts) / np.maximum(n_query, 1)
             alpha += share * policy.exposure.alpha
             beta += share * policy.exposure.beta
-        if self.control == "off":
+        if guess is None:
             return self._divide(statistics.clicks - n_query * beta, alpha, statistics)
-        guess = mean_relevance(statistics, bias) if self.control == "mean" else self.control
-        unexplained = statistics.clicks - statistics.displays_by_rank @ (guess * bias.alpha + bias.beta)
+        displays = statistics.displays_by_rank
+        if isinstance(guess, np.ndarray):
+            unexplained = statistics.clicks - (displays @ bias.alpha) * guess - displays @ bias.beta
+        else:
+            unexplained = statistics.clicks - displays @ (guess * bias.alpha + bias.beta)
         return n_query * guess + self._divide(
             unexplained, alpha + self.prior / np.maximum(n_query, 1), statistics
         )

@@ -174,6 +174,8 @@ def boost(
     parameters: Mapping[str, Any] | None = None,
     seed: int = 0,
     watch: Callable[[float], object] | None = None,
+    start: float = 0.0,
+    on_interrupt: Callable[[], object] | None = None,
 ) -> LightGBMModel:
     """Train trees that increase an objective, given by its derivatives on the scores.
 
@@ -186,42 +188,45 @@ def boost(
         parameters: LightGBM's own; they override `DEFAULTS`.
         seed: of LightGBM's random numbers.
         watch: called after each round with the held-out value (NaN without one).
+        start: the score of every document before the first tree; it is not part of the model.
+        on_interrupt: called on Ctrl-C, after which the best trees so far are the result; None to raise
+            `KeyboardInterrupt`.
     """
     import lightgbm
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
     def objective(scores: Any, _data: Any) -> tuple[Any, Any]:
-        gradient, curvature = derivatives(np.asarray(scores, dtype=np.float64))
+        gradient, curvature = derivatives(np.asarray(scores, dtype=np.float64) + start)
         return -gradient, curvature
 
     def measure(scores: Any, _data: Any) -> tuple[str, float, bool]:
         assert held_out is not None
-        return "value", held_out.value(np.asarray(scores, dtype=np.float64)), True
+        return "value", held_out.value(np.asarray(scores, dtype=np.float64) + start), True
 
-    def report(environment: Any) -> None:
-        if watch is not None:
-            results = environment.evaluation_result_list
-            watch(results[0][2] if results else float("nan"))
-
-    settings = {**DEFAULTS, "seed": seed, **(parameters or {}), "objective": objective, "metric": "None"}
+    settings = {**DEFAULTS, "seed": seed, **(parameters or {}), "objective": "none", "metric": "None"}
     data = lightgbm.Dataset(features, label=np.zeros(len(features)), params=settings, free_raw_data=True)
-    callbacks: list[Callable[..., Any]] = [report]
-    valid = []
-    if held_out is not None:
-        valid = [lightgbm.Dataset(held_out.features, np.zeros(len(held_out.features)), reference=data)]
-        callbacks.append(lightgbm.early_stopping(held_out.patience, verbose=False))
+    best, best_value = 0, -np.inf
     # Not LightGBM's own setting, which it would write into the model: its bytes must not depend on threads.
     with threadpool_limits(threads(), user_api="openmp"):
-        booster = lightgbm.train(
-            settings,
-            data,
-            num_boost_round=rounds,
-            valid_sets=valid,
-            feval=measure if valid else None,
-            callbacks=callbacks,
-        )
-    if held_out is None:
-        return LightGBMModel(booster.model_to_string())
-    if booster.best_score["valid_0"]["value"] <= held_out.value(np.zeros(len(held_out.features))):
-        booster = lightgbm.Booster({**settings, "objective": "custom"}, data)
-    return LightGBMModel(booster.model_to_string(num_iteration=booster.best_iteration))
+        booster = lightgbm.Booster(settings, data)
+        if held_out is not None:
+            equal = np.full(len(held_out.features), start)
+            best_value = held_out.value(equal)
+            booster.add_valid(lightgbm.Dataset(held_out.features, equal, reference=data), "held out")
+        try:
+            for number in range(1, rounds + 1):
+                booster.update(fobj=objective)
+                value = booster.eval_valid(feval=measure)[0][2] if held_out is not None else float("nan")
+                if watch is not None:
+                    watch(value)
+                if not value <= best_value:
+                    best, best_value = number, value
+                if held_out is not None and number - best >= held_out.patience:
+                    break
+        except KeyboardInterrupt:
+            if on_interrupt is None:
+                raise
+            on_interrupt()
+    if best == 0:
+        booster = lightgbm.Booster(settings, data)
+    return LightGBMModel(booster.model_to_string(num_iteration=best or None))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal, get_args
 
 import numpy as np
 
@@ -25,6 +25,8 @@ class NetworkSpec(NamedModel, ABC):
     def initialise(self, n_features: int, rng: np.random.Generator) -> Network:
         """A model of this kind to start from; all chance comes from the generator."""
 
+
+TreeObjective = Literal["auto", "lambdarank", "expected-reward", "click-likelihood"]
 
 MODELS: Registry[ModelSpec] = Registry("model", NamedModel)
 
@@ -71,6 +73,11 @@ class LightGBMSpec(NamedModel):
         leaves: the largest number of leaves per tree.
         min_docs: the smallest number of documents per leaf.
         subsample: the share of documents, and of features, that each tree sees.
+        objective: what trees are grown on: ``lambdarank`` (pairs of documents, weighted by what swapping them
+            changes), ``expected-reward`` (exact, under the Plackett–Luce policy of the scores),
+            ``click-likelihood`` (of the clicks of a log, by rank; `rankloop.fit` alone), or ``auto``: for
+            clicks of a log click-likelihood if its queries come rarely and lambdarank if they come often,
+            and expected-reward for everything else.
     """
 
     name: ClassVar[str] = "lightgbm"
@@ -80,6 +87,7 @@ class LightGBMSpec(NamedModel):
     leaves: int = 31
     min_docs: int = 20
     subsample: float = 0.8
+    objective: TreeObjective = "auto"
 
     def __post_init__(self) -> None:
         for option, least in (("rounds", 1), ("patience", 1), ("leaves", 2), ("min_docs", 1)):
@@ -87,6 +95,9 @@ class LightGBMSpec(NamedModel):
                 raise RankloopError(
                     f"lightgbm: {option} must be at least {least}, got {getattr(self, option)}"
                 )
+        if self.objective not in get_args(TreeObjective):
+            known = ", ".join(get_args(TreeObjective))
+            raise RankloopError(f"lightgbm: objective must be one of {known}, got {self.objective!r}")
         if not 0 < self.rate < np.inf:
             raise RankloopError(f"lightgbm: rate must be positive and finite, got {self.rate}")
         if not 0 < self.subsample <= 1:

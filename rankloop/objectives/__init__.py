@@ -1,6 +1,9 @@
 """Ranking objectives: their value and their derivatives by the scores."""
 
+from rankloop.objectives.click_likelihood import ClickCounts as ClickCounts
+from rankloop.objectives.click_likelihood import click_likelihood as click_likelihood
 from rankloop.objectives.expected_reward import Reward as Reward
 from rankloop.objectives.expected_reward import expected_reward as expected_reward
+from rankloop.objectives.lambda_rank import lambda_rank as lambda_rank
 from rankloop.objectives.sampled import pl_rank_gradient as pl_rank_gradient
 from rankloop.objectives.sampled import reinforce_gradient as reinforce_gradient

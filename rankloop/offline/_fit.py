@@ -2,25 +2,41 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import datetime
+
 import numpy as np
 
-from rankloop.data.prepare import counts_by_share
-from rankloop.errors import DataError, RankloopError
+from rankloop.errors import RankloopError
 from rankloop.logs import LogReader, LogStatistics
 from rankloop.models.feature_names import with_names
-from rankloop.models.specs import LightGBMSpec, ModelSpec, model_spec
+from rankloop.models.specs import LightGBMSpec, ModelSpec, TreeObjective, model_spec
+from rankloop.objectives import ClickCounts
+from rankloop.offline._evaluate import evaluate
 from rankloop.offline.assumed_bias import BiasSource, assume_bias
-from rankloop.offline.earned_weights import sorted_rank_weights
-from rankloop.offline.fit_result import Fit, HeldOutEstimate, PolicyEvidence
-from rankloop.offline.model_inputs import Missing, learning_input
-from rankloop.progress import Progress, rename_task, report
-from rankloop.ragged import segment_sum
+from rankloop.offline.fit_result import Fit, PolicyEvidence
+from rankloop.offline.held_out_estimate import HeldOutEstimate
+from rankloop.offline.model_inputs import LearningInput, Missing, learning_input
+from rankloop.offline.query_division import Part, divide_by_share, divide_by_time, parse_time
+from rankloop.progress import Progress, Update, rename_task, report
 from rankloop.statistics import Statistics
-from rankloop.training import Learning, Task, learn, learning_named
-from rankloop.types import Float64, Int64, Model
+from rankloop.training import (
+    DOUBLY_ROBUST,
+    Epoch,
+    Learning,
+    RelevanceGuess,
+    Training,
+    learn,
+    learning_named,
+    train_trees_on_clicks,
+)
+from rankloop.types import Bias
 
 # Levels of the expected α; clicks say less about a document the lower it is.
 SUPPORT_LEVELS = (1e-2, 1e-4, 1e-6)
+# From this many impressions per query on, what its own clicks say about a document outweighs what features
+# say: the estimator's prior is worth half as many.
+DENSE = 20
 # A larger share of documents that were never shown is worth a note.
 MANY_DOCUMENTS = 0.5
 
@@ -30,31 +46,35 @@ def fit(
     model: str | ModelSpec = "lightgbm",
     *,
     bias: BiasSource = None,
-    learning: str | Learning = "robust",
+    learning: str | Learning = "doubly-robust",
     validation: float = 0.2,
     missing: Missing = "error",
+    hold_out_from: str | datetime | None = None,
     seed: int = 0,
     progress: Progress | None = None,
 ) -> Fit:
     """Fit a ranker to the clicks of a log.
 
-    The log becomes statistics, a share of its queries is held out, the estimator turns clicks into one weight
-    per document, and the model is trained on the exact expected reward:
-
-        1/n Σ_q Σ_d w_d · E[θ_rank(d)]
+    The log becomes statistics, some of its queries are held out, the estimator turns clicks into one weight
+    per document, and the model is trained to rank documents by these weights: trees on pairs of documents
+    (`rankloop.objectives.lambda_rank`), networks on the exact expected reward. Training stops early on the
+    held-out queries, on which the result is then evaluated, as `rankloop.evaluate` does it.
 
     Trees are grown from scratch and networks start from random parameters: no initial ranker is needed.
+    Ctrl-C ends training, and the best model so far is the result.
 
     Args:
         log: a log with features, as `rankloop.open_log` opens it.
         model: ``lightgbm``, ``mlp`` or ``linear``, with options as in ``mlp(hidden=64-32)``.
         bias: how users click: a bias, the path of a stored one, the name of simulated users, or None to
             estimate it from the log.
-        learning: estimator, optimiser, stopping and reward: ``robust``, ``paper`` or a `Learning`. Its
-            caution is not used: there is no deployed policy to be cautious about.
-        validation: the share of the queries that is held out for early stopping.
+        learning: estimator, optimiser, stopping and reward: ``doubly-robust``, ``robust``, ``paper`` or a
+            `Learning`. Its caution is not used: there is no deployed policy to be cautious about.
+        validation: the share of the queries that is held out, unless ``hold_out_from`` is given.
         missing: what happens to missing values of features in a model that cannot take them, which is every
             model but ``lightgbm``: ``error``, or replaced by ``zero`` or by the feature's ``mean``.
+        hold_out_from: hold out the queries that first came at this time or later, and train on the
+            impressions before it: a date or a time, in UTC unless it says otherwise.
         seed: the random seed of the held-out queries, the initial parameters and the order of queries.
         progress: called after every epoch, with the `Epoch` as ``detail``, and while the bias is estimated.
 
@@ -63,78 +83,112 @@ def fit(
     """
     spec = model_spec(model) if isinstance(model, str) else model
     chosen = learning_named(learning) if isinstance(learning, str) else learning
+    start = None if hold_out_from is None else parse_time(hold_out_from)
     if not 0.0 < validation < 1.0:
         raise RankloopError(
             f"validation is the share of the queries to hold out, between 0 and 1, got {validation}"
         )
     assumed = assume_bias(log, bias, seed=seed, progress=progress)
     report(progress, "fit", note="counting")
-    given = learning_input(log, assumed.bias, trees=isinstance(spec, LightGBMSpec), missing=missing)
-    found, split = given.found, given.split
+
+    def read(source: LogReader) -> LearningInput:
+        return learning_input(source, assumed.bias, trees=isinstance(spec, LightGBMSpec), missing=missing)
+
+    given = read(log)
+    found, fill_values = given.found, given.fill_values
     rng = np.random.default_rng(seed)
-    parts = _split_queries(found.statistics, validation, rng)
-    train, held_out = (found.statistics.select(part) for part in parts)
-    splits = (split.select(parts[0]), split.select(parts[1]))
-    problem = chosen.problem(splits, (train, held_out), assumed.bias)
-    # Caution protects a deployed policy; there is none here.
-    settings = chosen.settings.without_caution()
-    training = learn(spec, problem, settings=settings, rng=rng, progress=rename_task(progress, f"fit {spec}"))
-    assert problem.held_out is not None  # clicks are always split in two
-    named = with_names(training.model, given.names)
-    return Fit(
-        model=named,
+    division: tuple[str, ...] = ()
+    if start is None:
+        train, held_out = divide_by_share(given, validation, rng)
+    else:
+        divided = divide_by_time(log, given, start, read)
+        train, held_out, fill_values = divided.train, divided.held_out, divided.fill_values
+        division = (divided.sentence,)
+    training, guess = _train(spec, chosen, (train, held_out), assumed.bias, rng=rng, progress=progress)
+    notes = (*assumed.notes, *found.notes, *given.notes, *division, *_warnings(found))
+    if training.interrupted:
+        notes = (*notes, f"Training was interrupted: the best model of {len(training.history) - 1} rounds.")
+    result = Fit(
+        model=with_names(training.model, given.names),
         bias=assumed.bias,
         history=training.history,
-        held_out=_estimate_held_out(named, problem.held_out, held_out),
+        held_out=None,
         spec=str(spec),
         estimator=str(chosen.estimator),
         reward=chosen.reward,
         seed=seed,
         policies=tuple(_evidence(found.statistics)),
         log=log.fingerprint,
-        train_queries=tuple(found.query_ids[parts[0]].tolist()),
-        held_out_queries=tuple(found.query_ids[parts[1]].tolist()),
-        notes=(*assumed.notes, *found.notes, *given.notes, *_warnings(found)),
+        train_queries=tuple(train.query_ids.tolist()),
+        held_out_queries=tuple(held_out.query_ids.tolist()),
+        notes=notes,
         feature_names=given.names,
-        fill_values=given.fill_values,
+        fill_values=fill_values,
         bias_details=assumed.details,
+        guess_gain=None if guess is None else guess.gain,
     )
+    # The policy that logged last is the one that a new ranker would replace.
+    against = _latest_policy(held_out.statistics, log.policy_ids)
+    compared = evaluate(log, result, against, progress=progress)
+    return replace(result, held_out=HeldOutEstimate.of(compared))
 
 
-def _split_queries(
-    statistics: Statistics, validation: float, rng: np.random.Generator
-) -> tuple[Int64, Int64]:
-    """The numbers of the queries to train on and to hold out, of those that have impressions."""
-    came = np.flatnonzero(statistics.query_counts > 0)
-    if len(came) < 2:
-        raise DataError(
-            f"only {len(came)} queries of the log have impressions: at least one to learn from and one to "
-            f"hold out are required, and learning anything takes some hundreds"
+def _train(
+    spec: ModelSpec,
+    learning: Learning,
+    parts: tuple[Part, Part],
+    bias: Bias,
+    *,
+    rng: np.random.Generator,
+    progress: Progress | None,
+) -> tuple[Training, RelevanceGuess | None]:
+    watched = _describe_epochs(rename_task(progress, f"fit {spec}"))
+    if isinstance(spec, LightGBMSpec) and spec.objective == "auto":
+        spec = replace(spec, objective=_choose_objective(parts[0].statistics, learning))
+    if isinstance(spec, LightGBMSpec) and spec.objective == "click-likelihood":
+        train, held_out = ((part.split.features, ClickCounts.of(part.statistics)) for part in parts)
+        training = train_trees_on_clicks(
+            (train, held_out), bias, spec, rng=rng, progress=watched, keep_if_interrupted=True
         )
-    first, _ = counts_by_share(len(came), (1.0 - validation, validation))
-    order = rng.permutation(came)
-    return np.sort(order[:first]), np.sort(order[first:])
+        return training, None
+    splits, statistics = (parts[0].split, parts[1].split), (parts[0].statistics, parts[1].statistics)
+    problem = learning.problem(splits, statistics, bias, progress=progress)
+    # Caution protects a deployed policy; there is none here.
+    settings = learning.settings.without_caution()
+    training = learn(spec, problem, settings=settings, rng=rng, progress=watched, keep_if_interrupted=True)
+    return training, problem.guess
 
 
-def _estimate_held_out(model: Model, task: Task, statistics: Statistics) -> HeldOutEstimate:
-    scores = model.scores(task.features)
-    came = statistics.per_item(np.maximum(statistics.query_counts, 1))
+def _choose_objective(statistics: Statistics, learning: Learning) -> TreeObjective:
+    """What trees are grown on, by how often queries came; docs/offline.md has the measurements."""
+    if learning.name != DOUBLY_ROBUST.name:
+        return "lambdarank"
+    came = int((statistics.query_counts > 0).sum())
+    sparse = statistics.timesteps < DENSE * came
+    return "click-likelihood" if sparse else "lambdarank"
 
-    def values(earned: Float64) -> Float64:
-        result: Float64 = segment_sum(task.doc_weights * earned, task.offsets)
-        return result
 
-    by_score = values(sorted_rank_weights(scores, task.offsets, task.rank_weights))
-    logged = values(statistics.displays_by_rank @ task.rank_weights / came)
-    gain = by_score - logged
-    return HeldOutEstimate(
-        sorted=float(by_score.mean()),
-        drawn=task.value(scores),
-        logged=float(logged.mean()),
-        equal=task.value(np.zeros(len(scores))),
-        gain=float(gain.mean()),
-        gain_error=float(gain.std() / np.sqrt(len(gain))),
-    )
+def _describe_epochs(progress: Progress | None) -> Progress | None:
+    """Replace the value of the training objective, which is not in the units of `evaluate`, in every note."""
+    if progress is None:
+        return None
+    listener, best = progress, 0
+
+    def describe(update: Update) -> None:
+        nonlocal best
+        if isinstance(update.detail, Epoch):
+            best = update.detail.number if update.detail.best else best
+            unit = update.note.split()[0]
+            update = replace(update, note=f"{unit} {update.detail.number}, best {best}")
+        listener(update)
+
+    return describe
+
+
+def _latest_policy(statistics: Statistics, policy_ids: tuple[str, ...]) -> str:
+    """The last policy, in the order of first impressions, that served some of these queries."""
+    served = [policy for policy in policy_ids if statistics.policies[policy].timesteps]
+    return served[-1]
 
 
 def _evidence(statistics: Statistics) -> list[PolicyEvidence]:

@@ -21,34 +21,14 @@ from rankloop.bias.storage import bias_from_text, bias_to_text
 from rankloop.errors import DataError, ModelFileError
 from rankloop.model_files import load
 from rankloop.models.storage import model_to_bytes
+from rankloop.offline.held_out_estimate import HeldOutEstimate
 from rankloop.storage.folders import check_folder, write_folder
 from rankloop.training import Epoch
 from rankloop.types import Bias, Model
 
-FORMAT, VERSION = "rankloop-fit", 1
+FORMAT, VERSION = "rankloop-fit", 2
 MODEL_FILE, BIAS_FILE, FIT_FILE, PAGE_FILE = "model.rankloop", "bias.json", "fit.json", "report.html"
 FILES = (MODEL_FILE, BIAS_FILE, FIT_FILE, PAGE_FILE)
-
-
-@dataclass(frozen=True)
-class HeldOutEstimate:
-    """The reward per query of several ways to rank the held-out queries, as held-out clicks estimate it.
-
-    Attributes:
-        sorted: documents sorted by the fitted model's scores.
-        drawn: rankings drawn from these scores, which is what training maximises.
-        logged: the rankings in the log.
-        equal: rankings in random order.
-        gain: sorted − logged.
-        gain_error: the standard error of the gain, over queries.
-    """
-
-    sorted: float
-    drawn: float
-    logged: float
-    equal: float
-    gain: float
-    gain_error: float
 
 
 @dataclass(frozen=True)
@@ -77,9 +57,10 @@ class Fit:
     Attributes:
         model: the ranker; it does not depend on the bias once it is trained.
         bias: how users click, as it was assumed.
-        history: every epoch, or every tree, with its held-out estimate.
-        held_out: the final estimates from held-out clicks; the same clicks chose when to stop, so they are
-            slightly optimistic.
+        history: every epoch, or every tree, with the value of the training objective on held-out queries;
+            its units are not those of `rankloop.evaluate`.
+        held_out: what `rankloop.evaluate` says about it on the held-out queries; the same clicks chose when
+            to stop, so it is slightly optimistic. None while it has not been evaluated.
         spec: the name of the model that was trained.
         estimator: the name of the estimator that turned clicks into weights.
         reward: what a rank is worth: ``dcg`` or ``clicks``.
@@ -92,13 +73,15 @@ class Fit:
         feature_names: the names of the features, if the log has them.
         fill_values: what replaces missing values of features, one per feature; None if nothing does.
         bias_details: how the bias was estimated, if it was (`rankloop.bias.storage.bias_details`).
+        guess_gain: how much better features predict held-out clicks than one relevance for all documents, in
+            nats per display (`rankloop.training.RelevanceGuess`); None if no such guess was used.
         name: the name of its folder, if it was loaded from one.
     """
 
     model: Model
     bias: Bias
     history: tuple[Epoch, ...]
-    held_out: HeldOutEstimate
+    held_out: HeldOutEstimate | None
     spec: str
     estimator: str
     reward: str
@@ -111,6 +94,7 @@ class Fit:
     feature_names: tuple[str, ...] | None = None
     fill_values: tuple[float, ...] | None = None
     bias_details: Mapping[str, Any] | None = None
+    guess_gain: float | None = None
     name: str = ""
 
     @property
@@ -135,7 +119,8 @@ class Fit:
             "held_out_queries": len(self.held_out_queries),
             "epochs": self.history[-1].number,
             "best_epoch": self.best.number,
-            "held_out": asdict(self.held_out),
+            "held_out": None if self.held_out is None else _plain(self.held_out),
+            "guess_gain": self.guess_gain,
             "policies": [
                 {**asdict(part), "below": {f"{level:g}": share for level, share in part.below.items()}}
                 for part in self.policies
@@ -216,12 +201,12 @@ def _from_dict(
         PolicyEvidence(**{**part, "below": {float(level): share for level, share in part["below"].items()}})
         for part in content["policies"]
     )
-    names, fill = content["feature_names"], content["fill_values"]
+    names, fill, held_out = content["feature_names"], content["fill_values"], content["held_out"]
     return Fit(
         model=model,
         bias=bias,
         history=tuple(Epoch(**epoch) for epoch in content["history"]),
-        held_out=HeldOutEstimate(**content["held_out"]),
+        held_out=None if held_out is None else HeldOutEstimate.from_dict(held_out),
         spec=content["model"],
         estimator=content["estimator"],
         reward=content["reward"],
@@ -234,5 +219,10 @@ def _from_dict(
         feature_names=None if names is None else tuple(names),
         fill_values=None if fill is None else tuple(fill),
         bias_details=details,
+        guess_gain=content["guess_gain"],
         name=name,
     )
+
+
+def _plain(held_out: HeldOutEstimate) -> dict[str, Any]:
+    return {**asdict(held_out), **{name: list(getattr(held_out, name)) for name in ("new", "old", "gain")}}

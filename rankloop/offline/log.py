@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from datetime import datetime
 
 import numpy as np
 
@@ -97,9 +98,10 @@ class Log(LogReader):
         model: str | ModelSpec = "lightgbm",
         *,
         bias: BiasSource = None,
-        learning: str | Learning = "robust",
+        learning: str | Learning = "doubly-robust",
         validation: float = 0.2,
         missing: Missing = "error",
+        hold_out_from: str | datetime | None = None,
         seed: int = 0,
         progress: Progress | None = None,
     ) -> Fit:
@@ -111,6 +113,7 @@ class Log(LogReader):
             learning=learning,
             validation=validation,
             missing=missing,
+            hold_out_from=hold_out_from,
             seed=seed,
             progress=progress,
         )

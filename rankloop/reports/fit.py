@@ -10,8 +10,10 @@ from matplotlib.axes import Axes
 from rankloop.models import Linear
 from rankloop.models.lightgbm import LightGBMModel
 from rankloop.offline import Fit
+from rankloop.offline.held_out_estimate import Estimate
 from rankloop.reports.bias import bias_table
 from rankloop.reports.document import (
+    Column,
     Document,
     Facts,
     Figure,
@@ -22,13 +24,12 @@ from rankloop.reports.document import (
     Text,
     warnings,
 )
-from rankloop.reports.drawing import draw_level, draw_svg, set_integer_axis
+from rankloop.reports.drawing import draw_svg, set_integer_axis
 from rankloop.reports.style import colour
 from rankloop.types import Float64
 
 # Features that the table lists; there may be hundreds more.
 MOST_FEATURES = 20
-LOGGED, EQUAL = "--", ":"
 
 
 def fit_document(fit: Fit) -> Document:
@@ -49,57 +50,61 @@ def fit_document(fit: Fit) -> Document:
             Section("What it was learned from", (_policies(fit),)),
             *_features(fit),
             Section("Setup", (_setup(fit), bias_table(fit.bias.alpha, fit.bias.beta, fit.bias.examination))),
+            Section("Next step", (Text(_next_step(fit), brief=True),)),
         ),
     )
 
 
-def _estimates(fit: Fit) -> tuple[Table, Text]:
+def _estimates(fit: Fit) -> tuple[Table | Text, ...]:
     held = fit.held_out
+    if held is None:
+        return (Text("It has not been evaluated.", brief=True),)
     rows = [
-        ["sorted by the model’s scores", f"{held.sorted:.4f}", f"{held.gain:+.4f} ± {held.gain_error:.4f}"],
-        ["drawn from the model’s scores", f"{held.drawn:.4f}", f"{held.drawn - held.logged:+.4f}"],
-        ["as the log shows them", f"{held.logged:.4f}", ""],
-        ["in random order", f"{held.equal:.4f}", f"{held.equal - held.logged:+.4f}"],
+        ["sorted by the model’s scores", *_numbers(held.new)],
+        [f"policy {held.against}", *_numbers(held.old)],
+        ["difference", *_numbers(held.gain)],
     ]
     return (
         Table.build(
-            f"Estimated {fit.reward} per held-out query",
-            ["rankings", "estimate", "− logged"],
+            f"{held.measure}, as `rankloop evaluate` estimates it on {held.queries:,} held-out queries "
+            f"({held.impressions:,} impressions)",
+            ["rankings", "estimate", "90 % interval"],
             rows,
             brief=True,
         ),
+        Text(held.text, brief=True),
         Text(
-            "± is one standard error over queries. The same clicks decided when to stop training, so these "
-            "estimates are slightly too high: `rankloop evaluate` on a later log decides.",
+            "The same clicks decided when to stop training, so the estimate of the model is slightly too "
+            "high: `rankloop evaluate` on a later log decides.",
             "quiet",
         ),
     )
 
 
+def _numbers(estimate: Estimate) -> list[str]:
+    return [f"{estimate.value:.4f}", f"{estimate.low:.4f} to {estimate.high:.4f}"]
+
+
 def _training(fit: Fit) -> Figures:
     unit = "trees" if isinstance(fit.model, LightGBMModel) else "epochs"
 
+    start = fit.history[0].held_out
+
     def draw(axes: Axes) -> None:
-        for level, dashes in ((fit.held_out.logged, LOGGED), (fit.held_out.equal, EQUAL)):
-            draw_level(axes, level, dashes)
         axes.plot(
             [epoch.number for epoch in fit.history],
-            [epoch.held_out for epoch in fit.history],
+            [epoch.held_out - start for epoch in fit.history],
             color=colour(0),
         )
-        axes.plot([fit.best.number], [fit.best.held_out], marker="o", color=colour(0), linestyle="")
+        axes.plot([fit.best.number], [fit.best.held_out - start], marker="o", color=colour(0), linestyle="")
         set_integer_axis(axes, unit)
-        axes.set_ylabel(f"{fit.reward} per query, drawn")
+        axes.set_ylabel("gain of the training objective")
 
     words = (
-        f"Held-out estimate by {unit}: {fit.history[0].held_out:.4f} at the start, {fit.best.held_out:.4f} "
-        f"at {fit.best.number}, which were kept."
+        f"The objective of training on held-out queries by {unit}, minus its value at the start: it rises "
+        f"until {fit.best.number}, which were kept. Its units are not those of the estimates above."
     )
-    legend = (
-        LegendEntry("held-out estimate", 0),
-        LegendEntry("as the log shows them", None, LOGGED),
-        LegendEntry("in random order", None, EQUAL),
-    )
+    legend = (LegendEntry("held-out queries", 0),)
     caption = f"{fit.best.number} of {fit.history[-1].number} {unit} were kept."
     return Figures((Figure(partial(draw_svg, "training", draw), caption, words),), legend)
 
@@ -126,12 +131,13 @@ def _features(fit: Fit) -> tuple[Section, ...]:
     if values is None:
         return ()
     order = np.argsort(-np.abs(values), kind="stable")[:MOST_FEATURES]
-    names = fit.feature_names or tuple(map(str, range(len(values))))
+    names = fit.feature_names or tuple(f"feature {number}" for number in range(len(values)))
     rows = [[names[number], f"{values[number]:.4g}"] for number in order.tolist() if values[number]]
     what = "weight" if isinstance(fit.model, Linear) else "share of the gain"
-    numbered = "" if fit.feature_names else "; numbered from 0"
+    numbered = "" if fit.feature_names else "; the log has no names for them, so they are numbered from 0"
     caption = f"By {what}, the first {len(rows)} of {len(values)}{numbered}"
-    return (Section("Features", (Table.build(caption, ["feature", what], rows),)),)
+    columns: list[str | Column] = [Column("feature", words=True), what]
+    return (Section("Features", (Table.build(caption, columns, rows),)),)
 
 
 def importance(fit: Fit) -> Float64 | None:
@@ -145,4 +151,19 @@ def importance(fit: Fit) -> Float64 | None:
 
 
 def _setup(fit: Fit) -> Facts:
-    return Facts((("model", fit.spec), ("estimator", fit.estimator), ("seed", f"{fit.seed}")))
+    facts = [("model", fit.spec), ("estimator", fit.estimator), ("seed", f"{fit.seed}")]
+    if fit.guess_gain is not None:
+        facts.append(("clicks predicted from features", f"{fit.guess_gain:+.4f} nats per display"))
+    return Facts(tuple(facts))
+
+
+def _next_step(fit: Fit) -> str:
+    """What to do with the fit, by what the held-out queries say."""
+    old = "OLD" if fit.held_out is None else fit.held_out.against
+    evaluate = f"`rankloop evaluate LOG --policy POLICY --against {old}`"
+    if fit.held_out is not None and fit.held_out.verdict in ("worse", "leans worse"):
+        return f"Do not deploy it. {evaluate} shows where it loses; more clicks or other features may help."
+    return (
+        f"{evaluate} gives the whole evaluation of these queries; run it on a later log before you start an "
+        f"A/B test."
+    )

@@ -21,6 +21,7 @@ def learn(
     settings: Settings | None = None,
     rng: np.random.Generator,
     progress: Progress | None = None,
+    keep_if_interrupted: bool = False,
 ) -> Training:
     """Learn a model that maximises the expected reward, stopping early on the held-out queries.
 
@@ -33,6 +34,8 @@ def learn(
         settings: the settings of networks; trees have theirs in their name.
         rng: draws first parameters, the order of queries and sampled rows.
         progress: called after every epoch, or every tree.
+        keep_if_interrupted: whether Ctrl-C ends training with the best model so far, instead of raising
+            `KeyboardInterrupt`.
 
     Example:
         >>> from rankloop.data import synthetic
@@ -44,6 +47,21 @@ def learn(
     chosen = model_spec(model) if isinstance(model, str) else model
     task, held_out = problem.train, problem.held_out
     if isinstance(chosen, LightGBMSpec):
-        return train_trees(task, chosen, held_out=held_out, rng=rng, progress=progress)
+        return train_trees(
+            task,
+            chosen,
+            held_out=held_out,
+            rng=rng,
+            progress=progress,
+            keep_if_interrupted=keep_if_interrupted,
+        )
     start = chosen if isinstance(chosen, Model) else chosen.initialise(task.features.shape[1], rng)
-    return train_network(start, task, held_out=held_out, settings=settings, rng=rng, progress=progress)
+    return train_network(
+        start,
+        task,
+        held_out=held_out,
+        settings=settings,
+        rng=rng,
+        progress=progress,
+        keep_if_interrupted=keep_if_interrupted,
+    )

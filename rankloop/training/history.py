@@ -35,10 +35,12 @@ class Training:
     Attributes:
         model: the model of the best epoch, or of the last one if no queries were held out.
         history: all epochs, the start included.
+        interrupted: whether training was stopped with Ctrl-C; the model is the best one until then.
     """
 
     model: Model
     history: tuple[Epoch, ...]
+    interrupted: bool = False
 
     @property
     def best(self) -> Epoch:
@@ -54,6 +56,7 @@ class History:
         patience: the number of epochs without a higher held-out value after which training stops.
         least_gain: the gain over the epoch before, below which training stops at once; None for no such rule.
         unit: what is counted, in the notes of the updates.
+        most: the largest number of epochs, from which the share that is done is reported; None if unknown.
 
     Example:
         >>> history = History(None, patience=1)
@@ -70,12 +73,14 @@ class History:
         least_gain: float | None = None,
         *,
         unit: str = "epoch",
+        most: int | None = None,
     ) -> None:
         self.epochs: list[Epoch] = []
         self._progress = progress
         self._patience = patience
         self._least_gain = -np.inf if least_gain is None else least_gain
         self._unit = unit
+        self._most = most
         self._best = self._highest = -np.inf
         self._last_rise = 0
 
@@ -94,7 +99,13 @@ class History:
         epoch = Epoch(len(self.epochs), float(value), best)
         self.epochs.append(epoch)
         held_out = "" if np.isnan(epoch.held_out) else f"  held out {epoch.held_out:.4f}"
-        report(self._progress, TRAINING, note=f"{self._unit} {epoch.number:3d}{held_out}", detail=epoch)
+        report(
+            self._progress,
+            TRAINING,
+            None if self._most is None else epoch.number / self._most,
+            f"{self._unit} {epoch.number:3d}{held_out}",
+            detail=epoch,
+        )
         return best
 
     @property

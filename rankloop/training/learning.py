@@ -1,4 +1,4 @@
-"""Settings for learning a policy from the statistics of clicks: two named presets, or your own."""
+"""Settings for learning a policy from the statistics of clicks: named presets, or your own."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from rankloop.estimators import Estimator, InterventionAware
 from rankloop.estimators import estimator as find_estimator
 from rankloop.models import SGD, Adam
 from rankloop.names import unknown
+from rankloop.progress import Progress
 from rankloop.statistics import Statistics
 from rankloop.training.problem import LearningProblem
+from rankloop.training.relevance_guess import guess_relevance
 from rankloop.training.settings import Settings
 from rankloop.types import Bias, Float64, Split
 
@@ -47,7 +49,12 @@ class Learning:
         return rank_weights.dcg(bias.ranks) if self.reward == "dcg" else bias.alpha + bias.beta
 
     def problem(
-        self, splits: tuple[Split, Split], statistics: tuple[Statistics, Statistics], bias: Bias
+        self,
+        splits: tuple[Split, Split],
+        statistics: tuple[Statistics, Statistics],
+        bias: Bias,
+        *,
+        progress: Progress | None = None,
     ) -> LearningProblem:
         """Turn clicks into a problem to learn from: the reward as the estimator estimates it.
 
@@ -57,10 +64,18 @@ class Learning:
             splits: the queries to train on, and those held out; their labels are not read.
             statistics: the clicks on each split.
             bias: how users click.
+            progress: told how far the guess of relevance is, if the estimator needs one.
 
         Raises:
             DataError: one of the splits has no interactions.
         """
+        if isinstance(self.estimator, InterventionAware) and self.estimator.control == "model":
+            guess = guess_relevance(splits, statistics, bias, progress=progress)
+            guided = (
+                self.estimator.weights(statistics[0], bias, guess=guess.train),
+                self.estimator.weights(statistics[1], bias, guess=guess.held_out),
+            )
+            return LearningProblem.from_weights(splits, guided, self.rank_weights(bias), guess)
         held_out_estimator = self.estimator if self.clip_validation else self.estimator.unclipped
         doc_weights = (
             self.estimator.weights(statistics[0], bias),
@@ -78,7 +93,13 @@ PAPER = Learning(
     estimator=InterventionAware(),
     name="paper",
 )
-LEARNING = {learning.name: learning for learning in (ROBUST, PAPER)}
+# The guess of relevance comes from features: what `rankloop fit` learns with.
+DOUBLY_ROBUST = replace(
+    ROBUST,
+    estimator=InterventionAware(clip="off", average="query", control="model", prior=PRIOR),
+    name="doubly-robust",
+)
+LEARNING = {learning.name: learning for learning in (ROBUST, PAPER, DOUBLY_ROBUST)}
 
 
 def learning_named(name: str, *, estimator: str | None = None) -> Learning:

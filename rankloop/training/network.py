@@ -26,6 +26,7 @@ def train_network(
     settings: Settings | None = None,
     rng: np.random.Generator,
     progress: Progress | None = None,
+    keep_if_interrupted: bool = False,
 ) -> Training:
     """Train a model by steps along the exact gradient, each on a few queries.
 
@@ -40,6 +41,8 @@ def train_network(
         settings: the optimiser, and when to stop; None for the defaults.
         rng: draws the order of the queries.
         progress: called after every epoch.
+        keep_if_interrupted: whether Ctrl-C ends training with the best epoch so far, instead of raising
+            `KeyboardInterrupt`.
     """
     chosen = settings or Settings()
     if not hasattr(start, "learner"):
@@ -52,17 +55,22 @@ def train_network(
             f"the model takes {start.n_features} features, the documents have {task.features.shape[1]}"
         )
     learner: Learner = start.learner(chosen.optimiser)
-    history = History(progress, chosen.patience, chosen.least_gain)
+    history = History(progress, chosen.patience, chosen.least_gain, most=chosen.epochs)
     best = start
     first = _values(held_out, start)
     history.add(first.mean())
-    for _ in range(chosen.epochs):
-        _run_epoch(learner, task, rng.permutation(task.n_queries), chosen.batch)
-        values = _values(held_out, learner)
-        if history.add(values.mean(), convincing=_convincing(values - first, chosen.caution)):
-            best = learner.model()
-        if history.exhausted:
-            break
+    try:
+        for _ in range(chosen.epochs):
+            _run_epoch(learner, task, rng.permutation(task.n_queries), chosen.batch)
+            values = _values(held_out, learner)
+            if history.add(values.mean(), convincing=_convincing(values - first, chosen.caution)):
+                best = learner.model()
+            if history.exhausted:
+                break
+    except KeyboardInterrupt:
+        if not keep_if_interrupted:
+            raise
+        return Training(best, tuple(history.epochs), interrupted=True)
     return Training(best, tuple(history.epochs))
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Self
 
 from rankloop import evaluation
+from rankloop.training.relevance_guess import RelevanceGuess
 from rankloop.training.task import Task
 from rankloop.types import Dataset, Float64, Split
 
@@ -17,10 +18,12 @@ class LearningProblem:
     Attributes:
         train: the objective to maximise.
         held_out: the objective that decides when to stop and which epoch is kept; None to stop at the last.
+        guess: the guess of relevance behind the weights, if there is one.
     """
 
     train: Task
     held_out: Task | None = None
+    guess: RelevanceGuess | None = None
 
     @classmethod
     def from_labels(cls, dataset: Dataset, metric: str | evaluation.Metric) -> Self:
@@ -29,7 +32,11 @@ class LearningProblem:
 
     @classmethod
     def from_weights(
-        cls, splits: tuple[Split, Split], doc_weights: tuple[Float64, Float64], rank_weights: Float64
+        cls,
+        splits: tuple[Split, Split],
+        doc_weights: tuple[Float64, Float64],
+        rank_weights: Float64,
+        guess: RelevanceGuess | None = None,
     ) -> Self:
         """Build the problem of maximising the expected reward of weighted documents.
 
@@ -37,9 +44,10 @@ class LearningProblem:
             splits: the queries to train on, and those held out; their labels are not read.
             doc_weights: what each document is worth, for each split.
             rank_weights: θ, what each rank is worth.
+            guess: the guess of relevance behind the weights, if there is one.
         """
         train, held_out = (
             Task(split.features, split.offsets, weights, rank_weights)
             for split, weights in zip(splits, doc_weights, strict=True)
         )
-        return cls(train, held_out)
+        return cls(train, held_out, guess)

@@ -13,7 +13,7 @@ from rankloop.objectives import Reward, expected_reward
 from rankloop.objectives.expected_reward import check_doc_weights
 from rankloop.policies import expected_rank_weights
 from rankloop.policies.plackett_luce import check_rank_weights
-from rankloop.ragged import segment_sum
+from rankloop.ragged import ranks, segment_sum
 from rankloop.types import Float32, Float64, Int64, Split, check_offsets
 
 
@@ -87,6 +87,13 @@ class Task:
     def value(self, scores: Float64) -> float:
         """Compute the objective: the mean over the queries."""
         return float(self.values(scores).mean())
+
+    def sorted_value(self, scores: Float64) -> float:
+        """Compute the reward of sorting by score, the mean over the queries; ties keep their order."""
+        _check_scores(scores)
+        padded = np.append(self.rank_weights, 0.0)
+        at = np.minimum(ranks(scores, self.offsets), len(self.rank_weights) + 1)
+        return float(self.doc_weights @ padded[at - 1]) / self.n_queries
 
 
 def diverged() -> RankloopError:

@@ -219,6 +219,40 @@ def test_control_and_prior_by_hand() -> None:
     np.testing.assert_allclose(cautious.weights(BOTH, trust(1)), expected)
 
 
+@pytest.mark.parametrize("average", ["all", "query"])
+@pytest.mark.parametrize("bias", ["position", "noise", "trust"])
+def test_unbiased_for_any_guess_per_item(average: Average, bias: str) -> None:
+    """Doubly robust without a prior: the guesses are wrong on purpose, and every log is listed."""
+    guided = InterventionAware(clip="off", average=average, control="model")
+    for worlds in (ALL_SHOWN, SELECTION, CHANGING):
+        world = worlds[bias]
+        wrong = np.linspace(-0.5, 1.5, len(world.flat_relevance))
+        expected = sum(
+            chance * guided.weights(log, world.bias, guess=wrong) for chance, log in every_log(world)
+        )
+        np.testing.assert_allclose(expected, world.flat_relevance, **EXACT)
+
+
+def test_equal_guesses_are_a_number_as_control() -> None:
+    guided = InterventionAware(clip="off", average="query", control="model", prior=5.0)
+    number = InterventionAware(clip="off", average="query", control=0.4, prior=5.0)
+    np.testing.assert_allclose(
+        guided.weights(BOTH, trust(1), guess=np.full(2, 0.4)),
+        number.weights(BOTH, trust(1)),
+        rtol=1e-12,
+    )
+
+
+def test_a_guess_that_is_missing_or_superfluous_is_refused() -> None:
+    guided = InterventionAware(clip="off", control="model")
+    with pytest.raises(RankloopError, match="needs a guess of each item's relevance"):
+        guided.weights(BOTH, trust(1))
+    with pytest.raises(RankloopError, match="2 items need as many finite guesses"):
+        guided.weights(BOTH, trust(1), guess=np.zeros(3))
+    with pytest.raises(RankloopError, match="does not take a guess"):
+        UNCLIPPED.weights(BOTH, trust(1), guess=np.zeros(2))
+
+
 def test_the_mean_as_control_is_the_relevance_that_explains_all_clicks() -> None:
     # 18 displays and 12 clicks in all.
     mean = (12 - 18 * trust(1).beta[0]) / (18 * trust(1).alpha[0])

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from rankloop.offline import Fit
+from rankloop.reports.document import Section
 from rankloop.reports.fit import fit_document, importance
 from rankloop.reports.html import html_page
 from rankloop.training import ROBUST, Settings
@@ -35,8 +36,8 @@ def test_the_page(fits: dict[str, Fit], model: str) -> None:
         model,
         "fitted to 600 impressions",
         "Beware &lt;of&gt; this.",
-        f"{found.held_out.sorted:.4f}",
-        f"{found.held_out.logged:.4f}",
+        f"{found.held_out.new.value:.4f}",
+        f"{found.held_out.old.value:.4f}",
         "production",
         found.model.fingerprint,
         found.estimator,
@@ -53,8 +54,23 @@ def test_the_terminal_shows_the_numbers_of_the_page(fits: dict[str, Fit]) -> Non
     found = fits["linear"]
     lines = shown(fit_document(replace(found, notes=("Beware of this.",))))
     assert "warning: Beware of this." in lines
-    assert f"│ {found.held_out.gain:+.4f} ± {found.held_out.gain_error:.4f} │" in lines
+    gain = found.held_out.gain
+    assert f"{gain.value:.4f}" in lines
+    assert f"{gain.low:.4f} to {gain.high:.4f}" in lines
     assert "weight" not in lines
+
+
+def test_features_have_their_names(fits: dict[str, Fit]) -> None:
+    """The table of features listed "0", "1", "2" although the log knew their names."""
+    page = html_page(fit_document(replace(fits["linear"], feature_names=("price", "age", "stock"))))
+    for name in ("price", "age", "stock"):
+        assert re.search(rf"<th[^>]*>{name}</th>", page)
+
+
+def test_the_next_step_comes_last(fits: dict[str, Fit]) -> None:
+    blocks = fit_document(fits["linear"]).blocks
+    assert isinstance(blocks[-1], Section)
+    assert blocks[-1].heading == "Next step"
 
 
 def test_importance(fits: dict[str, Fit]) -> None:

@@ -13,7 +13,7 @@ from rankloop.errors import DataError
 from rankloop.estimators import Affine
 from rankloop.loop import SimulatedUsers
 from rankloop.statistics import Exposure, Statistics
-from rankloop.training import LEARNING, PAPER, ROBUST, Learning
+from rankloop.training import DOUBLY_ROBUST, LEARNING, PAPER, ROBUST, Learning
 from rankloop.types import Float64
 
 DATA = synthetic(queries=30, features=4)
@@ -66,6 +66,6 @@ def test_queries_without_interactions_are_refused(statistics: tuple[Statistics, 
 
 
 def test_presets_go_by_their_names() -> None:
-    assert LEARNING == {"robust": ROBUST, "paper": PAPER}
+    assert LEARNING == {"robust": ROBUST, "paper": PAPER, "doubly-robust": DOUBLY_ROBUST}
     assert Learning() == ROBUST
     assert replace(PAPER, reward="dcg").name == "paper"

@@ -23,7 +23,7 @@ GATHERED, LEARNED_ONLINE = 100_000, {"coltr": 100}
 LEARNED_ONLINE_BY_OTHERS = 2_000
 # How many epochs one training takes before it stops early, of at most 50: the average over the runs of the
 # quick preset.
-EPOCHS = {"paper": 16, "robust": 25}
+EPOCHS = {"paper": 16, "robust": 25, "doubly-robust": 25}
 # How many epochs the setup of a seed takes: the production ranker, the oracle and the supervised baseline.
 SETUP_EPOCHS = 60
 
