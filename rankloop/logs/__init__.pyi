@@ -2,7 +2,7 @@ from .checks import LogCheck as LogCheck
 from .checks import PolicyCheck as PolicyCheck
 from .counts import LogCounts as LogCounts
 from .folder import LogFolder as LogFolder
-from .importers.columns import Columns as Columns
+from .importers.column_names import Columns as Columns
 from .importers.columns import import_columns as import_columns
 from .importers.losses import ImportLossError as ImportLossError
 from .importers.losses import Loss as Loss

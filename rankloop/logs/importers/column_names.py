@@ -1,0 +1,78 @@
+"""The names of the columns of a table that is imported."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from typing import Self
+
+from rankloop.errors import DataError
+
+# Marks a missing column in the text form of `Columns`.
+NONE = "-"
+OPTIONAL = ("timestamp", "policy_id", "clicked", "signal", "randomised")
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The names of the columns of a table; None if there is no such column.
+
+    Attributes:
+        impression_id: the impression; several columns if it takes them together to tell impressions apart,
+            such as the session, the query and the time.
+        timestamp: the time: ISO 8601, or seconds, milli-, micro- or nanoseconds since 1970.
+        query_id: the query.
+        policy_id: the policy.
+        position: the position of the document, from 0 or from 1.
+        doc_id: the document.
+        clicked: whether it was clicked: true, false, or the number of clicks.
+        score: the policy's score, in a table of candidates.
+        signal: what the display was worth, a number from 0 on, such as 5 for a purchase.
+        randomised: whether the documents were shown in random order. Such rows get a policy of their own,
+            named after their policy.
+
+    Example:
+        >>> Columns.parse("impression_id=session, query_id=text, timestamp=-").query_id
+        'text'
+    """
+
+    impression_id: str | tuple[str, ...] = "impression_id"
+    timestamp: str | None = "timestamp"
+    query_id: str = "query_id"
+    policy_id: str | None = "policy_id"
+    position: str = "position"
+    doc_id: str = "doc_id"
+    clicked: str | None = "clicked"
+    score: str = "score"
+    signal: str | None = None
+    randomised: str | None = None
+
+    @property
+    def impression_columns(self) -> tuple[str, ...]:
+        """The columns that make up the impression."""
+        return (self.impression_id,) if isinstance(self.impression_id, str) else self.impression_id
+
+    def identified_by(self, columns: str) -> Self:
+        """The same with an impression id of several columns, as in ``session_id,query,timestamp``.
+
+        >>> Columns().identified_by("session_id, query").impression_columns
+        ('session_id', 'query')
+        """
+        names = tuple(name.strip() for name in columns.split(","))
+        if not all(names) or len(set(names)) < len(names):
+            raise DataError(f"cannot parse {columns!r}: expected different columns with commas between them")
+        return replace(self, impression_id=names)
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Parse ``column=name, …``; the name ``-`` means that there is no such column."""
+        known = [field.name for field in fields(cls)]
+        named: dict[str, str | None] = {}
+        for part in filter(None, (part.strip() for part in text.split(","))):
+            column, equals, name = (word.strip() for word in part.partition("="))
+            if not equals or not name or column not in known:
+                raise DataError(f"cannot parse {part!r}: expected column=name with one of {', '.join(known)}")
+            optional = column in OPTIONAL
+            if name == NONE and not optional:
+                raise DataError(f"the column {column} is required: it cannot be {NONE!r}")
+            named[column] = None if name == NONE else name
+        return replace(cls(), **named)  # type: ignore[arg-type]
