@@ -71,6 +71,9 @@ from .progress import Progress as Progress
 from .progress import Update as Update
 from .registry import register as register
 from .reports.files import write_report as write_report
+from .reports.pipeline import Pipeline as Pipeline
+from .reports.pipeline import PipelineOptions as PipelineOptions
+from .reports.pipeline import run_pipeline as run_pipeline
 from .statistics import Statistics as Statistics
 from .training import Learning as Learning
 from .training import Settings as Settings

@@ -54,7 +54,7 @@ def test_fit_stores_a_policy_with_all_that_belongs_to_it(run: Run, log: str, tmp
     assert stored.held_out_queries == expected.held_out_queries
     assert Path("new/report.html").read_text() == html_page(fit_document(expected))
     held = expected.held_out
-    assert re.search(rf"│ sorted by the model’s scores +│ +{held.sorted:.4f} │", out)
+    assert re.search(rf"│ sorted by the model’s scores +│ +{held.new.value:.4f} │", out)
     assert re.findall(r"^wrote (.+)$", out, re.MULTILINE) == sorted(files(tmp_path))
 
 
@@ -275,3 +275,18 @@ def test_what_is_wrong_is_said_in_one_line(
     assert re.match(f"rankloop: .*{message}", said[0])
     assert "Traceback" not in err
     assert files(tmp_path) == before
+
+
+def test_the_exit_code_of_a_pipeline_is_that_of_the_verdict(run: Run, log: str) -> None:
+    """There was no command to gate a deployment on: `evaluate` exits with 0 whatever it finds."""
+    code, out, _ = run("pipeline", log, "--model", TREES, "--bias", "paper@3", "-o", "nightly", "--json")
+    found = json.loads(out)
+    assert code == found["exit_code"] == {"better": 0, "worse": 4}.get(found["verdict"]["kind"], 1)
+    assert Path("nightly/index.html").exists()
+    assert run("pipeline", log, "--bias", "papr@3").code == 2
+
+
+def test_queries_are_held_out_from_a_date_on(run: Run, log: str) -> None:
+    code, _, err = run("fit", log, "--model", TREES, "--bias", "paper@3", "--hold-out-from", "soon")
+    assert code == 2
+    assert "'soon' is not a time" in err

@@ -1,0 +1,59 @@
+"""The command that goes from a log to a verdict."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from rankloop.cli.offline import BiasOption, DisplaysOption, HoldOutFromOption
+from rankloop.cli.options import EngineOption, JsonOption, LogArgument, MasterOption, SeedOption
+
+
+def pipeline(
+    log: LogArgument,
+    out: Annotated[Path, typer.Option("--out", "-o", help="The folder to write to.")] = Path("pipeline"),
+    model: Annotated[str, typer.Option(help="lightgbm, mlp or linear; with options.")] = "lightgbm",
+    bias: BiasOption = None,
+    against: Annotated[
+        str | None,
+        typer.Option(metavar="OLD", help=r"The policy of the log to compare with. \[default: the last one]"),
+    ] = None,
+    measure: Annotated[str, typer.Option(help="The value of a ranking: dcg, dcg@10 or clicks.")] = "dcg",
+    hold_out_from: HoldOutFromOption = None,
+    displays: DisplaysOption = False,
+    seed: SeedOption = 0,
+    engine: EngineOption = "duckdb",
+    master: MasterOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Check a log, estimate its bias, fit a ranker and evaluate it, with one page for everything.
+
+    The exit code is for schedulers: 0 if the new ranker is better than the old policy, 4 if it is worse, 1 if
+    the log does not tell (the same, undecided, or only leaning), 2 for errors.
+    """
+    from rankloop import open_log
+    from rankloop.cli import console
+    from rankloop.reports.evaluation import evaluation_document
+    from rankloop.reports.pipeline import PAGE, PipelineOptions, run_pipeline
+
+    opened = open_log(log, engine=engine, master=master, exposure="displays" if displays else "candidates")
+    options = PipelineOptions(
+        model=model,
+        bias=None if bias == "estimate" else bias,
+        against=against,
+        measure=measure,
+        hold_out_from=hold_out_from,
+        seed=seed,
+    )
+    with console.announce_compilation(), console.progress() as progress:
+        found = run_pipeline(opened, out, options, progress=progress)
+    if as_json:
+        content = {**found.comparison.to_dict(), "exit_code": found.exit_code, "page": str(out / PAGE)}
+        typer.echo(json.dumps(content, indent=2))
+    else:
+        console.print_document(evaluation_document(found.comparison))
+        console.print_out(f"wrote {out / PAGE}")
+    raise typer.Exit(found.exit_code)

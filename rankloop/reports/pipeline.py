@@ -1,0 +1,133 @@
+"""Check, bias, fit and evaluation of a log in one run, with one page: what a scheduler calls every night."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from rankloop.bias import BiasEstimate, save_bias
+from rankloop.errors import RankloopError
+from rankloop.offline import Comparison, Fit, Log
+from rankloop.offline.assumed_bias import BiasSource, explain_missing_bias
+from rankloop.progress import Progress, report
+from rankloop.reports.bias import bias_document
+from rankloop.reports.check import check_document
+from rankloop.reports.document import Document, Section, Text
+from rankloop.reports.evaluation import evaluation_document
+from rankloop.reports.files import write_report
+from rankloop.reports.fit import fit_document
+from rankloop.reports.html import write_page
+
+PAGE, RESULT, POLICY, BIAS = "index.html", "result.json", "policy", "bias.json"
+
+# The exit code of the command by the kind of the verdict; 2 is for errors.
+EXIT_CODES: Mapping[str, int] = {
+    "better": 0,
+    "same": 1,
+    "undecided": 1,
+    "leans better": 1,
+    "leans worse": 1,
+    "worse": 4,
+}
+
+
+@dataclass(frozen=True)
+class PipelineOptions:
+    """How a pipeline fits and evaluates.
+
+    Attributes:
+        model: the model to fit, as `rankloop.fit` takes it.
+        bias: how users click, as `rankloop.fit` takes it; None to estimate it.
+        against: the policy of the log to compare with; None for the one that logged last.
+        measure: what is estimated, as `rankloop.evaluate` takes it.
+        hold_out_from: hold out queries that first came at this time or later; None for a random share.
+        seed: the random seed.
+    """
+
+    model: str = "lightgbm"
+    bias: BiasSource = None
+    against: str | None = None
+    measure: str = "dcg"
+    hold_out_from: str | None = None
+    seed: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Pipeline:
+    """The result of a pipeline.
+
+    Attributes:
+        folder: everything that was written.
+        fit: the new ranker.
+        comparison: how it compares with the policy of the log.
+    """
+
+    folder: Path
+    fit: Fit = field(repr=False)
+    comparison: Comparison = field(repr=False)
+
+    @property
+    def exit_code(self) -> int:
+        """0 if the new ranker is better, 4 if it is worse, 1 if the log does not tell."""
+        return EXIT_CODES[self.comparison.verdict.kind]
+
+
+def run_pipeline(
+    log: Log,
+    folder: str | os.PathLike[str],
+    options: PipelineOptions | None = None,
+    *,
+    progress: Progress | None = None,
+) -> Pipeline:
+    """Check a log, estimate its bias, fit a ranker to it and evaluate the ranker.
+
+    Each stage writes its results as soon as they are there, and ``index.html`` has a section for every stage
+    so far: a run that fails leaves what came before the failure.
+
+    Args:
+        log: a log with features, as `rankloop.open_log` opens it.
+        folder: where to write; it may exist, and files of an earlier run are replaced.
+        options: how to fit and to evaluate; None for the defaults.
+        progress: called with what is being done.
+    """
+    chosen, place = options or PipelineOptions(), Path(folder)
+    place.mkdir(parents=True, exist_ok=True)
+    sections: list[Section] = []
+
+    def publish(name: str, document: Document) -> None:
+        sections.append(Section(f"{name}: {document.heading}", document.blocks))
+        write_page(_page(log, sections), place / PAGE)
+        report(progress, "pipeline", note=f"{name}: done", milestone=True)
+
+    publish("Check", check_document(log.check(progress=progress)))
+    bias = chosen.bias
+    if bias is None:
+        with explain_missing_bias():
+            bias = log.estimate_bias(seed=chosen.seed, progress=progress)
+    if isinstance(bias, BiasEstimate):
+        save_bias(bias, place / BIAS)
+        publish("Bias", bias_document(bias))
+    fit = log.fit(
+        chosen.model, bias=bias, hold_out_from=chosen.hold_out_from, seed=chosen.seed, progress=progress
+    )
+    fit.save(place / POLICY)
+    publish("Fit", fit_document(fit))
+    write_report(fit, place / POLICY / "report.html")
+    against = chosen.against or (fit.held_out.against if fit.held_out else log.policy_ids[-1])
+    comparison = log.evaluate(fit, against, measure=chosen.measure, progress=progress)
+    (place / RESULT).write_text(json.dumps(comparison.to_dict(), indent=2) + "\n", encoding="utf-8")
+    publish("Evaluation", evaluation_document(comparison))
+    # The verdict first: it is what the reader came for.
+    sections.insert(0, Section("Verdict", (Text(comparison.verdict.text, "strong", brief=True),)))
+    write_page(_page(log, sections), place / PAGE)
+    if comparison.verdict.kind not in EXIT_CODES:
+        raise RankloopError(f"the verdict {comparison.verdict.kind!r} has no exit code")
+    return Pipeline(place, fit, comparison)
+
+
+def _page(log: Log, sections: list[Section]) -> Document:
+    name = log.folder.resolve().name
+    return Document(f"pipeline of {name}", f"From the log {name} to a ranker", tuple(sections))

@@ -1,0 +1,50 @@
+"""From a log to a verdict in one call."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+import rankloop
+from rankloop.errors import RankloopError
+from rankloop.offline.comparison import Kind
+from rankloop.reports.pipeline import EXIT_CODES, PipelineOptions, run_pipeline
+from tests.offline.worlds_of_logs import simulated
+
+OPTIONS = PipelineOptions("lightgbm(min_docs=2, rounds=5)", bias="paper@3")
+
+
+def test_every_stage_is_on_the_page(tmp_path: Path) -> None:
+    """Four commands had to be called one after the other, and none had an exit code to gate on."""
+    log = simulated(tmp_path / "log", queries=20, interactions=600).log
+    found = run_pipeline(log, tmp_path / "out", OPTIONS)
+    page = (tmp_path / "out" / "index.html").read_text()
+    for words in ("Verdict", "Check: ", "Fit: ", "Evaluation: ", found.comparison.verdict.text):
+        assert words in page
+    stored = rankloop.load_fit(tmp_path / "out" / "policy")
+    assert stored.model.fingerprint == found.fit.model.fingerprint
+    result = json.loads((tmp_path / "out" / "result.json").read_text())
+    assert result["verdict"]["kind"] == found.comparison.verdict.kind
+    assert found.exit_code == EXIT_CODES[found.comparison.verdict.kind]
+    # The stages are those of the single calls.
+    assert found.comparison.difference.estimate == log.evaluate(found.fit, "later").difference.estimate
+
+
+def test_a_run_that_fails_leaves_the_stages_before(tmp_path: Path) -> None:
+    log = simulated(tmp_path / "log", queries=20, interactions=600).log
+    with pytest.raises(RankloopError):
+        run_pipeline(log, tmp_path / "out", PipelineOptions("lightgbm(rounds=3)", bias="papr@3"))
+    page = (tmp_path / "out" / "index.html").read_text()
+    assert "Check: " in page
+    assert "Fit: " not in page
+
+
+def test_every_verdict_has_an_exit_code() -> None:
+    assert set(get_args(Kind)) <= set(EXIT_CODES)
+    assert EXIT_CODES["better"] == 0
+    assert EXIT_CODES["worse"] == 4
+    # 2 is for errors.
+    assert 2 not in EXIT_CODES.values()
