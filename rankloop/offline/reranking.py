@@ -71,8 +71,8 @@ def rerank_impressions(
     for batch in engine.mapped(pages, rerank, _schema(len(vectors))):
         items = batch.column("item").to_numpy()
         values = np.stack([batch.column(name).to_numpy() for name in batch.schema.names[1:]], axis=1)
-        # A batch has each item once.
-        result[items] += values
+        # Spark joins the results of several batches into one.
+        np.add.at(result, items, values)
     per_query = np.maximum(came, 1)[segment_index(counts.offsets)]
     return without_last_bits(result / per_query[:, None])
 

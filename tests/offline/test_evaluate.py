@@ -295,3 +295,33 @@ def test_an_empty_log_and_one_without_features(
     log = without(world, tmp_path / "log", "features")
     with pytest.raises(RankloopError, match=r"the log has no features.parquet"):
         evaluate(log, BIAS, linear, "production")
+
+
+def test_a_log_explores_if_a_query_ever_had_two_rankings(tmp_path: Path) -> None:
+    """That a log never explores was said by `fit` alone; the verdict of `evaluate` was firm all the same."""
+    static = [Row(f"{n}", "q", "a", k + 1, doc, n % 3 == k) for n in range(6) for k, doc in enumerate("xy")]
+    log = open_log(write_rows(tmp_path / "static", static))
+    table = tmp_path / "other.csv"
+    table.write_text("query_id,doc_id,score\nq,x,0\nq,y,1\n")
+    found = evaluate(log, BIAS, table, "a")
+    assert not found.evidence.explores
+    assert found.verdict.kind not in ("better", "worse")
+    assert "the log never explores" in found.verdict.text
+    swapped = [*static, Row("9", "q", "a", 1, "y", False), Row("9", "q", "a", 2, "x", False)]
+    varied = open_log(write_rows(tmp_path / "varied", swapped))
+    assert evaluate(varied, BIAS, table, "a").evidence.explores
+    # Queries that never come again: whether documents move between queries.
+    once = [Row("1", "q", "a", 1, "x", True), Row("2", "r", "a", 1, "x", False)]
+    assert not evaluate(open_log(write_rows(tmp_path / "once", once)), BIAS, "a", "a").evidence.explores
+    moved = [*once, Row("3", "s", "a", 1, "y", True), Row("3", "s", "a", 2, "x", False)]
+    assert evaluate(open_log(write_rows(tmp_path / "moved", moved)), BIAS, "a", "a").evidence.explores
+
+
+def test_a_measure_may_have_more_ranks_than_the_bias(tmp_path: Path) -> None:
+    """A logged policy was valued down to the last rank of the bias, a table to that of the measure."""
+    rows = [Row(f"{n}", "q", "a", k + 1, f"d{k}", False) for n in range(3) for k in range(5)]
+    log = open_log(write_rows(tmp_path / "log", rows))
+    table = tmp_path / "copy.csv"
+    table.write_text("query_id,doc_id,score\n" + "".join(f"q,d{k},{-k}\n" for k in range(5)))
+    for rerank in ("impression", "query"):
+        assert evaluate(log, BIAS, table, "a", measure="dcg@5", rerank=rerank).verdict.kind == "same"
