@@ -106,7 +106,6 @@ def import_metarank(
         fields: where to find the query, the policy and scores.
         options: options of all imports.
     """
-
     actions = Actions(clicks, signals)
 
     def read(session: ImportSession) -> None:
