@@ -63,7 +63,7 @@ def test_import_ubi_with_every_option(run: Run, tmp_path: Path) -> None:
     (tmp_path / "f.csv").write_text(FEATURES)
     options = ["--policy", "old", "--ranks", "1", "--clicks", "click", "--clicks", "tap"]
     options += ["--features", "f.csv", "--position-base", "1", "--report", "page.html"]
-    options += ["--shown", "hits", "--max-loss", "0.5", "--signal", "buy=5", "--randomised", "old"]
+    options += ["--shown", "hits", "--max-loss", "0.7", "--signal", "buy=5", "--randomised", "old"]
     code, out, err = run("import", "ubi", "q.jsonl", "e.jsonl", "-o", "log", *options)
     assert (code, err) == (0, "")
     assert shown(tmp_path / "log") == [

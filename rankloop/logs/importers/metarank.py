@@ -106,9 +106,10 @@ def import_metarank(
         fields: where to find the query, the policy and scores.
         options: options of all imports.
     """
+    actions = Actions(clicks, signals)
 
     def read(session: ImportSession) -> None:
-        reader = _Events(session, policy, Actions(clicks, signals), fields)
+        reader = _Events(session, policy, actions, fields)
         session.each(events, "Metarank events", reader, command="metarank", kind=_kind)
         reader.finish()
 

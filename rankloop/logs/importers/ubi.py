@@ -84,10 +84,11 @@ def import_ubi(
     if shown not in SHOWN:
         raise DataError(f"what was shown is taken from {', '.join(SHOWN)}, not from {shown!r}")
 
+    actions = Actions(clicks, signals)
+
     def read(session: ImportSession) -> None:
         folder = session.staging.folder / "ubi"
         folder.mkdir()
-        actions = Actions(clicks, signals)
         session.signals = actions.any_signals
         with Staging(folder, RAW_TABLES, RAW_SCHEMAS) as raw:
             reader = _Documents(session, raw, policy, actions)

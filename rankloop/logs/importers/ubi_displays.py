@@ -139,23 +139,19 @@ class Displays:
         displays: list[Display] = []
         for row in events:
             position = row["position"] - self._bases[row["application"]] + 1
-            text, document = row["query_id"], row["doc_id"]
+            search, document = _search_before(row["timestamp"], searches), row["doc_id"]
+            text = row["query_id"] or (None if search is None else search["query_id"])
             last = displays[-1] if displays else None
             if (
                 last is None
                 or last.at.get(position, document) != document
                 or (text is not None and last.text is not None and text != last.text)
             ):
-                last = Display(row["timestamp"], text, None)
+                policy = self.policy if search is None else search["policy_id"]
+                last = Display(row["timestamp"], text, policy)
                 displays.append(last)
             last.text = last.text or text
             last.add(row["place"], position, document)
-        for display in displays:
-            before = [row for row in searches if (row["timestamp"] or EARLIEST) <= (display.time or EARLIEST)]
-            search = before[-1] if before else next(iter(searches), None)
-            display.policy = self.policy if search is None else search["policy_id"]
-            if display.text is None and search is not None:
-                display.text = search["query_id"]
         return displays
 
     def _add(self, impression: str, display: Display) -> None:
@@ -205,6 +201,12 @@ class Displays:
         time = click["timestamp"] or EARLIEST
         before = [name for name, display in showing if (display.time or EARLIEST) <= time]
         return before[-1] if before else showing[0][0]
+
+
+def _search_before(time: datetime | None, searches: list[dict[str, Any]]) -> dict[str, Any] | None:
+    """The last query before a time; the first one if there is none before it, as clocks differ."""
+    before = [row for row in searches if (row["timestamp"] or EARLIEST) <= (time or EARLIEST)]
+    return before[-1] if before else next(iter(searches), None)
 
 
 def _microseconds(time: datetime | None) -> int | None:
