@@ -163,11 +163,12 @@ def rank(
 
     import rankloop
     from rankloop.cli import console
-    from rankloop.offline._rank import FORMATS
+    from rankloop.offline.tables import RANKING_FORMATS
     from rankloop.storage.files import check_writable
 
-    if form is not None and form not in FORMATS:
-        raise RankloopError(f"--format is {', '.join(FORMATS[:-1])} or {FORMATS[-1]}, not {form!r}")
+    if form is not None and form not in RANKING_FORMATS:
+        *first, last = RANKING_FORMATS
+        raise RankloopError(f"--format is {', '.join(first)} or {last}, not {form!r}")
     if out is None and form == "parquet":
         raise RankloopError("Parquet is not for a terminal: name a file, as in -o rankings.parquet")
     check_writable(out)

@@ -21,7 +21,7 @@ from rankloop.logs.defects import DefectFinder
 from rankloop.logs.engines import Engine
 from rankloop.logs.features import why_unusable
 from rankloop.logs.folder import LogFolder
-from rankloop.logs.lessons import LogVerdict, Movement, judge, measure_movement
+from rankloop.logs.lessons import DocumentMovement, LogVerdict, judge, measure_movement
 from rankloop.logs.periods import Periods, count_by_period
 from rankloop.logs.policy_exposures import CandidateExposures, compute_exposures
 from rankloop.logs.problems import KEPT, Problem, ProblemCounter
@@ -171,7 +171,7 @@ class LogCheck:
     policies: tuple[PolicyCheck, ...]
     problems: tuple[Problem, ...]
     sanity: Sanity
-    movement: Movement
+    movement: DocumentMovement
     imported: tuple[Mapping[str, Any], ...]
 
     @property

@@ -20,7 +20,7 @@ CURVE = "position(power=1)@10"
 
 
 @dataclass(frozen=True)
-class Movement:
+class DocumentMovement:
     """How much documents moved between ranks, which is what tells position bias from relevance.
 
     Attributes:
@@ -77,11 +77,11 @@ class LogVerdict:
     command: str | None
 
 
-def measure_movement(counts: LogCounts) -> Movement:
+def measure_movement(counts: LogCounts) -> DocumentMovement:
     """How much the documents of a log moved between ranks."""
     _, documents = np.unique(counts.doc_ids, return_inverse=True)
     items = counts.cells.item.astype(np.int64)
-    return Movement(*_moved(counts, items), *_moved(counts, documents[items]), counts.ranks)
+    return DocumentMovement(*_moved(counts, items), *_moved(counts, documents[items]), counts.ranks)
 
 
 def _moved(counts: LogCounts, keys: Int64) -> tuple[int, int, int]:
@@ -112,7 +112,7 @@ def _clicks_at_usual(usual: np.ndarray, clicks: np.ndarray, start: Int64) -> flo
 def judge(
     *,
     folder: str,
-    movement: Movement,
+    movement: DocumentMovement,
     clicks: int,
     queries: int,
     explores: bool,
@@ -184,7 +184,7 @@ def _summary(able: dict[str, Answer]) -> str:
     return f"This log {'; it '.join(parts)}."
 
 
-def _bias_lesson(movement: Movement, rung: str) -> Lesson:
+def _bias_lesson(movement: DocumentMovement, rung: str) -> Lesson:
     if rung == "pairs":
         enough = movement.pair_clicks >= CLICKS_PER_RANK * (movement.ranks - 1)
         where = "" if enough else ", though perhaps not for all ranks"

@@ -20,14 +20,12 @@ from rankloop.logs.features import PathLike, as_feature_paths
 from rankloop.offline.feature_sources import open_features
 from rankloop.offline.fit_result import Fit, load_policy
 from rankloop.offline.model_inputs import FeatureMatcher
-from rankloop.offline.tables import find_repeated
+from rankloop.offline.tables import RANKING_FORMATS, RANKING_TEXTS, find_repeated
 from rankloop.progress import Progress, report
 from rankloop.storage.files import write_whole
 from rankloop.types import Float64, Int64, Model
 
 COLUMNS = ("query_id", "doc_id", "rank", "score")
-TEXTS = ("tsv", "jsonl", "trec")
-FORMATS = (*TEXTS, "parquet")
 TAG = "rankloop"
 
 
@@ -102,8 +100,8 @@ class Rankings:
 
     def text(self, form: str = "tsv", *, tag: str = TAG) -> str:
         """The same as ``tsv``, ``jsonl`` or ``trec``."""
-        if form not in TEXTS:
-            raise RankloopError(f"as text, rankings are {', '.join(TEXTS)}, not {form!r}")
+        if form not in RANKING_TEXTS:
+            raise RankloopError(f"as text, rankings are {', '.join(RANKING_TEXTS)}, not {form!r}")
         return self.trec(tag) if form == "trec" else self.jsonl() if form == "jsonl" else self.tsv()
 
     def save(self, path: str | os.PathLike[str], form: str | None = None, *, tag: str = TAG) -> Path:
@@ -115,7 +113,9 @@ class Rankings:
                 where it ends in another way.
             tag: the last column of a TREC run.
         """
-        chosen = form or next((form for form in FORMATS if Path(path).name.endswith(f".{form}")), "tsv")
+        chosen = form or next(
+            (form for form in RANKING_FORMATS if Path(path).name.endswith(f".{form}")), "tsv"
+        )
         if chosen != "parquet":
             return write_whole(path, self.text(chosen, tag=tag).encode())
         buffer = io.BytesIO()

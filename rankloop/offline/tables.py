@@ -20,6 +20,9 @@ from rankloop.logs.schema import CANDIDATES, COLUMNS, ITEM, check_columns
 from rankloop.types import Float64, Int64
 
 POLICY, SCORE = "policy_id", "score"
+# The formats that rankings are written in.
+RANKING_TEXTS = ("tsv", "jsonl", "trec")
+RANKING_FORMATS = (*RANKING_TEXTS, "parquet")
 # How the file name of a table ends.
 TABLE_ENDINGS = (".parquet", ".csv", ".csv.gz")
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from rankloop.logs import LogCheck
+from rankloop.logs import Columns, LogCheck, import_columns
 from rankloop.logs.support import wilson_interval
 from rankloop.offline import open_log
 from tests.logs.logs_of import Row, write_rows
@@ -186,3 +186,17 @@ def test_wilson_by_hand() -> None:
         for end in wilson_interval(clicks, shown):
             if 0 < end < 1:
                 assert (end - clicks / shown) ** 2 == pytest.approx(z * z * end * (1 - end) / shown)
+
+
+def test_a_real_log_with_gaps(real_data: Path, tmp_path: Path) -> None:
+    """CLARA 2: 86 impressions skip a position, because the import left repeated documents out."""
+    report = import_columns(
+        real_data / "clicks-clara2" / "impressions.csv.gz",
+        tmp_path / "log",
+        columns=Columns.parse("timestamp=-, policy_id=-"),
+        policy="production",
+    )
+    found = open_log(report.log).check()
+    assert (found.sanity.gaps.leading, found.sanity.gaps.inner) == (0, 86)
+    assert codes(found) == {"gaps"}
+    assert found.verdict.rung == "pairs"
