@@ -18,7 +18,7 @@ from rankloop.logs import LogReader
 from rankloop.names import BadNameError
 from rankloop.offline.bias_resamples import BiasResamples
 from rankloop.progress import Progress
-from rankloop.types import Bias
+from rankloop.types import ASSUMED, Bias
 
 # What every report must state about an estimated bias whose resamples are not known.
 NO_RESAMPLES = (
@@ -46,7 +46,7 @@ class AssumedBias(NamedTuple):
     @property
     def estimated(self) -> bool:
         """Whether it was estimated from clicks, rather than assumed."""
-        return self.details is not None
+        return self.details is not None and self.details.get("method") != ASSUMED
 
     @property
     def resamples(self) -> BiasResamples | None:
