@@ -188,7 +188,8 @@ def run(
             cleaning.run(writer, options.position_base, counted=counted)
             if not cleaning.rows:
                 raise _no_impressions("no impression is left", sources, session)
-            report_records(options.progress, "copying features", cleaning.rows)
+            if options.features is not None or session.features is not None:
+                report_records(options.progress, "copying features", cleaning.rows)
             features = _write_features(session, writer, cleaning)
             if options.strict and session.found.problems():
                 listed = "; ".join(map(str, session.found.problems()))

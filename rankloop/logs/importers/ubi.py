@@ -43,7 +43,7 @@ from rankloop.logs.importers.staging import CLICKS, SCORES, Staging
 from rankloop.logs.importers.ubi_displays import AUTO, EVENTS, RAW_SCHEMAS, RAW_TABLES, SHOWN, Displays
 from rankloop.logs.importers.ubi_documents import (
     QUERY,
-    Document,
+    UbiDocument,
     Unwrapping,
     is_bulk_action,
     read_ids,
@@ -120,7 +120,7 @@ class _Documents:
         else:
             self._event(record.place, document)
 
-    def _query(self, place: int, document: Document) -> None:
+    def _query(self, place: int, document: UbiDocument) -> None:
         query = document.values
         attributes = read_object(query.get("query_attributes"), "query_attributes")
         impression = text_id(query.get("query_id"), "query_id")
@@ -135,7 +135,7 @@ class _Documents:
         self.raw.add(EVENTS, [(place, impression, time, text, policy, application, hits, None, None)])
         self.session.staging.add(SCORES, [(place, policy, text, doc, value) for doc, value in scored])
 
-    def _event(self, place: int, document: Document) -> None:
+    def _event(self, place: int, document: UbiDocument) -> None:
         event = document.values
         name = text_id(event.get("action_name"), "action_name")
         action = self.actions.of(name)

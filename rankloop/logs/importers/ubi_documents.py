@@ -14,7 +14,7 @@ BULK_ACTIONS = ("index", "create")
 QUERY, EVENT = "query", "event"
 
 
-class Document(NamedTuple):
+class UbiDocument(NamedTuple):
     """A document of ``ubi_queries`` or ``ubi_events``."""
 
     kind: str
@@ -32,7 +32,7 @@ class Unwrapping:
     def __init__(self) -> None:
         self._index, self._file = "", -1
 
-    def __call__(self, record: Record) -> Document | None:
+    def __call__(self, record: Record) -> UbiDocument | None:
         """The document of a record; None for an action line of the bulk format."""
         if record.place >> LINE_BITS != self._file:
             self._index, self._file = "", record.place >> LINE_BITS
@@ -45,7 +45,7 @@ class Unwrapping:
         document = source if isinstance(source, dict) else values
         if record.is_text:
             document = _nest(document)
-        return Document(_kind_of(document, index), document, record.is_text)
+        return UbiDocument(_kind_of(document, index), document, record.is_text)
 
 
 def is_bulk_action(record: Record) -> bool:

@@ -241,7 +241,7 @@ def test_queries_that_cannot_be_read_are_broken_lines(
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({"action_name": None}, "no action_name"),
+        ({"action_name": None}, "neither a query nor an event: an event has action_name"),
         ({"event_attributes": {}}, "no event_attributes.object.object_id"),
         ({"event_attributes": {"object": {"object_id": ["x"]}}}, "event_attributes.object.object_id is"),
         (
