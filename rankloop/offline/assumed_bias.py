@@ -70,7 +70,12 @@ def assume_bias(
         return AssumedBias(source)
     if source is None:
         with explain_missing_bias():
-            source = estimate_bias(log.count(), rng=np.random.default_rng(seed), progress=progress)
+            source = estimate_bias(
+                log.count(),
+                rng=np.random.default_rng(seed),
+                randomised=declared_randomised(log),
+                progress=progress,
+            )
     if isinstance(source, BiasEstimate):
         return AssumedBias(source.bias, bias_details(source), source.notes)
     if Path(source).exists() or str(source).endswith(".json"):
@@ -81,6 +86,12 @@ def assume_bias(
         raise RankloopError(
             f"the bias {str(source)!r} is neither a file nor the name of simulated users: {error}"
         ) from error
+
+
+def declared_randomised(log: LogReader, method: str = "auto") -> str | None:
+    """The policy that was declared randomised when the log was imported, if there is exactly one."""
+    wanted = method in ("auto", "randomised") and len(log.randomised) == 1
+    return log.randomised[0] if wanted else None
 
 
 @contextmanager

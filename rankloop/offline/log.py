@@ -16,7 +16,7 @@ from rankloop.models.specs import ModelSpec
 from rankloop.offline._evaluate import DEFAULTS, EvaluationOptions, evaluate
 from rankloop.offline._fit import fit
 from rankloop.offline._rank import Rankings, rank
-from rankloop.offline.assumed_bias import BiasSource
+from rankloop.offline.assumed_bias import BiasSource, declared_randomised
 from rankloop.offline.comparison import Comparison
 from rankloop.offline.fit_result import Fit
 from rankloop.offline.judged_queries import QueryChoice
@@ -71,7 +71,8 @@ class Log(LogReader):
             method: ``pairs``, ``documents``, ``randomised`` or ``assumed``; ``auto`` for the first that the
                 log supports.
             model: ``affine``, ``position`` or ``harvesting``.
-            randomised: the id of a policy that ranks at random.
+            randomised: the id of a policy that ranks at random; None for the one that was declared when the
+                log was imported, if there is one.
             curve: the name of simulated users to assume if nothing can be estimated.
             ranks: how many ranks to use; None for all.
             resamples: how often queries are resampled for the intervals; 0 for no intervals.
@@ -84,7 +85,7 @@ class Log(LogReader):
             self.count(ranks, progress=progress),
             rng=np.random.default_rng(seed),
             method=method,
-            randomised=randomised,
+            randomised=randomised or declared_randomised(self, method),
             curve=curve,
             model=model,
             resamples=resamples,
