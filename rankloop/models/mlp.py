@@ -129,8 +129,7 @@ class MLP(Network):
     ``a_0 = x``, ``a_l = h(a_{l−1} W_l + b_l)`` for each hidden layer, score ``= a_L W_{L+1} + b_{L+1}``.
 
     Example:
-        >>> from rankloop.models.feature_names import checked_names
-    from rankloop.models.optimisers import SGD
+        >>> from rankloop.models.optimisers import SGD
         >>> model = MLP.initialise(3, np.random.default_rng(0), hidden=(4,))
         >>> features = np.eye(3, dtype=np.float32)
         >>> model.scores(features).shape

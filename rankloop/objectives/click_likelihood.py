@@ -66,7 +66,7 @@ class ClickCounts:
 
 
 @dataclass(frozen=True, eq=False)
-class Likelihood:
+class LikelihoodValue:
     """The log-likelihood of clicks and its derivatives by the scores.
 
     Attributes:
@@ -85,7 +85,7 @@ class Likelihood:
         return float(self.values.sum())
 
 
-def click_likelihood(scores: object, counts: ClickCounts, bias: Bias) -> Likelihood:
+def click_likelihood(scores: object, counts: ClickCounts, bias: Bias) -> LikelihoodValue:
     """Compute the log-likelihood of clicks, if a document at rank k is clicked with ``α_k σ(s_d) + β_k``.
 
         Σ_d Σ_k c_dk log p_dk + (n_dk − c_dk) log(1 − p_dk),    p_dk = α_k σ(s_d) + β_k
@@ -124,7 +124,7 @@ def click_likelihood(scores: object, counts: ClickCounts, bias: Bias) -> Likelih
         )
 
     for_segments(kernel, np.arange(len(flat) + 1))
-    return Likelihood(*out)
+    return LikelihoodValue(*out)
 
 
 def mean_score(counts: ClickCounts, bias: Bias) -> float:

@@ -15,7 +15,7 @@ from .log import Log as Log
 from .log import open_log as open_log
 from .sensitivity import Sensitivity as Sensitivity
 from .sensitivity import sensitivity as sensitivity
-from .verdict import Evidence as Evidence
 from .verdict import Verdict as Verdict
+from .verdict import VerdictEvidence as VerdictEvidence
 from .verdict import VerdictKind as VerdictKind
 from .verdict import exit_code as exit_code

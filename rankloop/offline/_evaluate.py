@@ -22,7 +22,7 @@ from rankloop.offline.impression_sums import sum_impressions
 from rankloop.offline.intervals import ImpressionSample
 from rankloop.offline.judged_queries import QueryChoice, judge_on, name_of
 from rankloop.offline.policy_rankings import Measure, Policy, PolicyRanking, Ranking, RankingResolver
-from rankloop.offline.verdict import Evidence
+from rankloop.offline.verdict import VerdictEvidence
 from rankloop.progress import Progress, report
 
 Rerank = Literal["impression", "query"]
@@ -138,7 +138,7 @@ def evaluate(
         variate,
         impressions,
         measure=worth.name,
-        evidence=Evidence(assumed.estimated, explores(counts, used)),
+        evidence=VerdictEvidence(assumed.estimated, explores(counts, used)),
         notes=(*assumed.notes, *judged.notes, *found.notes, *resolver.notes, *notes),
         seed=options.seed,
         spread=spread,

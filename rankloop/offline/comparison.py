@@ -12,7 +12,7 @@ from rankloop.offline.bias_resamples import BiasSpread
 from rankloop.offline.control_variate import ControlVariate, SupportBounds
 from rankloop.offline.intervals import ImpressionSample, ValueInterval
 from rankloop.offline.policy_rankings import PolicyRanking
-from rankloop.offline.verdict import ROUNDING, Evidence, Verdict, conclude
+from rankloop.offline.verdict import ROUNDING, Verdict, VerdictEvidence, conclude
 
 # The estimator of the values: unbiased however traffic changes, and displays add no noise to it.
 ESTIMATOR = InterventionAware(clip="off", average="query", control="mean")
@@ -85,7 +85,7 @@ class Comparison:
     support: float
     estimator: str
     notes: tuple[str, ...]
-    evidence: Evidence
+    evidence: VerdictEvidence
     alike: bool = False
 
     @property
@@ -107,7 +107,7 @@ def compare(
     impressions: ImpressionSample,
     *,
     measure: str,
-    evidence: Evidence,
+    evidence: VerdictEvidence,
     notes: tuple[str, ...] = (),
     seed: int = 0,
     spread: BiasSpread | None = None,

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from rankloop.offline.intervals import ValueInterval
 
 
-class Estimate(NamedTuple):
+class ReportedEstimate(NamedTuple):
     """An estimate with its 90 % interval over queries."""
 
     value: float
@@ -41,9 +41,9 @@ class HeldOutEstimate:
 
     measure: str
     against: str
-    new: Estimate
-    old: Estimate
-    gain: Estimate
+    new: ReportedEstimate
+    old: ReportedEstimate
+    gain: ReportedEstimate
     verdict: str
     text: str
     queries: int
@@ -55,9 +55,9 @@ class HeldOutEstimate:
         return cls(
             measure=found.measure,
             against=found.against.name,
-            new=Estimate.of(found.new.estimate),
-            old=Estimate.of(found.against.estimate),
-            gain=Estimate.of(found.difference.estimate),
+            new=ReportedEstimate.of(found.new.estimate),
+            old=ReportedEstimate.of(found.against.estimate),
+            gain=ReportedEstimate.of(found.difference.estimate),
             verdict=str(found.verdict.kind),
             text=found.verdict.text,
             queries=found.queries,
@@ -67,5 +67,5 @@ class HeldOutEstimate:
     @classmethod
     def from_dict(cls, content: dict[str, object]) -> Self:
         """Read what `dataclasses.asdict` gives, after JSON."""
-        estimates = {name: Estimate(*content[name]) for name in ("new", "old", "gain")}  # type: ignore[misc]
+        estimates = {name: ReportedEstimate(*content[name]) for name in ("new", "old", "gain")}  # type: ignore[misc]
         return cls(**{**content, **estimates})  # type: ignore[arg-type]

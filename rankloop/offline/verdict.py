@@ -82,7 +82,7 @@ def exit_code(kind: VerdictKind, required: VerdictKind = VerdictKind.BETTER) -> 
 
 
 @dataclass(frozen=True)
-class Evidence:
+class VerdictEvidence:
     """What a firm verdict needs.
 
     Attributes:

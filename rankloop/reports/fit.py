@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from rankloop.models import Linear
 from rankloop.models.lightgbm import LightGBMModel
 from rankloop.offline import Fit
-from rankloop.offline.held_out_estimate import Estimate
+from rankloop.offline.held_out_estimate import ReportedEstimate
 from rankloop.reports.bias import bias_table
 from rankloop.reports.document import (
     Column,
@@ -81,7 +81,7 @@ def _estimates(fit: Fit) -> tuple[Table | Text, ...]:
     )
 
 
-def _numbers(estimate: Estimate) -> list[str]:
+def _numbers(estimate: ReportedEstimate) -> list[str]:
     return [f"{estimate.value:.4f}", f"{estimate.low:.4f} to {estimate.high:.4f}"]
 
 

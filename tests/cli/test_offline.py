@@ -68,7 +68,7 @@ def test_fit_as_json_estimates_the_bias_by_default(run: Run, log: str) -> None:
     assert estimated.alpha.tolist() == facts["bias"]["alpha"]
     _, details = read_bias("policy/bias.json")
     assert details is not None
-    assert len(details["resampled_alpha"]) == details["resamples"]
+    assert len(details["resampled"]["alpha"]) == details["resamples"]
     assert json.loads(Path("policy/bias.json").read_text())["estimate"]["model"] == "affine"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rankloop.loop import Event
 from rankloop.progress import Progress, Update
 
 
@@ -15,7 +16,7 @@ def interrupt_after(events: int) -> Progress:
 
     def interrupt(update: Update) -> None:
         nonlocal left
-        left -= update.share is not None
+        left -= isinstance(update.detail, Event)
         if left == 0:
             raise InterruptedRunError
 

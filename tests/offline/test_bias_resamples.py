@@ -14,7 +14,7 @@ from rankloop.offline.assumed_bias import NO_RESAMPLES, assume_bias
 from rankloop.offline.bias_resamples import BiasResamples, BiasSpread, QueryValues
 from rankloop.offline.control_variate import ControlVariate
 from rankloop.offline.policy_rankings import Measure, RankingResolver
-from rankloop.types import Bias
+from rankloop.types import Bias, BiasEvidence
 from tests.offline.worlds_of_logs import BIAS, Simulated, simulated
 
 
@@ -113,5 +113,6 @@ def test_an_estimated_bias_widens_the_interval_and_allows_a_firm_verdict(
     assert (found.evidence.bias_estimated, assumed.evidence.bias_estimated) == (True, False)
     assert found.evidence.explores
     assert not any("uncertainty" in note for note in found.notes)
-    without = replace(estimate, resampled=None)
+    evidence = BiasEvidence(estimate.method)
+    without = replace(estimate, bias=replace(estimate.bias, evidence=evidence))
     assert NO_RESAMPLES in world.log.evaluate("later", "production", bias=without).notes

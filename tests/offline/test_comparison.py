@@ -11,9 +11,9 @@ from rankloop.errors import RankloopError
 from rankloop.offline import (
     Comparison,
     Difference,
-    Evidence,
     PolicyEstimate,
     ValueInterval,
+    VerdictEvidence,
     VerdictKind,
     exit_code,
 )
@@ -23,9 +23,9 @@ def interval(value: float, half: float) -> ValueInterval:
     return ValueInterval(value, value - half, value + half, half / 2, value - half / 2, value + half / 2)
 
 
-FIRM = Evidence(bias_estimated=True, explores=True)
-ASSUMED = Evidence(bias_estimated=False, explores=True)
-STATIC = Evidence(bias_estimated=True, explores=False)
+FIRM = VerdictEvidence(bias_estimated=True, explores=True)
+ASSUMED = VerdictEvidence(bias_estimated=False, explores=True)
+STATIC = VerdictEvidence(bias_estimated=True, explores=False)
 
 
 def comparison(
@@ -34,7 +34,7 @@ def comparison(
     *,
     unseen: float = 0.0,
     impressions: int = 1_000,
-    evidence: Evidence = FIRM,
+    evidence: VerdictEvidence = FIRM,
     alike: bool = False,
 ) -> Comparison:
     gain = interval(value, half)
@@ -102,7 +102,7 @@ def test_without_an_estimated_bias_or_exploration_a_verdict_only_leans(value: fl
     static = comparison(value, 0.1, evidence=STATIC).verdict
     assert static.kind == f"leans {word}"
     assert "the log never explores (no query ever had two different rankings). Vary the" in static.text
-    neither = comparison(value, 0.1, evidence=Evidence(bias_estimated=False, explores=False)).verdict
+    neither = comparison(value, 0.1, evidence=VerdictEvidence(bias_estimated=False, explores=False)).verdict
     assert "estimated from clicks and the log never explores" in neither.text
     assert "Also, the bias was assumed" in comparison(value, 0.3, evidence=ASSUMED).verdict.text
     assert "Also, the bias was assumed" in comparison(value, 0.1, unseen=0.2, evidence=ASSUMED).verdict.text

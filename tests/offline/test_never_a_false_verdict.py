@@ -182,11 +182,11 @@ def by_ubi(made: Traffic, folder: Path) -> Path:
             for row in rows
             if row.clicked
         ]  # fmt: skip
-    import_ubi(
+    files = [
         write_lines(folder / "queries.jsonl", queries),
         write_lines(folder / "events.jsonl", events),
-        folder / "log",
-    )
+    ]
+    import_ubi(files, folder / "log")
     return folder / "log"
 
 

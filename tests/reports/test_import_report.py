@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from rankloop.logs import Columns, ImportReport, import_columns
+from rankloop.logs import Columns, ImportOptions, ImportReport, import_columns
 from rankloop.reports.html import html_page
 from rankloop.reports.import_report import import_document
 from tests.reports.shown import shown
@@ -15,8 +15,9 @@ TABLE = HEAD + "i,q,1,x,1,a\ni,q,1,x,1,a\nj,q,1,<b>,no clue,a\nk,q,1,x,0,b\n"
 
 def imported(folder: Path, text: str) -> ImportReport:
     (folder / "t.csv").write_text(text)
-    columns = Columns(timestamp=None)
-    return import_columns(folder / "t.csv", folder / "log", columns=columns, policy="p", only={"split": "a"})
+    columns, options = Columns(timestamp=None), ImportOptions(max_loss=1.0)
+    source, only = folder / "t.csv", {"split": "a"}
+    return import_columns(source, folder / "log", columns=columns, policy="p", only=only, options=options)
 
 
 def test_the_page_says_what_the_report_says(tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ from rankloop.experiments.reproduce.presets import Preset
 from rankloop.experiments.reproduce.report import FigureFiles, claims_document
 from rankloop.experiments.reproduce.schedule import Job, jobs
 from rankloop.experiments.reproduce.table import ResultTable
-from rankloop.experiments.reproduce.tracker import Clock, Estimate, Tracker
+from rankloop.experiments.reproduce.tracker import Clock, RemainingWork, Tracker
 from rankloop.experiments.reproduce.work import Work, setup_name
 from rankloop.experiments.setup import Environment
 from rankloop.progress import Progress
@@ -98,13 +98,13 @@ class Plan:
         )
 
     @property
-    def estimate(self) -> Estimate:
+    def estimate(self) -> RemainingWork:
         """The runs that remain."""
         seconds: dict[str, float] = {}
         if self.costs is not None:
             seconds = {job.name: self.costs.run(job) for job in self.unfinished}
             seconds |= {setup_name(seed): self.costs.setup for seed in self.missing_setups}
-        return Estimate(seconds, self.seconds, len(self.jobs), len(self.jobs) - len(self.unfinished))
+        return RemainingWork(seconds, self.seconds, len(self.jobs), len(self.jobs) - len(self.unfinished))
 
     def __str__(self) -> str:
         names = ", ".join(figure.name for figure in self.figures)

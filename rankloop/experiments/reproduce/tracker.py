@@ -37,7 +37,7 @@ class Clock:
 
 
 @dataclass(frozen=True)
-class Estimate:
+class RemainingWork:
     """The estimated work that remains.
 
     Attributes:
@@ -64,7 +64,7 @@ class Tracker:
     """
 
     def __init__(
-        self, estimate: Estimate, table: ResultTable, clock: Clock, progress: Progress | None
+        self, estimate: RemainingWork, table: ResultTable, clock: Clock, progress: Progress | None
     ) -> None:
         self._estimate, self._table, self._clock, self._progress = estimate, table, clock, progress
         self._shares = dict.fromkeys(estimate.seconds_by_task, 0.0)
