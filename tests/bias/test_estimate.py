@@ -30,6 +30,7 @@ def paper(seed: int = 0) -> LogCounts:
     return simulated("paper@3", queries=250, impressions=40_000, seed=seed)
 
 
+@pytest.mark.long
 def test_intervals_have_their_stated_coverage() -> None:
     """Eight logs with 90 % intervals.
 

@@ -98,7 +98,12 @@ def one_step(method, model, queries, stream, logging=None):
 
 @pytest.mark.parametrize(
     ("hidden", "features", "whole"),
-    [((), 40, False), ((), 2, True), ((3,), 12, False), ((3, 2), 3, True)],
+    [
+        pytest.param((), 40, False, marks=pytest.mark.long),
+        ((), 2, True),
+        ((3,), 12, False),
+        ((3, 2), 3, True),
+    ],
 )
 def test_steps_have_the_distribution_of_full_directions(hidden, features, whole, rng):
     """Against a reference that draws and scores every candidate in full, 4,000 steps each."""

@@ -116,6 +116,7 @@ reproduce(planned, progress=lambda update: update.detail and print(update.note, 
 """
 
 
+@pytest.mark.long
 def test_killed_and_resumed_equals_never_killed(whole: Path, tmp_path: Path) -> None:
     command = [sys.executable, "-c", KILLED, str(tmp_path)]
     with subprocess.Popen(
