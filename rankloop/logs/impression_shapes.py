@@ -18,6 +18,8 @@ from rankloop.logs.periods import DAY, HOUR
 
 # Columns that may tell who looked; a log need not have any of them.
 CLIENT_COLUMNS = ("client_id", "user_id", "session_id")
+# Hashes of rows are reduced to this many, so that their sum over an impression does not overflow.
+CONTENT_CODES = 2**44
 # Impressions with fewer rows are often clicked everywhere.
 LEAST_ROWS = 3
 
@@ -93,7 +95,8 @@ class ImpressionShapes:
             clicks=_.clicked.sum(),
             first=_.position.min(),
             last=_.position.max(),
-            content=_.content.bit_xor(),
+            # A sum does not depend on the order of rows; of so many bits, half a million fit into 64.
+            content=(_.content % CONTENT_CODES).sum(),
             policy_id=_.policy_id.cast("string").min(),
             query_id=_.query_id.cast("string").min(),
             mixed=_.query.min() != _.query.max(),
