@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-import shutil
-import tempfile
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from rankloop.errors import RankloopError
+from rankloop.storage.files import replace_folder
 
 
 def write_folder(
@@ -26,24 +25,9 @@ def write_folder(
     """
     target = Path(path)
     check_folder(target, replaceable=replaceable)
-    try:
-        target.absolute().parent.mkdir(parents=True, exist_ok=True)
-        # Beside its final place: a folder can be moved in one step only within a file system.
-        scratch = Path(tempfile.mkdtemp(dir=target.absolute().parent, prefix=f".{target.name}."))
-    except OSError as error:
-        raise RankloopError(f"{target} cannot be written: {error.strerror or error}") from error
-    try:
-        whole = scratch / "new"
-        whole.mkdir()
+    with replace_folder(target) as folder:
         for name, data in files.items():
-            (whole / name).write_bytes(data)
-        if target.exists():
-            target.rename(scratch / "replaced")
-        whole.rename(target)
-    except OSError as error:
-        raise RankloopError(f"{target} cannot be written: {error.strerror or error}") from error
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
+            (folder / name).write_bytes(data)
     return target
 
 
