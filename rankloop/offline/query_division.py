@@ -137,7 +137,7 @@ def _earlier(log: LogReader, start: datetime) -> Iterator[LogReader]:
         (folder / f"{IMPRESSIONS}.parquet").mkdir(parents=True)
         rows = 0
         for number, path in enumerate(log.files(IMPRESSIONS)):
-            table = pq.read_table(path)
+            table = pq.read_table(path.absolute(), partitioning=None)
             kept = table.filter(_is_before(table.column("timestamp"), start, path))
             rows += len(kept)
             pq.write_table(kept, folder / f"{IMPRESSIONS}.parquet" / f"{number:06d}.parquet")
