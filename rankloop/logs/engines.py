@@ -6,7 +6,6 @@ An engine provides tables as ibis expressions, and runs expressions. The express
 from __future__ import annotations
 
 import re
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -18,6 +17,7 @@ import pyarrow as pa
 
 from rankloop.errors import DataError, RankloopError, one_line
 from rankloop.ragged import threads
+from rankloop.storage.temporary import scratch_folder
 
 ENGINES = ("duckdb", "spark")
 
@@ -85,11 +85,11 @@ def check_engine(name: str, master: str | None) -> None:
 
 @contextmanager
 def _duckdb_engine() -> Iterator[Engine]:
-    with tempfile.TemporaryDirectory(prefix="rankloop-") as scratch:
+    with scratch_folder() as scratch:
         connection = ibis.duckdb.connect(
             threads=threads(),
             memory_limit=MEMORY,
-            temp_directory=scratch,
+            temp_directory=str(scratch),
             # Rows are counted or sorted: preserving their order would only take memory.
             preserve_insertion_order=False,
         )
@@ -138,8 +138,8 @@ def literal_path(file: Path) -> str:
         return path
     if "\\" in path:
         raise DataError(
-            f"{path}: DuckDB cannot read a path that contains a backslash together with *, ? or [: rename the "
-            f"folder (or set TMPDIR to another one, if it is a temporary folder)"
+            f"{path}: DuckDB cannot read a path that contains a backslash together with *, ? or [: rename "
+            f"the folder (or set TMPDIR to another one, if it is a temporary folder)"
         )
     return PATTERN_LETTERS.sub(lambda letter: f"[{letter[0]}]", path)
 
