@@ -13,6 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from rankloop.errors import RankloopError
+from rankloop.storage.fingerprints import fingerprint
 
 try:
     import fcntl
@@ -24,6 +25,8 @@ CAN_LOCK = fcntl is not None
 LOCK_ENDING = ".rankloop-lock"
 # A process number is written into the file, for messages.
 NUMBER_BYTES = 20
+# Characters of a folder's name; the lock of a folder with a longer one is named after its fingerprint.
+LONGEST_NAME = 50
 
 
 @contextmanager
@@ -48,7 +51,8 @@ def hold_folder(folder: str | os.PathLike[str]) -> Iterator[None]:
         choose another folder
     """
     target = Path(folder).absolute()
-    lock = target.with_name(f".{target.name[:50]}{LOCK_ENDING}")
+    name = target.name if len(target.name) <= LONGEST_NAME else fingerprint(os.fsencode(target.name))
+    lock = target.with_name(f".{name}{LOCK_ENDING}")
     made = [above for above in target.parents if not above.exists()]
     try:
         lock.parent.mkdir(parents=True, exist_ok=True)
