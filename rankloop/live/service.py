@@ -140,6 +140,9 @@ class Service:
                 mixture = None
             else:
                 mixture = load_mixture(connection, deployment, self._policies)
+                for policy in mixture.policies:
+                    if policy.name not in self._policies:
+                        _warm_up(policy)
                 self._policies = {policy.name: policy for policy in mixture.policies}
         if names != self.schema.names:
             self.schema = FeatureSchema(names, self._table_in(names))
@@ -281,6 +284,12 @@ def remember_features(connection: Connection, names: tuple[str, ...]) -> None:
         content = json.dumps(list(dict.fromkeys([*known, *names])))
         insert_new(connection, notebook, [{"name": FEATURES_NOTE, "content": content}])
         connection.execute(notebook.update().where(notebook.c.name == FEATURES_NOTE).values(content=content))
+
+
+def _warm_up(policy: LivePolicy) -> None:
+    """Score and draw once, so that the first request need not wait for kernels to be loaded or compiled."""
+    zeros = np.zeros((2, len(policy.feature_names)), np.float32)
+    draw_ranking(policy.scores(RankingProblem("", ("a", "b"), policy.feature_names, zeros)), 1, 0)
 
 
 def _remember(done: Future[Served], stored: StoredProblems, key: tuple[bytes, int]) -> None:

@@ -160,7 +160,7 @@ class Learner:
                 save_note(connection, TRIAL, replace(trial, stage="canary").to_dict())
             elif step == "full":
                 text = f"{trial.candidate} is live: {words}"
-                self._deploy(connection, self._full(connection, trial), step, text, numbers)
+                self._deploy(connection, full_shares(connection, trial, self.settings), step, text, numbers)
                 save_note(connection, TRIAL, replace(trial, stage="full").to_dict())
             else:
                 text = f"{trial.candidate} does harm and was rolled back"
@@ -232,20 +232,6 @@ class Learner:
             add_verdict(connection, "learned", text, learned.numbers)
         return [text]
 
-    def _full(self, connection: Connection, trial: Trial) -> list[Share]:
-        """The candidate with most of the traffic, its softened form, and the baseline as a holdout."""
-        policy = self._policy(trial.candidate)
-        shares = []
-        if self.settings.explore:
-            soft = policy.scale * float(policy.details.get("soft", 1.0))
-            explorer = replace(policy, name=f"{policy.name}-explore", scale=soft, number=0)
-            register_policy(connection, explorer, WHO)
-            shares.append(Share(explorer.name, self.settings.explore, EXPLORE))
-        if self.settings.holdout:
-            shares.append(Share(trial.baseline, self.settings.holdout, HOLDOUT))
-        rest = 1.0 - sum(share.share for share in shares)
-        return [Share(policy.name, rest, LIVE), *shares]
-
     def _deploy(
         self, connection: Connection, shares: Sequence[Share], kind: str, why: str, numbers: dict[str, Any]
     ) -> None:
@@ -269,6 +255,24 @@ class Learner:
             with read(self.store) as connection:
                 self._policies[name] = load_stored_policy(connection, name)
         return self._policies[name]
+
+
+def full_shares(connection: Connection, trial: Trial, settings: LearnerSettings) -> list[Share]:
+    """The candidate with most of the traffic, its softened form, and the baseline as a holdout.
+
+    The softened form explores: it draws from the same scores, less sharply. The holdout makes harm visible.
+    """
+    policy = load_stored_policy(connection, trial.candidate)
+    shares = []
+    if settings.explore:
+        soft = policy.scale * float(policy.details.get("soft", 1.0))
+        explorer = replace(policy, name=f"{policy.name}-explore", scale=soft, number=0)
+        register_policy(connection, explorer, WHO)
+        shares.append(Share(explorer.name, settings.explore, EXPLORE))
+    if settings.holdout:
+        shares.append(Share(trial.baseline, settings.holdout, HOLDOUT))
+    rest = 1.0 - sum(share.share for share in shares)
+    return [Share(policy.name, rest, LIVE), *shares]
 
 
 def _with_canary(current: Deployment, trial: Trial, share: float) -> list[Share]:

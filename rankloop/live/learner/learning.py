@@ -8,13 +8,15 @@ from typing import Any
 
 import numpy as np
 
+from rankloop.bias import BiasEstimate
 from rankloop.live.learner.settings import LearnerSettings
 from rankloop.live.ranking.live_policy import LivePolicy, policy_of
 from rankloop.loop.exploration import Spread
-from rankloop.offline.assumed_bias import BiasSource
 from rankloop.offline.log import Log, open_log
 from rankloop.types import Bias
 
+# Bootstrap resamples of an estimated bias: enough for intervals on the page.
+RESAMPLES = 30
 # Relevance is a probability; a guess outside of this would only add noise.
 LOWEST_MEAN, HIGHEST_MEAN = 0.0, 1.0
 
@@ -43,12 +45,14 @@ def learn(folder: Path, settings: LearnerSettings) -> Learned:
         DataError: nothing can be learned from the log yet.
     """
     log = open_log(folder)
-    fit = log.fit(settings.model, bias=_bias(log, settings), seed=settings.seed)
+    bias = _bias(log, settings)
+    fit = log.fit(settings.model, bias=bias, seed=settings.seed)
     split = log.split()
     scores = fit.model.scores(split.features)
     soft = Spread(settings.spread).scale(scores, split.offsets, lambda own: own, 0.0)
     found = fit.to_dict()
     numbers = {name: found[name] for name in ("model", "estimator", "held_out", "notes", "bias")}
+    numbers["bias_intervals"] = _intervals(bias)
     policy = policy_of(fit, "learned", details={"soft": soft, "log": fit.log, "model": fit.spec})
     return Learned(policy, fit.bias, mean_relevance(log, fit.bias), numbers)
 
@@ -64,5 +68,16 @@ def mean_relevance(log: Log, bias: Bias) -> float:
     return float(np.clip(mean, LOWEST_MEAN, HIGHEST_MEAN))
 
 
-def _bias(log: Log, settings: LearnerSettings) -> BiasSource:
-    return settings.bias if settings.bias is not None else log.estimate_bias(resamples=0)
+def _bias(log: Log, settings: LearnerSettings) -> str | BiasEstimate:
+    if settings.bias is not None:
+        return settings.bias
+    return log.estimate_bias(resamples=RESAMPLES, held_out=False, seed=settings.seed)
+
+
+def _intervals(bias: str | BiasEstimate) -> dict[str, Any] | None:
+    if isinstance(bias, str) or bias.alpha is None or bias.beta is None:
+        return None
+    return {
+        name: [own.low.tolist(), own.high.tolist()]
+        for name, own in (("alpha", bias.alpha), ("beta", bias.beta))
+    }
