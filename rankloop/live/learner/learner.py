@@ -30,6 +30,7 @@ from rankloop.live.store.parts import SEALED
 from rankloop.live.store.policies import (
     current_deployment,
     deploy,
+    history,
     load_stored_policy,
     register_policy,
     roll_back,
@@ -40,11 +41,13 @@ LOGGER = logging.getLogger("rankloop.live")
 WHO = "learner"
 TRIAL, TRIALS, LEARNED, SETTINGS = "trial", "trials", "learned", "learner settings"
 LIVE, EXPLORE, CANARY, HOLDOUT = "live", "explore", "canary", "holdout"
+# How many times the impressions of a canary a new policy is watched before the next one is learned.
+WATCHED = 3
 # Failures are looked for among the last impressions; fewer are no reason to act.
 RECENT, FEW_FAILURES = 2000, 20
 
 
-class Learner:
+class LiveLearner:
     """Learns from a store, step by step.
 
     Args:
@@ -197,6 +200,13 @@ class Learner:
             return []
         if trial is not None and trial.stage == "canary":
             return []
+        if (
+            trial is not None
+            and trial.stage == "full"
+            and trial.served < WATCHED * self.settings.canary_impressions
+        ):
+            # It was deployed a moment ago: harm would show now.
+            return []
         if trial is not None and trial.stage == "shadow" and trial.gain.lower > 0.0:
             # Proven, and a person was asked: it stays what it is.
             return []
@@ -261,6 +271,7 @@ def full_shares(connection: Connection, trial: Trial, settings: LearnerSettings)
     """The candidate with most of the traffic, its softened form, and the baseline as a holdout.
 
     The softened form explores: it draws from the same scores, less sharply. The holdout makes harm visible.
+    The last policy that a person deployed keeps what learned policies may not get.
     """
     policy = load_stored_policy(connection, trial.candidate)
     shares = []
@@ -269,18 +280,28 @@ def full_shares(connection: Connection, trial: Trial, settings: LearnerSettings)
         explorer = replace(policy, name=f"{policy.name}-explore", scale=soft, number=0)
         register_policy(connection, explorer, WHO)
         shares.append(Share(explorer.name, settings.explore, EXPLORE))
-    if settings.holdout:
-        shares.append(Share(trial.baseline, settings.holdout, HOLDOUT))
-    rest = 1.0 - sum(share.share for share in shares)
-    return [Share(policy.name, rest, LIVE), *shares]
+    kept = {trial.baseline: settings.holdout}
+    trusted = _trusted(connection)
+    if trusted is not None and settings.most < 1.0:
+        kept[trusted] = max(kept.get(trusted, 0.0), 1.0 - settings.most)
+    total = sum(kept.values())
+    shares = [replace(share, share=share.share * (1.0 - total)) for share in shares]
+    shares += [Share(name, share, HOLDOUT) for name, share in kept.items() if share > 0.0]
+    return [Share(policy.name, 1.0 - sum(share.share for share in shares), LIVE), *shares]
+
+
+def _trusted(connection: Connection) -> str | None:
+    """The main policy of the last deployment that a person made; None if there was none."""
+    for one in history(connection, 1000):
+        if one.who != WHO:
+            return max(one.shares, key=lambda share: share.share).policy
+    return None
 
 
 def _with_canary(current: Deployment, trial: Trial, share: float) -> list[Share]:
-    kept = [
-        replace(each, share=each.share * (1.0 - share)) for each in current.shares if each.role != HOLDOUT
-    ]
-    scale = (1.0 - share) / sum(each.share for each in kept)
-    kept = [replace(each, share=each.share * scale) for each in kept if each.policy != trial.candidate]
+    others = [each for each in current.shares if each.policy != trial.candidate]
+    total = sum(each.share for each in others)
+    kept = [replace(each, share=each.share * (1.0 - share) / total) for each in others]
     return [*kept, Share(trial.candidate, 1.0 - sum(each.share for each in kept), CANARY)]
 
 
