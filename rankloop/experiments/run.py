@@ -175,9 +175,7 @@ class Run:
         try:
             state = LoopState.from_bytes(checkpoint.read_bytes(), run_fingerprint(self.folder))
         except (ModelFileError, DataError) as error:
-            raise RankloopError(
-                f"{checkpoint}: {error}; remove this file to start the run again"
-            ) from error
+            raise RankloopError(f"{checkpoint}: {error}; remove this file to start the run again") from error
         evaluated = state.phase + (state.stage == "evaluated")
         times = [row.timesteps for row in self.rows[:evaluated]]
         if times != list(self.spec.times[:evaluated]):
