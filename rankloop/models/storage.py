@@ -36,6 +36,7 @@ READERS = {
     "linear": ("rankloop.models.linear", "Linear"),
     "lightgbm": ("rankloop.models.lightgbm", "LightGBMModel"),
     "trees": ("rankloop.models.trees", "TreeEnsemble"),
+    "blend": ("rankloop.models.blend", "Blend"),
     "torch": ("rankloop.models.torch", "TorchModel"),
 }
 
