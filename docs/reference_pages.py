@@ -26,6 +26,7 @@ PACKAGES = (
     "online",
     "loop",
     "offline",
+    "exchange",
     "experiments",
     "reports",
     "checks",

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from rankloop._version import __version__
-from rankloop.cli import bias, live, logs, loops, offline, pipeline, reproduction, supervised
+from rankloop.cli import bias, export, live, logs, loops, offline, pipeline, reproduction, supervised
 from rankloop.errors import RankloopError
 
 app = typer.Typer(
@@ -30,6 +30,7 @@ for command in (
     offline.fit,
     offline.rank,
     offline.evaluate,
+    export.export,
     pipeline.pipeline,
     supervised.train,
     supervised.measure,
