@@ -1,4 +1,4 @@
-"""A server and its learner in a process of their own, to be killed at any moment: `python … STORE LOG PORT`."""
+"""A server and its learner in a process of their own, to be killed at any moment."""
 
 from __future__ import annotations
 

@@ -12,7 +12,8 @@ import pytest
 from rankloop.bias import save_bias
 from rankloop.live import RankRequest, Service, ServiceSettings, Store, open_store
 from rankloop.live.learner.increments import arm_increments, shadow_increments
-from rankloop.live.learner.learner import LiveLearner, load_trial, save_note
+from rankloop.live.learner.learner import LiveLearner
+from rankloop.live.learner.notes import load_trial, save_note
 from rankloop.live.learner.pages import PageView, PartViews
 from rankloop.live.learner.settings import LearnerSettings
 from rankloop.live.learner.trial import Trial

@@ -14,7 +14,8 @@ from pathlib import Path
 from sqlalchemy.exc import SQLAlchemyError
 
 from rankloop.errors import RankloopError, one_line
-from rankloop.live.learner.learner import SETTINGS, LiveLearner, save_note
+from rankloop.live.learner.learner import LiveLearner
+from rankloop.live.learner.notes import SETTINGS, save_note
 from rankloop.live.learner.settings import LearnerSettings
 from rankloop.live.store.database import Store, open_store
 from rankloop.live.store.leases import Lease
