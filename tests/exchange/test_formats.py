@@ -15,7 +15,7 @@ from rankloop.exchange import EXPORT_FORMATS, Export, ExportError, PolicySource,
 from rankloop.exchange.solr import SLACK, thresholds
 from rankloop.exchange.vespa import vespa_names
 from rankloop.exchange.writing import export_format
-from rankloop.models import MLP, LightGBMModel, Linear, TreeEnsemble
+from rankloop.models import MLP, Blend, LightGBMModel, Linear, TreeEnsemble
 from rankloop.names import BadNameError
 from tests.exchange.cases import NAMES, case, training_data
 from tests.exchange.test_routes import LEARNED
@@ -117,7 +117,8 @@ def refusal(model: Any, to: str, **options: Any) -> str:
 def test_networks_are_refused_where_there_are_none() -> None:
     network = MLP.initialise(5, np.random.default_rng(0))
     for to in ("opensearch", "elasticsearch"):
-        assert "(mlp): the plug-in has no networks: use onnx or solr or vespa" in refusal(network, to)
+        text = refusal(network, to)
+        assert "(mlp): the plug-in has trees and linear models alone: use onnx or solr or vespa" in text
     assert "holds trees and nothing else: use onnx" in refusal(network, "xgboost")
     assert "it was not trained by LightGBM" in refusal(network, "lightgbm")
     assert "use vespa(format=onnx)" in refusal(network, "vespa(format=lightgbm)")
@@ -155,6 +156,21 @@ def test_trees_that_only_lightgbm_can_express_are_refused() -> None:
             assert write_model(PolicySource(model), "lightgbm").model == model.text.encode()
         with pytest.raises(RankloopError, match=reason):
             read_model(json.dumps(booster.dump_model()).encode())
+
+
+def test_blends_of_one_kind_are_models_of_that_kind(rng: np.random.Generator) -> None:
+    """A step from one policy towards another, which the live service deploys, is exported as one model."""
+    rows = rng.normal(size=(50, 5)).astype(np.float32)
+    linear = [Linear(5, rng.normal(size=6), feature_names=NAMES) for _ in range(2)]
+    trees = [case("plain").model, case(LEARNED).model]
+    for first, second in (linear, trees):
+        blend = Blend(first, Blend(second, first, 0.5), 0.3)
+        read = read_model(write_model(PolicySource(blend, feature_names=NAMES), "solr").model)
+        constant = blend.scores(rows) - read.scores(rows)
+        np.testing.assert_allclose(constant, constant[0], atol=1e-5)
+    mixed = Blend(linear[0], trees[0], 0.3)
+    for to in ("opensearch", "solr", "xgboost"):
+        assert "cannot express this policy (blend)" in refusal(mixed, to)
 
 
 def chain(depth: int) -> TreeEnsemble:
