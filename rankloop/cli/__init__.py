@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from rankloop._version import __version__
-from rankloop.cli import bias, export, logs, loops, offline, pipeline, reproduction, supervised
+from rankloop.cli import bias, export, live, logs, loops, offline, pipeline, reproduction, supervised
 from rankloop.errors import RankloopError
 
 app = typer.Typer(
@@ -35,6 +35,11 @@ for command in (
     supervised.train,
     supervised.measure,
     supervised.describe,
+    live.serve,
+    live.learn,
+    live.drive,
+    live.key,
+    live.rollback,
 ):
     app.command()(command)
 app.add_typer(logs.importing, name="import")

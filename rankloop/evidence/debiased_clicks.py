@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -45,6 +46,25 @@ class Gain:
         return float(np.sqrt(self.click_error**2 + between))
 
 
+def combine(gains: Sequence[Gain], weights: Sequence[float]) -> Gain:
+    """Combine gains on different queries.
+
+    >>> parts = [Gain(value, 0.3, 0.3, 0.4, 0.0) for value in (1.0, 2.0)]
+    >>> both = combine(parts, [1.0, 1.0])
+    >>> both.value, round(both.query_error, 6)  # √(0.4² + 0.4²) / 2
+    (1.5, 0.282843)
+    """
+    shares = np.asarray(weights, dtype=np.float64) / np.sum(weights)
+    columns = {name: np.array([getattr(gain, name) for gain in gains]) for name in Gain.__dataclass_fields__}
+    errors = ("click_error", "observed_error", "query_error")
+    return Gain(
+        **{
+            name: float(np.sqrt(((shares * column) ** 2).sum()) if name in errors else shares @ column)
+            for name, column in columns.items()
+        }
+    )
+
+
 @dataclass(frozen=True, eq=False)
 class DebiasedClicks:
     """Clicks as unbiased estimates of relevance with known noise: sums over the impressions of a log.
@@ -64,6 +84,7 @@ class DebiasedClicks:
         offsets: int64, queries + 1.
         query_counts: int64, queries; N_q.
         alpha: float64, items; ᾱ_d, the expected α over all policies of the log.
+        examined: float64, items; Σ_k n_k(d) α_k, the α of the displays that were made.
         guess: float64, items; m_d.
         unexplained: float64, items; u_d.
         squares: float64, items; s_d.
@@ -88,6 +109,7 @@ class DebiasedClicks:
     offsets: Int64
     query_counts: Int64
     alpha: Float64
+    examined: Float64
     guess: Float64
     unexplained: Float64
     squares: Float64
@@ -120,15 +142,16 @@ class DebiasedClicks:
         click = np.outer(guess, bias.alpha) + bias.beta
         squares = (clicks * (1.0 - click) ** 2 + (displays - clicks) * click**2).sum(axis=1)
         counts = statistics.query_counts
-        examined = float(displays.sum(axis=0) @ np.abs(bias.alpha))
+        total = float(displays.sum(axis=0) @ np.abs(bias.alpha))
         return cls(
             offsets=statistics.offsets,
             query_counts=counts,
             alpha=expected / np.maximum(statistics.per_item(counts), 1),
+            examined=displays @ bias.alpha,
             guess=guess,
             unexplained=statistics.clicks - (displays * click).sum(axis=1),
             squares=squares,
-            noise=float(squares.sum()) / examined if examined > 0.0 else float("inf"),
+            noise=float(squares.sum()) / total if total > 0.0 else np.inf,
         )
 
     @property
@@ -153,7 +176,7 @@ class DebiasedClicks:
         best, highest = difference, -np.inf
         for exponent in range(-2, 8):
             limited = np.minimum(difference, 2.0**exponent * self.alpha)
-            promised = self._by_guess(limited) - caution * self._click_error(limited)
+            promised = self.value_by_guess(limited) - caution * self._click_error(limited)
             if promised > highest:
                 best, highest = limited, promised
         return best
@@ -165,7 +188,7 @@ class DebiasedClicks:
             difference: items; how much more the new policy gives each item.
         """
         corrections = self._per_alpha(difference) * self.unexplained
-        by_query = segment_sum(self._counts * self.guess * difference + corrections, self.offsets)
+        by_query = segment_sum(self.counts * self.guess * difference + corrections, self.offsets)
         value = float(by_query.sum()) / self.timesteps
         centred = by_query - self.query_counts * value
         came = int(np.count_nonzero(self.query_counts))
@@ -176,7 +199,7 @@ class DebiasedClicks:
             self._click_error(difference),
             float(np.sqrt(self.observed_variance(difference))),
             float(np.sqrt(spread)) / self.timesteps,
-            self._by_guess(difference),
+            self.value_by_guess(difference),
         )
 
     def observed_variance(self, difference: Float64) -> float:
@@ -188,19 +211,21 @@ class DebiasedClicks:
         """
         return float(self._per_alpha(difference) ** 2 @ self.squares) / self.timesteps**2
 
-    def _by_guess(self, difference: Float64) -> float:
-        return float((self._counts * self.guess) @ difference) / self.timesteps
+    def value_by_guess(self, exposure: Float64) -> float:
+        """What items are worth by the guess, per impression, given their expected rank weights."""
+        return float((self.counts * self.guess) @ exposure) / self.timesteps
 
     def _click_error(self, difference: Float64) -> float:
-        never = (self.alpha == 0.0) & (self._counts > 0) & (difference != 0.0)
+        never = (self.alpha == 0.0) & (self.counts > 0) & (difference != 0.0)
         if never.any():
             return np.inf
         # Not as (difference / α)² · α: the square of a tiny α underflows.
-        variance = self._counts @ (difference * self._per_alpha(difference) * np.sign(self.alpha))
-        return float(np.sqrt(self.noise * variance)) / self.timesteps
+        variance = self.counts @ (difference * self._per_alpha(difference) * np.sign(self.alpha))
+        return float(np.sqrt(self.noise * variance)) / self.timesteps if variance > 0.0 else 0.0
 
     @property
-    def _counts(self) -> Int64:
+    def counts(self) -> Int64:
+        """N_q of each item's query."""
         return np.repeat(self.query_counts, np.diff(self.offsets))
 
     def _per_alpha(self, difference: Float64) -> Float64:

@@ -9,9 +9,11 @@ from typing import ClassVar, Literal
 from scipy.special import ndtr, ndtri
 
 from rankloop.errors import RankloopError
-from rankloop.evidence.debiased_clicks import Gain
+from rankloop.evidence.calibrated_gain import calibrated_gain
+from rankloop.evidence.debiased_clicks import DebiasedClicks, Gain
 from rankloop.names import BadNameError
 from rankloop.registry import Named, Registry, register
+from rankloop.types import Float64
 
 
 @dataclass(frozen=True)
@@ -44,7 +46,7 @@ class Decision:
         )
 
 
-class Evidence(Named, ABC):
+class EvidenceRule(Named, ABC):
     """A rule that decides whether the estimated gain of a policy is enough to deploy it.
 
     Rules are frozen dataclasses whose fields are the options of their name: ``str(rule)`` is the canonical
@@ -52,8 +54,15 @@ class Evidence(Named, ABC):
     """
 
     @abstractmethod
-    def caution(self, look: int) -> float:
-        """Return the number of standard errors that are subtracted from a gain at this look."""
+    def gain(self, clicks: DebiasedClicks, new: Float64, old: Float64, look: int) -> Gain:
+        """Estimate the gain of a policy in the way that the rule judges.
+
+        Args:
+            clicks: of queries that neither policy was trained on.
+            new: items; the expected rank weights of the new policy.
+            old: items; those of the start.
+            look: the number of the look at the evidence, from 1.
+        """
 
     @abstractmethod
     def judge(self, gain: Gain, value: float, look: int) -> Decision:
@@ -66,14 +75,14 @@ class Evidence(Named, ABC):
         """
 
 
-EVIDENCE: Registry[Evidence] = Registry("rule of evidence", Evidence)
+EVIDENCE: Registry[EvidenceRule] = Registry("rule of evidence", EvidenceRule)
 
 
-def evidence(text: str) -> Evidence:
+def evidence(text: str) -> EvidenceRule:
     """The rule of evidence that a name spells.
 
     >>> evidence("click-noise(looks=any)")
-    ClickNoise(level=0.05, looks='any', margin=0.01)
+    ClickNoise(level=0.05, looks='any', margin=0.01, estimate='calibrated')
     >>> str(evidence("standard-errors"))
     'standard-errors'
     """
@@ -82,7 +91,7 @@ def evidence(text: str) -> Evidence:
 
 @register
 @dataclass(frozen=True)
-class ClickNoise(Evidence):
+class ClickNoise(EvidenceRule):
     """Deploy what is not worse than the start by more than a margin, by the noise of clicks, at any look.
 
         gain − z · error ≥ −margin · value of the start,    z = Φ⁻¹(1 − level of the look)
@@ -96,6 +105,9 @@ class ClickNoise(Evidence):
         looks: the number of looks, each of which gets the same part of the level; or ``any``: look i gets
             ``level / (i (i + 1))``.
         margin: the largest loss to tolerate, as a share of the value of the start.
+        estimate: ``calibrated``: by the guess of relevance, as clicks correct it (`calibrated_gain`); or
+            ``unbiased``: by the clicks on each item alone (`DebiasedClicks`), which assumes nothing about
+            items that were hardly ever shown, and needs many more clicks.
 
     Example:
         >>> rule = ClickNoise(looks=20, margin=0.0)
@@ -110,6 +122,7 @@ class ClickNoise(Evidence):
     level: float = 0.05
     looks: int | Literal["any"] = 20
     margin: float = 0.01
+    estimate: Literal["calibrated", "unbiased"] = "calibrated"
 
     def __post_init__(self) -> None:
         if not 0.0 < self.level < 0.5:
@@ -128,8 +141,14 @@ class ClickNoise(Evidence):
         return self.level / self.looks if look <= self.looks else 0.0
 
     def caution(self, look: int) -> float:
-        """Return the quantile of the normal distribution at the level of this look."""
+        """Return the number of standard errors that are subtracted from a gain at this look."""
         return float(-ndtri(self.level_at(look)))
+
+    def gain(self, clicks: DebiasedClicks, new: Float64, old: Float64, look: int) -> Gain:
+        """Estimate the gain by the guess as clicks calibrate it, or by the clicks alone."""
+        if self.estimate == "calibrated":
+            return calibrated_gain(clicks, new, old)
+        return clicks.gain(clicks.capped(new - old, self.caution(look)))
 
     def judge(self, gain: Gain, value: float, look: int) -> Decision:
         """Compare the lower bound of the gain with the margin."""
@@ -139,7 +158,7 @@ class ClickNoise(Evidence):
 
 @register
 @dataclass(frozen=True)
-class StandardErrors(Evidence):
+class StandardErrors(EvidenceRule):
     """Deploy what gains more than a number of standard errors over queries, at each look by itself.
 
     Attributes:
@@ -153,9 +172,9 @@ class StandardErrors(Evidence):
         if self.number < 0.0:
             raise BadNameError(f"{self.name}: the number is at least 0, got {self.number}")
 
-    def caution(self, look: int) -> float:  # noqa: ARG002
-        """Return the number."""
-        return self.number
+    def gain(self, clicks: DebiasedClicks, new: Float64, old: Float64, look: int) -> Gain:  # noqa: ARG002
+        """Estimate the gain by the clicks alone."""
+        return clicks.gain(new - old)
 
     def judge(self, gain: Gain, value: float, look: int) -> Decision:  # noqa: ARG002
         """Compare the gain with its standard error over queries."""
@@ -167,14 +186,14 @@ class StandardErrors(Evidence):
 
 @register
 @dataclass(frozen=True)
-class Off(Evidence):
+class Off(EvidenceRule):
     """Deploy every policy that is learned."""
 
     name: ClassVar[str] = "off"
 
-    def caution(self, look: int) -> float:  # noqa: ARG002
-        """Return 0."""
-        return 0.0
+    def gain(self, clicks: DebiasedClicks, new: Float64, old: Float64, look: int) -> Gain:  # noqa: ARG002
+        """Estimate the gain by the guess as clicks calibrate it."""
+        return calibrated_gain(clicks, new, old)
 
     def judge(self, gain: Gain, value: float, look: int) -> Decision:  # noqa: ARG002
         """Deploy."""

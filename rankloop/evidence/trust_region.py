@@ -11,13 +11,14 @@ NDCG divides both sides by the same number, so a policy loses at most the mean o
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from rankloop.errors import RankloopError
 from rankloop.estimators.intervention_aware import mean_relevance
-from rankloop.evidence.debiased_clicks import DebiasedClicks
+from rankloop.evidence.debiased_clicks import DebiasedClicks, combine
 from rankloop.evidence.mixture import log_e_value
 from rankloop.policies import expected_rank_weights
 from rankloop.ragged import segment_max
@@ -69,7 +70,7 @@ class TrustRegion:
         loosest: the largest ε; 1 for no limit once clicks agree with the start.
     """
 
-    tightest: float = 0.02
+    tightest: float = 0.1
     loosest: float = 1.0
 
     def __post_init__(self) -> None:
@@ -90,23 +91,28 @@ class TrustRegion:
         return float(min(self.loosest, math.exp(min(math.log(self.tightest) + max(log_e, 0.0), 0.0))))
 
 
-def agreement(statistics: Statistics, bias: Bias, start: Float64, rank_weights: Float64) -> float:
+def agreement(parts: Sequence[tuple[Statistics, Float64]], bias: Bias, rank_weights: Float64) -> float:
     """Compute the logarithm of the e-value that the start is better than a softer version of itself.
 
     All clicks count, those on training queries too: the start has not learned from them.
 
     Args:
-        statistics: all clicks so far.
+        parts: all clicks so far, with the scores of the start; several parts for several sets of queries.
         bias: how users click.
-        start: items; the scores of the start.
         rank_weights: θ, what each rank is worth.
     """
-    guess = np.full(statistics.n_items, mean_relevance(statistics, bias))
-    clicks = DebiasedClicks.of(statistics, bias, guess)
-    both = [expected_rank_weights(scale * start, statistics.offsets, rank_weights) for scale in (1.0, SOFTER)]
-    gain = clicks.gain(both[0] - both[1])
+    gains, impressions = [], []
+    for statistics, start in parts:
+        guess = np.full(statistics.n_items, mean_relevance(statistics, bias))
+        clicks = DebiasedClicks.of(statistics, bias, guess)
+        own, softer = (
+            expected_rank_weights(scale * start, statistics.offsets, rank_weights) for scale in (1.0, SOFTER)
+        )
+        gains.append(clicks.gain(own - softer))
+        impressions.append(statistics.timesteps)
+    gain = combine(gains, impressions)
     if not 0.0 < gain.click_error < np.inf:
         return 0.0
     information = gain.click_error**-2
-    tuning = information * EXPECTED_IMPRESSIONS / statistics.timesteps
+    tuning = information * EXPECTED_IMPRESSIONS / sum(impressions)
     return log_e_value(gain.value * information, information, tuning)

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from sqlalchemy import Connection, Select, select
 
-from rankloop.live.ranking.problem import Problem
+from rankloop.live.ranking.problem import RankingProblem
 from rankloop.live.ranking.rules import place
 from rankloop.live.store.database import Store, read
 from rankloop.live.store.events import CLICK
@@ -125,9 +125,9 @@ def part_name(number: int) -> str:
     return f"part-{number:08d}.parquet"
 
 
-def _problems(connection: Connection, wanted: Select[Any]) -> Iterator[tuple[str, Problem]]:
+def _problems(connection: Connection, wanted: Select[Any]) -> Iterator[tuple[str, RankingProblem]]:
     for row in connection.execute(wanted).mappings():
-        yield row["query_id"], Problem.from_row(row)
+        yield row["query_id"], RankingProblem.from_row(row)
 
 
 def _features(connection: Connection, number: int) -> pa.Table:

@@ -19,6 +19,7 @@ from rankloop.live.settings import ServiceSettings
 from rankloop.live.store.database import Store, read
 from rankloop.live.store.keys import load_keys
 from rankloop.live.store.policies import current_deployment, deploy, register_policy
+from rankloop.logs.feature_tables import FeatureTable
 from rankloop.offline.fit_result import load_policy
 from rankloop.types import Float32
 
@@ -43,6 +44,30 @@ def prepare(store: Store, policies: Sequence[str | os.PathLike[str]] = ()) -> No
             first = loaded[0] if loaded else LivePolicy("incoming-order", INCOMING)
             register_policy(connection, first, STARTER)
             deploy(connection, [Share(first.name, 1.0)], who=STARTER, why="the first policy")
+
+
+def read_feature_options(given: Sequence[str]) -> tuple[tuple[str, ...], DocumentTable | None]:
+    """Names of features, and a table of them by document, from options that are either.
+
+    Raises:
+        RankloopError: there are two tables, or a table is not keyed by doc_id alone.
+    """
+    names: list[str] = []
+    table: DocumentTable | None = None
+    for text in given:
+        if not Path(text).is_file():
+            names += [name.strip() for name in text.split(",") if name.strip()]
+            continue
+        if table is not None:
+            raise RankloopError(f"{text}: only one table of features can be loaded")
+        file = FeatureTable(Path(text))
+        if file.ids != ("doc_id",) or file.names is None:
+            raise RankloopError(f"{text}: expected a table of doc_id and one column per feature")
+        rows: dict[str, Float32] = {}
+        for part in file.rows():
+            rows.update(zip(part.ids["doc_id"].to_pylist(), part.matrix, strict=True))
+        table = (file.names, rows)
+    return tuple(names), table
 
 
 def check_host(store: Store, host: str) -> None:

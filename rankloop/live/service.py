@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from sqlalchemy import Connection, select
@@ -17,7 +17,7 @@ from rankloop.errors import RankloopError
 from rankloop.live.ranking.deployment import Mixture
 from rankloop.live.ranking.feature_schema import FeatureSchema, Values
 from rankloop.live.ranking.live_policy import FALLBACK, LivePolicy
-from rankloop.live.ranking.problem import Problem
+from rankloop.live.ranking.problem import RankingProblem
 from rankloop.live.ranking.rules import FeatureFilter, RequestError, allowed
 from rankloop.live.settings import ServiceSettings
 from rankloop.live.store.database import Store, insert_new, read
@@ -71,9 +71,27 @@ class Draft:
     """A checked request: what is left to rank after its rules, in the incoming order."""
 
     request: RankRequest
-    problem: Problem
+    problem: RankingProblem
     top: int
     rules: Mapping[str, Any]
+
+
+class Choice(NamedTuple):
+    """What a request is served with.
+
+    Attributes:
+        policy: the policy.
+        deployment: the number of the deployment that it is part of.
+        ordered: whether the order of the candidates matters to any policy of the deployment.
+        seed: what the ranking is drawn with.
+        failed: the policy that failed before, and why, if this is the fallback.
+    """
+
+    policy: LivePolicy
+    deployment: int
+    ordered: bool
+    seed: int
+    failed: tuple[str, str] | None = None
 
 
 class Service:
@@ -122,6 +140,9 @@ class Service:
                 mixture = None
             else:
                 mixture = load_mixture(connection, deployment, self._policies)
+                for policy in mixture.policies:
+                    if policy.name not in self._policies:
+                        _warm_up(policy)
                 self._policies = {policy.name: policy for policy in mixture.policies}
         if names != self.schema.names:
             self.schema = FeatureSchema(names, self._table_in(names))
@@ -167,25 +188,28 @@ class Service:
             rules = _record(request)
             if not documents and not pinned:
                 raise RequestError("the filters leave nothing to show")
-        return Draft(request, Problem(request.query, documents, schema.names, matrix), top, rules)
+        return Draft(request, RankingProblem(request.query, documents, schema.names, matrix), top, rules)
 
-    def choose(self) -> tuple[LivePolicy, int]:
-        """The policy for the next request, and the number of its deployment.
+    def choose(self) -> Choice:
+        """The policy for the next request.
 
         Raises:
             NotReadyError: nothing is deployed.
         """
         if self.mixture is None:
             raise NotReadyError("nothing is deployed: register a policy and deploy it")
-        return self.mixture.choose(self._rng.random()), self.mixture.deployment.number
+        mixture = self.mixture
+        policy, seed = mixture.choose(self._rng.random()), int(self._rng.integers(SEEDS, dtype=np.int64))
+        return Choice(policy, mixture.deployment.number, mixture.ordered, seed)
 
-    def seed(self) -> int:
-        """A seed for the next ranking."""
-        return int(self._rng.integers(SEEDS, dtype=np.int64))
+    def fall_back(self, choice: Choice, failure: str) -> Choice:
+        """The incoming order, where the policy that was chosen failed."""
+        return Choice(self.fallback, choice.deployment, True, choice.seed, (choice.policy.name, failure))
 
-    def serve(self, draft: Draft, policy: LivePolicy, deployment: int, seed: int) -> Served:
+    def serve(self, draft: Draft, choice: Choice) -> Served:
         """Rank: score the candidates and draw a ranking."""
-        problem = draft.problem if policy.ordered else draft.problem.sorted()
+        policy, deployment, ordered, seed, failed = choice
+        problem = draft.problem if ordered else draft.problem.sorted()
         room = draft.top - len(draft.request.pins)
         n = len(problem.documents)
         scores: Float64 | None = None
@@ -206,7 +230,7 @@ class Service:
             scores,
             draft.top,
             draft.request.pins,
-            draft.rules,
+            draft.rules if failed is None else {**draft.rules, "failed": failed},
             draft.request.context,
         )
 
@@ -225,9 +249,7 @@ class Service:
 
     def rank(self, request: RankRequest) -> Served:
         """Answer one request and wait until it is stored; for programs without an event loop."""
-        draft = self.draft(request)
-        policy, deployment = self.choose()
-        return self.keep(self.serve(draft, policy, deployment, self.seed())).result()
+        return self.keep(self.serve(self.draft(request), self.choose())).result()
 
     def _table_in(self, names: tuple[str, ...]) -> dict[str, Float32]:
         if not self._table:
@@ -259,9 +281,15 @@ def remember_features(connection: Connection, names: tuple[str, ...]) -> None:
     found = connection.scalar(select(notebook.c.content).where(notebook.c.name == FEATURES_NOTE))
     known = json.loads(found or "[]")
     if {*names} - {*known}:
-        content = json.dumps(sorted({*known, *names}))
+        content = json.dumps(list(dict.fromkeys([*known, *names])))
         insert_new(connection, notebook, [{"name": FEATURES_NOTE, "content": content}])
         connection.execute(notebook.update().where(notebook.c.name == FEATURES_NOTE).values(content=content))
+
+
+def _warm_up(policy: LivePolicy) -> None:
+    """Score and draw once, so that the first request need not wait for kernels to be loaded or compiled."""
+    zeros = np.zeros((2, len(policy.feature_names)), np.float32)
+    draw_ranking(policy.scores(RankingProblem("", ("a", "b"), policy.feature_names, zeros)), 1, 0)
 
 
 def _remember(done: Future[Served], stored: StoredProblems, key: tuple[bytes, int]) -> None:

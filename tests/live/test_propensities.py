@@ -86,10 +86,7 @@ def test_served_frequencies_are_the_propensities(store: Store, name: str) -> Non
     service = Service(store, ServiceSettings(top=3), rng=np.random.default_rng(11))
     asked = RULES[name]
     draft = service.draft(asked)
-    served = []
-    for _ in range(DRAWS):
-        policy, deployment = service.choose()
-        served.append(service.serve(draft, policy, deployment, service.seed()))
+    served = [service.serve(draft, service.choose()) for _ in range(DRAWS)]
     kept = [service.keep(one) for one in served[:200]]
     expected = probabilities({0.6: sharp, 0.3: soft, 0.1: [0.0, 0.0, 0.0]}, asked, asked.top or 3)
     counts = Counter(tuple(one.shown.values()) for one in served)

@@ -14,7 +14,7 @@ from rankloop.clicks import bias_of, users
 from rankloop.clicks.simulation import Impressions
 from rankloop.live import RankRequest, Service, ServiceSettings, Store, sealing
 from rankloop.live.ranking.live_policy import LivePolicy, policy_of
-from rankloop.live.store.events import Event, record_events
+from rankloop.live.store.events import UserEvent, record_events
 from rankloop.policies import expected_rank_weights
 from rankloop.statistics import Exposure, Statistics
 from tests.live.conftest import linear, put
@@ -22,7 +22,7 @@ from tests.live.conftest import linear, put
 REQUEST = RankRequest("cat", ("x", "y", "z"), ([1.0, 0.0, 0.5], [0.0, 1.0, 0.0], [0.5, 0.5, 0.5]))
 
 
-def click(store: Store, *events: Event) -> dict[str, int]:
+def click(store: Store, *events: UserEvent) -> dict[str, int]:
     with store.engine.begin() as connection:
         return dict(record_events(connection, events, time.time()).counts)
 
@@ -34,7 +34,7 @@ def rows(store: Store, table: str) -> list[dict[str, object]]:
 def test_impressions_and_clicks_become_rows(store: Store, service: Service) -> None:
     served = service.rank(REQUEST)
     first = served.shown[1]
-    assert click(store, Event(served.id, first), Event(served.id, first, "purchase", value=5.0)) == {
+    assert click(store, UserEvent(served.id, first), UserEvent(served.id, first, "purchase", value=5.0)) == {
         "accepted": 2
     }
     assert [part.impressions for part in sealing.seal(store, time.time() + 1)] == [1]
@@ -61,25 +61,25 @@ def test_impressions_and_clicks_become_rows(store: Store, service: Service) -> N
 def test_every_kind_of_event_is_counted(store: Store, service: Service) -> None:
     served = service.rank(REQUEST)
     first, second = served.shown[1], served.shown[2]
-    once = Event(served.id, first, id="e1", time=served.time - 60.0, position=2)
+    once = UserEvent(served.id, first, id="e1", time=served.time - 60.0, position=2)
     assert click(store, once) == {"accepted": 1, "early_clicks": 1, "disagreeing_positions": 1}
-    assert click(store, once, Event(served.id, first, id="e2")) == {
+    assert click(store, once, UserEvent(served.id, first, id="e2")) == {
         "accepted": 1,
         "repeated_events": 1,
         "repeated_clicks": 1,
     }
-    assert click(store, Event("nobody", first), Event(served.id, "nothing")) == {
+    assert click(store, UserEvent("nobody", first), UserEvent(served.id, "nothing")) == {
         "clicks_without_impression": 1,
         "clicks_not_shown": 1,
     }
     sealing.seal(store, time.time() + 1)
-    assert click(store, Event(served.id, second)) == {"late_events": 1}
+    assert click(store, UserEvent(served.id, second)) == {"late_events": 1}
     assert [row["clicked"] for row in rows(store, "impressions")] == [True, False, False]
 
 
 def test_an_event_without_an_id_is_counted_once(store: Store, service: Service) -> None:
     served = service.rank(REQUEST)
-    same = Event(served.id, served.shown[1], time=served.time + 1.0)
+    same = UserEvent(served.id, served.shown[1], time=served.time + 1.0)
     assert click(store, same, same) == {"accepted": 1, "repeated_events": 1}
 
 
@@ -136,7 +136,7 @@ def test_weights_are_those_of_the_simulator(store: Store) -> None:
     )
     service = Service(store, ServiceSettings(top=ranks), rng=np.random.default_rng(3))
     kept: dict[str, list[tuple[int, list[int], list[bool]]]] = {"model": [], "shuffle": []}
-    events: list[Event] = []
+    events: list[UserEvent] = []
     for _ in range(interactions):
         query = int(rng.integers(split.n_queries))
         own = range(split.offsets[query], split.offsets[query + 1])
@@ -145,13 +145,14 @@ def test_weights_are_those_of_the_simulator(store: Store) -> None:
             tuple(f"d{item - own[0]:03d}" for item in own),
             tuple(split.features[own].tolist()),
         )
-        draft, (policy, deployment) = service.draft(request), service.choose()
-        served = service.serve(draft, policy, deployment, service.seed())
+        served = service.serve(service.draft(request), service.choose())
         stored = service.keep(served)
         shown = [int(document[1:]) for document in served.shown.values()]
         relevance = split.labels[own[0] + np.array(shown)] / 4
         clicked = rng.random(len(shown)) < bias.alpha[: len(shown)] * relevance + bias.beta[: len(shown)]
-        events += [Event(served.id, f"d{one:03d}") for one, yes in zip(shown, clicked, strict=True) if yes]
+        events += [
+            UserEvent(served.id, f"d{one:03d}") for one, yes in zip(shown, clicked, strict=True) if yes
+        ]
         pad = ranks - len(shown)
         kept[served.policy.name].append((query, [*shown, *[-1] * pad], [*clicked, *[False] * pad]))
     stored.result()
@@ -191,9 +192,8 @@ def test_a_sealed_log_can_be_fitted_and_evaluated(store: Store, service: Service
     for number in range(300):
         features = rng.normal(size=(5, 3)).round(1)
         asked = RankRequest(f"q{number % 30}", tuple("uvwxy"), tuple(features.tolist()))
-        draft, (policy, deployment) = service.draft(asked), service.choose()
-        served.append(service.keep(service.serve(draft, policy, deployment, service.seed())))
-    click(store, *(Event(one.result().id, one.result().shown[1]) for one in served))
+        served.append(service.keep(service.serve(service.draft(asked), service.choose())))
+    click(store, *(UserEvent(one.result().id, one.result().shown[1]) for one in served))
     sealing.seal(store, time.time() + 1)
     log = open_log(store.log)
     fit = log.fit("linear", bias="paper@3")

@@ -16,7 +16,7 @@ from rankloop.live.http.messages import DeployMessage, RollbackMessage, decode
 from rankloop.live.http.state import ServerState
 from rankloop.live.ranking.deployment import Deployment, Share
 from rankloop.live.ranking.live_policy import INCOMING, UNIFORM, LivePolicy, policy_of
-from rankloop.live.ranking.problem import Problem
+from rankloop.live.ranking.problem import RankingProblem
 from rankloop.live.store.database import read
 from rankloop.live.store.keys import ADMIN
 from rankloop.live.store.policies import deploy, history, list_policies, register_policy, roll_back
@@ -66,7 +66,7 @@ def _model_policy(body: bytes, name: str, scale: float) -> LivePolicy:
     try:
         policy = policy_of(model_from_bytes(body), name, scale=scale)
         zeros = np.zeros((TRIALS, len(policy.feature_names)), np.float32)
-        policy.scores(Problem("", tuple("abc"), policy.feature_names, zeros))
+        policy.scores(RankingProblem("", tuple("abc"), policy.feature_names, zeros))
     except RankloopError as error:
         raise AnswerError(422, f"the model cannot be used: {error}") from error
     except Exception as error:

@@ -15,7 +15,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from rankloop.live.http import administration, operations, requests
+from rankloop.live import page
+from rankloop.live.http import administration, aliases, openapi, operations, pages, requests
 from rankloop.live.http.guards import LOGGER, answered
 from rankloop.live.http.state import REFRESH_SECONDS, ServerState
 from rankloop.live.service import Service
@@ -25,6 +26,13 @@ Handler = Callable[[ServerState, Request], Awaitable[Response]]
 ROUTES: tuple[tuple[str, str, Handler], ...] = (
     ("POST", "/rank", requests.rank),
     ("POST", "/events", requests.events),
+    ("POST", "/rank/{model}", aliases.metarank_rank),
+    ("POST", "/feedback", aliases.metarank_feedback),
+    ("POST", "/ubi/events", aliases.ubi_events),
+    ("GET", "/", pages.page),
+    ("POST", page.ROLL_BACK, pages.page_rollback),
+    ("POST", page.DEPLOY, pages.page_deploy),
+    ("GET", "/evidence", pages.evidence),
     ("GET", "/policies", administration.get_policies),
     ("POST", "/policies", administration.post_policy),
     ("GET", "/deployments", administration.get_deployments),
@@ -33,12 +41,14 @@ ROUTES: tuple[tuple[str, str, Handler], ...] = (
     ("GET", "/healthz", operations.healthz),
     ("GET", "/readyz", operations.readyz),
     ("GET", "/metrics", operations.metrics),
+    ("GET", "/openapi.json", openapi.openapi),
 )
 
 
 def build_app(service: Service) -> Starlette:
     """The application that serves a store; it closes the service when it ends."""
     state = ServerState(service)
+    state.pages = pages.PageCache()
     middleware = []
     if service.settings.origins:
         middleware.append(

@@ -94,7 +94,7 @@ class ShareMessage(Struct, forbid_unknown_fields=True):
 
     policy: Id
     share: Annotated[float, Meta(gt=0, le=1)]
-    role: Annotated[str, Meta(pattern="^(live|explore|canary)$")] = "live"
+    role: Annotated[str, Meta(pattern="^(live|explore|canary|holdout)$")] = "live"
 
 
 class DeployMessage(Struct, forbid_unknown_fields=True):

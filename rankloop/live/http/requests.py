@@ -21,10 +21,9 @@ from rankloop.live.http.messages import (
     RankMessage,
 )
 from rankloop.live.http.state import ServerState
-from rankloop.live.ranking.live_policy import LivePolicy
 from rankloop.live.ranking.rules import FeatureFilter, RequestError
-from rankloop.live.service import OWN, Draft, RankRequest
-from rankloop.live.store.events import ACCEPTED, Event, Recorded, record_events
+from rankloop.live.service import OWN, Choice, Draft, RankRequest
+from rankloop.live.store.events import ACCEPTED, Recorded, UserEvent, record_events
 from rankloop.live.store.impressions import Served
 from rankloop.live.store.keys import EVENTS, RANK
 
@@ -75,19 +74,15 @@ async def serve(state: ServerState, request: RankRequest) -> tuple[Served, str]:
     """Rank, store, and return what was shown; if the policy failed, also why."""
     service = state.service
     draft = service.draft(request)
-    policy, deployment = service.choose()
-    seed = service.seed()
-    served, note = await _scored(state, draft, policy, deployment, seed)
+    served, note = await _scored(state, draft, service.choose())
     stored: Served = await asyncio.wrap_future(service.keep(served))
     state.instruments.impressions.labels(stored.policy.name).inc()
     state.instruments.count_displays(len(stored.shown))
     return stored, note
 
 
-async def _scored(
-    state: ServerState, draft: Draft, policy: LivePolicy, deployment: int, seed: int
-) -> tuple[Served, str]:
-    service, breaker = state.service, state.breaker
+async def _scored(state: ServerState, draft: Draft, choice: Choice) -> tuple[Served, str]:
+    service, breaker, policy = state.service, state.breaker, choice.policy
     if breaker.rests(policy):
         reason, note = (
             "resting",
@@ -95,7 +90,7 @@ async def _scored(
         )
     else:
         loop = asyncio.get_running_loop()
-        scoring = loop.run_in_executor(state.scoring, service.serve, draft, policy, deployment, seed)
+        scoring = loop.run_in_executor(state.scoring, service.serve, draft, choice)
         try:
             served = await asyncio.wait_for(scoring, state.settings.model_seconds)
         except TimeoutError:
@@ -111,7 +106,7 @@ async def _scored(
         if reason != "features":
             breaker.failed(policy)
     state.instruments.fallbacks.labels(reason).inc()
-    return service.serve(draft, service.fallback, deployment, seed), note
+    return service.serve(draft, service.fall_back(choice, reason)), note
 
 
 async def events(state: ServerState, request: Request) -> Response:
@@ -126,7 +121,7 @@ def answer_events(counts: Counter[str]) -> EventsAnswer:
     return EventsAnswer(counts[ACCEPTED], {name: n for name, n in counts.items() if name != ACCEPTED})
 
 
-def to_event(message: EventMessage) -> Event:
+def to_event(message: EventMessage) -> UserEvent:
     """The event that a message describes.
 
     Raises:
@@ -136,7 +131,7 @@ def to_event(message: EventMessage) -> Event:
         raise RequestError(f"time: {message.time:g} is not a time in seconds since 1970")
     if message.value is not None and not math.isfinite(message.value):
         raise RequestError("value: it must be finite")
-    return Event(
+    return UserEvent(
         message.impression,
         message.document,
         message.kind,
@@ -147,7 +142,7 @@ def to_event(message: EventMessage) -> Event:
     )
 
 
-async def record(state: ServerState, batch: Sequence[Event]) -> Counter[str]:
+async def record(state: ServerState, batch: Sequence[UserEvent]) -> Counter[str]:
     """Store a batch of events, and count what became of them."""
     if len(batch) > state.settings.max_events:
         raise RequestError(f"{len(batch)} events; at most {state.settings.max_events} are taken at once")

@@ -41,6 +41,7 @@ class ServerState:
         self.breaker = Breaker()
         self.keys: Keys = {}
         self.refreshed_at = 0.0
+        self.pages: Any = None
         self.refresh()
 
     def refresh(self) -> None:

@@ -79,6 +79,11 @@ class Mixture:
     deployment: Deployment
     policies: tuple[LivePolicy, ...]
 
+    @property
+    def ordered(self) -> bool:
+        """Whether the order of the candidates matters to any of its policies."""
+        return any(policy.ordered for policy in self.policies)
+
     def choose(self, uniform: float) -> LivePolicy:
         """The policy that a number from [0, 1) chooses: each with the probability of its share."""
         reached = 0.0

@@ -12,7 +12,7 @@ import numpy as np
 
 from rankloop.errors import ModelFileError, RankloopError
 from rankloop.kernels.expectations import LARGEST_SCORE
-from rankloop.live.ranking.problem import Problem
+from rankloop.live.ranking.problem import RankingProblem
 from rankloop.live.ranking.rules import RequestError
 from rankloop.models.feature_names import names_of_model, takes_missing
 from rankloop.models.storage import model_from_bytes, model_to_bytes
@@ -43,7 +43,7 @@ class LivePolicy:
 
     Example:
         >>> shuffle = LivePolicy("shuffle", "uniform")
-        >>> shuffle.scores(Problem("cat", ("a", "b"), (), np.zeros((2, 0), np.float32)))
+        >>> shuffle.scores(RankingProblem("cat", ("a", "b"), (), np.zeros((2, 0), np.float32)))
         array([0., 0.])
     """
 
@@ -92,7 +92,7 @@ class LivePolicy:
         """Whether rankings are drawn from its scores; the fallback is not drawn."""
         return self.kind != FALLBACK
 
-    def scores(self, problem: Problem) -> Float64:
+    def scores(self, problem: RankingProblem) -> Float64:
         """One score per candidate, from which a ranking is drawn.
 
         Raises:
@@ -110,7 +110,7 @@ class LivePolicy:
             raise RankloopError(f"policy {self.name!r}: the model returned scores that are not finite")
         return scores
 
-    def _inputs(self, problem: Problem) -> Float32:
+    def _inputs(self, problem: RankingProblem) -> Float32:
         order = self._order(problem.feature_names)
         given = problem.features if order is None else problem.features[:, order]
         assert self.model is not None

@@ -20,7 +20,7 @@ ID_BYTES = 16
 
 
 @dataclass(frozen=True, eq=False)
-class Problem:
+class RankingProblem:
     """A query with its candidates.
 
     Attributes:
@@ -30,8 +30,8 @@ class Problem:
         features: float32, candidates × features; NaN where a value is missing.
 
     Example:
-        >>> problem = Problem("cat", ("a", "b"), ("price",), np.array([[1.0], [2.0]], np.float32))
-        >>> Problem.from_row(problem.to_row()).id == problem.id
+        >>> problem = RankingProblem("cat", ("a", "b"), ("price",), np.array([[1.0], [2.0]], np.float32))
+        >>> RankingProblem.from_row(problem.to_row()).id == problem.id
         True
     """
 
@@ -59,11 +59,11 @@ class Problem:
             digest.update(part)
         return digest.digest()
 
-    def sorted(self) -> Problem:
+    def sorted(self) -> RankingProblem:
         """The same problem with its candidates ordered by their ids."""
         order = sorted(range(len(self.documents)), key=self.documents.__getitem__)
         documents = tuple([self.documents[place] for place in order])
-        return Problem(self.query, documents, self.feature_names, self.features[order])
+        return RankingProblem(self.query, documents, self.feature_names, self.features[order])
 
     def to_row(self) -> dict[str, Any]:
         """The values of its columns."""
@@ -76,7 +76,7 @@ class Problem:
         }
 
     @classmethod
-    def from_row(cls, row: Mapping[Any, Any]) -> Problem:
+    def from_row(cls, row: Mapping[Any, Any]) -> RankingProblem:
         """The problem that `to_row` stored."""
         documents = tuple(_READ_DOCUMENTS.decode(row["documents"]))
         names = tuple(json.loads(row["feature_names"]))

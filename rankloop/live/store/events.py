@@ -36,7 +36,7 @@ KINDS: Mapping[str, str] = MappingProxyType(
 
 
 @dataclass(frozen=True)
-class Event:
+class UserEvent:
     """Something that a user did with a document that was shown.
 
     Attributes:
@@ -86,7 +86,7 @@ class _Shown:
     positions: Mapping[str, int]
 
 
-def record_events(connection: Connection, batch: Sequence[Event], received_at: float) -> Recorded:
+def record_events(connection: Connection, batch: Sequence[UserEvent], received_at: float) -> Recorded:
     """Store a batch of events and return what became of them.
 
     An event that cannot be attributed is counted and left out; it never fails the others.

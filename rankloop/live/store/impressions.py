@@ -13,9 +13,8 @@ from typing import Any
 import numpy as np
 from sqlalchemy import Connection, insert, select
 
-from rankloop.errors import RankloopError
 from rankloop.live.ranking.live_policy import LivePolicy
-from rankloop.live.ranking.problem import Problem
+from rankloop.live.ranking.problem import RankingProblem
 from rankloop.live.ranking.rules import place
 from rankloop.live.store.database import insert_new
 from rankloop.live.store.policies import load_numbered, load_stored_policy
@@ -50,7 +49,7 @@ class Served:
 
     id: str
     time: float
-    problem: Problem
+    problem: RankingProblem
     policy: LivePolicy
     deployment: int
     seed: int
@@ -165,7 +164,7 @@ def find_impression(connection: Connection, impression: str) -> Served | None:
     return Served(
         row["id"],
         row["time"],
-        Problem.from_row(problem),
+        RankingProblem.from_row(problem),
         load_numbered(connection, row["policy"]),
         row["deployment"],
         row["seed"],
@@ -191,10 +190,7 @@ def read_pins(rules: Mapping[str, Any]) -> dict[int, str]:
 def mixture_probability(connection: Connection, served: Served) -> float:
     """The probability of what was shown over all policies that were live with it.
 
-        π(y) = Σ_p share_p · π_p(y)
-
-    Raises:
-        RankloopError: another policy of the mixture cannot score the candidates.
+    π(y) = Σ_p share_p · π_p(y)
     """
     if served.scores is None:
         return 1.0
@@ -204,11 +200,6 @@ def mixture_probability(connection: Connection, served: Served) -> float:
     total = 0.0
     for share in json.loads(row):
         policy = load_stored_policy(connection, share["policy"])
-        if policy.ordered != served.policy.ordered:
-            raise RankloopError(
-                f"the probability of {served.id} under {policy.name!r} depends on the order of its "
-                f"candidates, which is stored only for the policy that ranked"
-            )
         scores = policy.scores(served.problem)
         offsets = np.array([0, len(scores)])
         total += share["share"] * float(np.exp(log_probability(scores, offsets, served.drawn[None])[0]))

@@ -41,7 +41,7 @@ class Lease:
     """
 
     def __init__(self, store: Store, name: str, *, seconds: float = LEASE_SECONDS) -> None:
-        self._store, self._name, self._seconds = store, name, seconds
+        self._store, self._name, self.seconds = store, name, seconds
         self.holder = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
 
     def acquire(self) -> bool:
@@ -53,12 +53,12 @@ class Lease:
                 leases.c.holder == self.holder,
                 leases.c.expires_at < now,
                 # A clock that was set back would keep the lease for too long.
-                leases.c.expires_at > now + 2 * self._seconds,
+                leases.c.expires_at > now + 2 * self.seconds,
             )
             connection.execute(
                 update(leases)
                 .where(leases.c.name == self._name, free)
-                .values(holder=self.holder, expires_at=now + self._seconds)
+                .values(holder=self.holder, expires_at=now + self.seconds)
             )
             holder = connection.scalar(select(leases.c.holder).where(leases.c.name == self._name))
         return holder == self.holder
