@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TypeVar
 
 import numpy as np
@@ -37,8 +38,8 @@ def production_data(dataset: Dataset, n_queries: int, rng: np.random.Generator) 
     held_out = rng.choice(
         dataset.validation.n_queries, min(n_queries, dataset.validation.n_queries), replace=False
     )
-    return Dataset(
-        dataset.name, dataset.train.select(chosen), dataset.validation.select(held_out), dataset.test
+    return replace(
+        dataset, train=dataset.train.select(chosen), validation=dataset.validation.select(held_out)
     )
 
 

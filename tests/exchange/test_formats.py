@@ -10,13 +10,16 @@ import lightgbm
 import numpy as np
 import pytest
 
+from rankloop.data import dataset
 from rankloop.errors import RankloopError
 from rankloop.exchange import EXPORT_FORMATS, Export, ExportError, PolicySource, read_model, write_model
 from rankloop.exchange.solr import SLACK, thresholds
 from rankloop.exchange.vespa import vespa_names
 from rankloop.exchange.writing import export_format
-from rankloop.models import MLP, Blend, LightGBMModel, Linear, TreeEnsemble
+from rankloop.models import MLP, Blend, LightGBMModel, Linear, TreeEnsemble, model_from_bytes
+from rankloop.models.feature_names import scaling_of_model
 from rankloop.names import BadNameError
+from rankloop.training import Settings, train
 from tests.exchange.cases import NAMES, case, training_data
 from tests.exchange.test_routes import LEARNED
 
@@ -132,6 +135,24 @@ def test_filled_values_are_refused_and_never_forgotten() -> None:
         assert "replaced by their means" in text
         assert "--missing zero" in text
         write_model(PolicySource(model, fill_values=(0.0,) * 5), to)
+
+
+def test_scaling_within_queries_is_refused_and_never_forgotten(tmp_path: Path) -> None:
+    """Files of labelled documents are scaled query by query unless told otherwise, and models remember it."""
+    lines = [f"{doc % 3} qid:{query} 1:{doc} 2:{query * doc}" for query in range(9) for doc in range(1, 5)]
+    (tmp_path / "data.txt").write_text("\n".join(lines) + "\n")
+    for normalise in ("query", None):
+        data = dataset(str(tmp_path / "data.txt"), normalise=normalise)  # type: ignore[arg-type]
+        for spec in ("linear", "lightgbm(rounds=2, min_docs=2)"):
+            model = train(data, spec, settings=Settings(epochs=1)).model
+            again = model_from_bytes(model.to_bytes())
+            assert scaling_of_model(again) == (normalise or "none")
+            if normalise is None:
+                write_model(PolicySource(again), "solr")
+                continue
+            for policy in (again, Blend(again, Blend(again, again, 0.5), 0.5)):
+                with pytest.raises(ExportError, match=r"scaled to \[0, 1\] within each query"):
+                    PolicySource(policy)
 
 
 def test_trees_that_only_lightgbm_can_express_are_refused() -> None:
