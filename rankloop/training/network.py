@@ -105,6 +105,11 @@ def _run_epoch(learner: Learner, task: Task, order: Int64, batch: int) -> None:
 
 def _run_compiled_epoch(learner: NetworkLearner, task: Task, order: Int64, batch: int) -> None:
     network: Network = learner.start
+    learner.optimiser.check_state(learner.parameters, learner.state)
+    if task.features.shape[1] != network.n_features:
+        raise DataError(
+            f"the model takes {network.n_features} features, but the documents have {task.features.shape[1]}"
+        )
     learner.state.step, finite = run_epoch(
         order,
         batch,

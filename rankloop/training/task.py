@@ -14,7 +14,7 @@ from rankloop.objectives.expected_reward import check_doc_weights
 from rankloop.policies import expected_rank_weights
 from rankloop.policies.plackett_luce import check_rank_weights
 from rankloop.ragged import ranks, segment_sum
-from rankloop.types import Float32, Float64, Int64, Split, check_offsets
+from rankloop.types import Float32, Float64, Int64, Split, as_whole_numbers, check_offsets
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +38,7 @@ class Task:
         features = np.ascontiguousarray(self.features, dtype=np.float32)
         if features.ndim != 2:
             raise DataError(f"features must be documents × features, got shape {features.shape}")
-        offsets = np.ascontiguousarray(self.offsets, dtype=np.int64)
+        offsets = as_whole_numbers(self.offsets, "offsets")
         check_offsets(offsets, len(features))
         object.__setattr__(self, "features", features)
         object.__setattr__(self, "offsets", offsets)
