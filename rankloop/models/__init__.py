@@ -1,5 +1,6 @@
 """Models: features to scores, a gradient on scores to an update, parameters to bytes and back."""
 
+from rankloop.models.blend import Blend as Blend
 from rankloop.models.lightgbm import LightGBMModel as LightGBMModel
 from rankloop.models.linear import Linear as Linear
 from rankloop.models.mlp import MLP as MLP

@@ -11,7 +11,16 @@ import pytest
 from rankloop.checks.contract import Clause
 from rankloop.checks.models import MODEL_CLAUSES, ModelCase
 from rankloop.errors import DataError
-from rankloop.models import MLP, SGD, LightGBMModel, Linear, TorchModel, model_from_bytes, model_to_bytes
+from rankloop.models import (
+    MLP,
+    SGD,
+    Blend,
+    LightGBMModel,
+    Linear,
+    TorchModel,
+    model_from_bytes,
+    model_to_bytes,
+)
 from rankloop.models.lightgbm import boost
 from rankloop.models.storage import READERS
 from rankloop.ragged import THREADS_VARIABLE
@@ -60,7 +69,11 @@ LEARNERS = {
         lambda data: TorchModel.from_bytes(data, _torch_module(seed=99)),
     ),
 }
-MODELS = {**LEARNERS, "lightgbm": Case("lightgbm", _trees)}
+MODELS = {
+    **LEARNERS,
+    "lightgbm": Case("lightgbm", _trees),
+    "blend": Case("blend", lambda seed: Blend(_mlp()(seed), _trees(seed), 0.3)),
+}
 
 
 def _parameters(cases: dict[str, Case]) -> list[Any]:
