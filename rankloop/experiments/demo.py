@@ -15,7 +15,15 @@ from rankloop.storage.files import check_writable
 
 LOOP, STATIC, PDGD = "loop", "static", "pdgd"
 # What says how clicks become a policy, which an online method does in its own way.
-OF_ESTIMATORS = ("estimator", "objective", "caution", "exploration", "interventions", "evaluations")
+OF_ESTIMATORS = (
+    "estimator",
+    "objective",
+    "caution",
+    "evidence",
+    "exploration",
+    "interventions",
+    "evaluations",
+)
 
 
 def specs(loop: RunSpec) -> dict[str, RunSpec]:

@@ -13,11 +13,13 @@ from rankloop import online
 from rankloop.data import dataset
 from rankloop.estimators import estimator
 from rankloop.evaluation import policy_metrics
+from rankloop.evidence import evidence
 from rankloop.experiments.baselines import oracle, production_ranker
 from rankloop.experiments.files import FACTS, START, read_model
 from rankloop.experiments.spec import RunSpec
 from rankloop.experiments.starting_policy import Peakedness, starting_policy
 from rankloop.loop import Loop
+from rankloop.loop.deployment import Deployment
 from rankloop.loop.exploration import exploration
 from rankloop.loop.simulated_users import SimulatedUsers
 from rankloop.model_files import load, save
@@ -188,6 +190,7 @@ class Setup:
             learning=_learning(spec),
             estimator=None if spec.estimator is None else estimator(spec.estimator),
             exploration=None if spec.exploration is None else exploration(spec.exploration),
+            deployment=None if spec.evidence is None else Deployment(evidence=evidence(spec.evidence)),
             method=None if spec.method is None else online.method(spec.method),
             floor=spec.floor,
             metric=spec.metric,

@@ -115,6 +115,12 @@ def _check_objective(text: str) -> str:
     return str(training_objective(text))
 
 
+def _check_evidence(text: str) -> str:
+    from rankloop.evidence import evidence
+
+    return _spell_out_options(evidence(text))
+
+
 def _check_method(text: str) -> str:
     from rankloop.online import method
 
@@ -233,6 +239,13 @@ class RunSpec(BaseModel):
         ge=0,
         allow_inf_nan=False,
     )
+    evidence: Annotated[str, AfterValidator(_check_evidence)] | None = option_field(
+        None,
+        "Rule of evidence, such as click-noise(level=0.05), by which steps from the starting policy towards "
+        "the learned one are deployed, inside a trust region; replaces --caution.",
+        panel=LEARNING,
+        shown_default="none",
+    )
     floor: float = option_field(
         0.0,
         "Share of interactions that the starting policy continues to serve.",
@@ -286,7 +299,7 @@ class RunSpec(BaseModel):
 
         asked = {name: value for name, value in given.items() if value is not None}
         if "method" in asked:
-            for name in ("estimator", "caution", "floor"):
+            for name in ("estimator", "caution", "evidence", "floor"):
                 if asked.get(name):
                     raise RankloopError(
                         f"the online method {asked['method']} does not use {name}: leave it out"

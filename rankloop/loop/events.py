@@ -8,6 +8,7 @@ from typing import Literal
 import numpy as np
 
 from rankloop import online
+from rankloop.evidence import Step
 from rankloop.models import model_from_bytes, model_to_bytes
 from rankloop.models.storage import pack, unpack
 from rankloop.statistics import Statistics, statistics_from_bytes, statistics_to_bytes
@@ -108,10 +109,13 @@ class Trained(Event):
         epochs: the epochs of the training; empty for an online method, and as long as there are no
             interactions with training queries or none with held-out queries.
         guess: the guess of relevance behind the weights, if the estimator uses one.
+        step: how far the evidence lets the loop go towards what was learned; None if there is no such rule,
+            or nothing was learned.
     """
 
     epochs: tuple[Epoch, ...]
     guess: RelevanceGuess | None = None
+    step: Step | None = None
 
 
 @dataclass(frozen=True)

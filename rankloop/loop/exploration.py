@@ -155,7 +155,7 @@ class Explore(Spread):
 
     name: ClassVar[str] = "explore"
     share: float = 0.1
-    decay: float = 0.0
+    decay: float = 0.25
 
     def __post_init__(self) -> None:
         super().__post_init__()

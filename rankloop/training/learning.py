@@ -10,7 +10,7 @@ from rankloop.estimators import Estimator, InterventionAware
 from rankloop.estimators import estimator as find_estimator
 from rankloop.models import SGD, Adam
 from rankloop.names import unknown
-from rankloop.objectives import ExpectedReward, PairwiseLogistic, TrainingObjective
+from rankloop.objectives import ExpectedReward, Softmax, TrainingObjective
 from rankloop.progress import Progress
 from rankloop.statistics import Statistics
 from rankloop.training.network_guess import guess_by_network
@@ -34,6 +34,8 @@ class Learning:
         reward: what a rank is worth: ``dcg``, or ``clicks`` for α + β.
         estimator: how clicks become weights.
         objective: what networks are trained on; the reward is what they are stopped and judged by.
+        least_held_out: the number of held-out impressions below which the loop keeps its start: standard
+            errors of a few queries cannot be trusted, and a guess of relevance makes them small.
         name: the preset that this is, or that it varies.
     """
 
@@ -46,6 +48,7 @@ class Learning:
         default_factory=lambda: InterventionAware(clip="off", average="query", control="mean", prior=PRIOR)
     )
     objective: TrainingObjective = field(default_factory=ExpectedReward)
+    least_held_out: int = 1
     name: str = "robust"
 
     def rank_weights(self, bias: Bias) -> Float64:
@@ -115,7 +118,8 @@ PAPER = Learning(
 DOUBLY_ROBUST = replace(
     ROBUST,
     estimator=InterventionAware(clip="off", average="query", control="model", prior=PRIOR),
-    objective=PairwiseLogistic(),
+    objective=Softmax(),
+    least_held_out=30,
     name="doubly-robust",
 )
 LEARNING = {learning.name: learning for learning in (ROBUST, PAPER, DOUBLY_ROBUST)}
