@@ -107,7 +107,7 @@ class Trained(Event):
 
     Attributes:
         epochs: the epochs of the training; empty for an online method, and as long as there are no
-            interactions with training queries or none with held-out queries.
+            interactions with training queries or too few with held-out queries.
         guess: the guess of relevance behind the weights, if the estimator uses one.
         step: how far the evidence lets the loop go towards what was learned; None if there is no such rule,
             or nothing was learned.

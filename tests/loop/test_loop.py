@@ -269,7 +269,8 @@ def test_what_users_are_shown_is_the_mixture() -> None:
 
 @pytest.mark.parametrize("stop", [1, 2, 5])
 def test_a_doubly_robust_loop_resumes_with_its_guess(stop: int) -> None:
-    quick = replace(DOUBLY_ROBUST, settings=replace(DOUBLY_ROBUST.settings, epochs=4))
+    settings = replace(DOUBLY_ROBUST.settings, epochs=4)
+    quick = replace(DOUBLY_ROBUST, settings=settings, least_held_out=1)
     whole = list(loop(learning=quick).run())
     assert isinstance(whole[stop], Trained | Evaluated)
     guess = whole[stop].state.guess
