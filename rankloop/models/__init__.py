@@ -10,3 +10,4 @@ from rankloop.models.optimisers import OptimiserState as OptimiserState
 from rankloop.models.storage import model_from_bytes as model_from_bytes
 from rankloop.models.storage import model_to_bytes as model_to_bytes
 from rankloop.models.torch import TorchModel as TorchModel
+from rankloop.models.trees import TreeEnsemble as TreeEnsemble

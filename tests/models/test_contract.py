@@ -22,6 +22,7 @@ from rankloop.models import (
     model_to_bytes,
 )
 from rankloop.models.lightgbm import boost
+from rankloop.models.lightgbm_trees import trees_of_text
 from rankloop.models.storage import READERS
 from rankloop.ragged import THREADS_VARIABLE
 from rankloop.types import Float32, Model
@@ -72,6 +73,7 @@ LEARNERS = {
 MODELS = {
     **LEARNERS,
     "lightgbm": Case("lightgbm", _trees),
+    "trees": Case("trees", lambda seed: trees_of_text(_trees(seed).text)),
     "blend": Case("blend", lambda seed: Blend(_mlp()(seed), _trees(seed), 0.3)),
 }
 
