@@ -61,8 +61,9 @@ def calibrated_gain(clicks: DebiasedClicks, new: Float64, old: Float64) -> Gain:
     effect = (counts * (new - old)) @ columns / clicks.timesteps
     promised = float(effect[0])
     centred = np.stack([_centred(column, weights, offsets) for column in columns.T], axis=1)
-    # Columns that clicks cannot tell apart say the same about the gain: one of them is enough.
-    scale = np.sqrt(weights @ centred**2)
+    # Columns that clicks cannot tell apart say the same about the gain: one of them is enough. Compared with
+    # columns before they are centred, of which a constant leaves only rounding errors.
+    scale = np.sqrt(weights @ columns**2)
     used = _independent(centred * np.sqrt(weights)[:, None], scale)
     if not used.any():
         return Gain(promised, np.inf, np.inf, np.inf, promised)

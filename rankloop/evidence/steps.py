@@ -22,6 +22,8 @@ from rankloop.types import Float32, Float64, Int64, Model
 
 # From the whole way to below 1 %, each step about 0.7 of the one before.
 SHARES = tuple(2.0 ** (-0.5 * k) for k in range(15))
+# A smaller gain is a rounding error: the learned policy is the start.
+LEAST_GAIN = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,8 +113,8 @@ def choose_step(
         if step.decision.deploy and (limit is None or step.possible_loss <= limit.around.width)
     ]
     best = max(allowed, key=lambda step: step.decision.gain, default=None)
-    # The rule tolerates small losses, but nobody takes a step that is expected to lose.
-    if best is None or best.decision.gain <= 0.0:
+    # The rule tolerates small losses, but nobody takes a step that is expected to lose, or leads nowhere.
+    if best is None or best.decision.gain <= LEAST_GAIN:
         return replace(steps[-1], share=0.0)
     return best
 
