@@ -20,8 +20,8 @@ from rankloop.models import Blend
 from rankloop.policies import expected_rank_weights
 from rankloop.types import Float32, Float64, Int64, Model
 
-# From the whole way to below 1 %, each step about 0.7 of the one before.
-SHARES = tuple(2.0 ** (-0.5 * k) for k in range(15))
+# From the whole way to a thousandth of it: large steps are close to each other, tiny ones need not be.
+SHARES = tuple(2.0**-k for k in (0.0, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0))
 # A smaller gain is a rounding error: the learned policy is the start.
 LEAST_GAIN = 1e-9
 

@@ -18,16 +18,13 @@ import numpy as np
 
 from rankloop.errors import RankloopError
 from rankloop.estimators.intervention_aware import mean_relevance
-from rankloop.evidence.debiased_clicks import DebiasedClicks, combine
+from rankloop.evidence.calibrated_gain import centred
+from rankloop.evidence.debiased_clicks import DebiasedClicks
 from rankloop.evidence.mixture import log_e_value
-from rankloop.policies import expected_rank_weights
-from rankloop.ragged import segment_max
+from rankloop.ragged import ranks, segment_max, segment_sum
 from rankloop.statistics import Statistics
 from rankloop.types import Bias, Float64, Int64
 
-# The policy that the start is compared with to see whether clicks agree with it: its scores times this. Near
-# enough for clicks of the start to tell the difference, and softer, so worse if the start is any good.
-SOFTER = 0.8
 # The number of impressions after which the comparison is most sensitive.
 EXPECTED_IMPRESSIONS = 1_000
 
@@ -60,10 +57,11 @@ class TrustRegion:
 
         ε = min(loosest, tightest · max(E, 1))
 
-    E is an e-value: the evidence that the start is better than a softer version of itself. Users whose clicks
-    mean the opposite of relevance, and joins that mix up documents, say that it is not. If it is not, E ever
-    exceeds c with probability at most 1/c, however often one looks (Ville), so a policy whose loss could
-    exceed c · tightest of the value of the start is deployed with probability at most 1/c.
+    E is an e-value: the evidence that documents which the start ranks higher are more relevant (`agreement`).
+    Users whose clicks mean the opposite of relevance, and joins that mix up documents, say that they are not.
+    If they are not, E ever exceeds c with probability at most 1/c, however often one looks (Ville), so a
+    policy whose loss could exceed c · tightest of the value of the start is deployed with probability at most
+    1/c.
 
     Attributes:
         tightest: ε without any evidence.
@@ -91,28 +89,33 @@ class TrustRegion:
         return float(min(self.loosest, math.exp(min(math.log(self.tightest) + max(log_e, 0.0), 0.0))))
 
 
-def agreement(parts: Sequence[tuple[Statistics, Float64]], bias: Bias, rank_weights: Float64) -> float:
-    """Compute the logarithm of the e-value that the start is better than a softer version of itself.
+def agreement(parts: Sequence[tuple[Statistics, Float64]], bias: Bias) -> float:
+    """Compute the logarithm of the e-value that documents the start ranks higher are more relevant.
 
-    All clicks count, those on training queries too: the start has not learned from them.
+        u_d ≈ A_d (a_q − b · rank(d) / n_q),    A_d = Σ_k n_k(d) α_k
+
+    u are the clicks that a constant relevance and the bias do not explain, A is how much each document was
+    examined, and E is the e-value of b > 0. All clicks count, those on training queries too: the start has
+    not learned from them.
 
     Args:
         parts: all clicks so far, with the scores of the start; several parts for several sets of queries.
         bias: how users click.
-        rank_weights: θ, what each rank is worth.
     """
-    gains, impressions = [], []
+    total = information = spread = 0.0
     for statistics, start in parts:
+        offsets = statistics.offsets
         guess = np.full(statistics.n_items, mean_relevance(statistics, bias))
         clicks = DebiasedClicks.of(statistics, bias, guess)
-        own, softer = (
-            expected_rank_weights(scale * start, statistics.offsets, rank_weights) for scale in (1.0, SOFTER)
-        )
-        gains.append(clicks.gain(own - softer))
-        impressions.append(statistics.timesteps)
-    gain = combine(gains, impressions)
-    if not 0.0 < gain.click_error < np.inf:
+        weights = np.maximum(clicks.examined, 0.0)
+        height = centred(-ranks(start, offsets) / statistics.per_item(np.diff(offsets)), weights, offsets)
+        by_query = segment_sum(height * clicks.unexplained, offsets)
+        total += float(by_query.sum())
+        information += float(weights @ height**2) * clicks.noise
+        spread += float((by_query**2).sum())
+    # The larger of what clicks should vary and what queries did vary.
+    variance = max(information, spread)
+    if not 0.0 < variance < np.inf:
         return 0.0
-    information = gain.click_error**-2
-    tuning = information * EXPECTED_IMPRESSIONS / sum(impressions)
-    return log_e_value(gain.value * information, information, tuning)
+    impressions = sum(statistics.timesteps for statistics, _ in parts)
+    return log_e_value(total, variance, variance * EXPECTED_IMPRESSIONS / impressions)

@@ -68,8 +68,8 @@ class Deployment:
 
     Attributes:
         evidence: the rule of evidence.
-        trust: the trust region; None for no limit. It takes a start that is better than a softer version of
-            itself: choose None for a start that knows nothing.
+        trust: the trust region; None for no limit. It takes a start that ranks more relevant documents
+            higher: choose None for a start that knows nothing.
         folds: of cross-fitting: with few held-out impressions, the training queries are divided, and each
             part is the evidence for a policy that was learned from the others; 1 for none. It is a
             training more per fold, and the start is left much earlier.
@@ -106,7 +106,7 @@ class Deployment:
         trials = [Trial(learned, clicks.splits[1].features, clicks.debiased(1))]
         if self.folds > 1 and trials[0].clicks.timesteps < ENOUGH_IMPRESSIONS:
             trials += self._cross_fitted(clicks, learn)
-        around = None if self.trust is None else _surroundings(self.trust, start, clicks, rank_weights)
+        around = None if self.trust is None else _surroundings(self.trust, start, clicks)
         return choose_step(start, trials, rank_weights, self.evidence, look, surroundings=around)
 
     def _cross_fitted(self, clicks: Clicks, learn: Learn) -> Iterator[Trial]:
@@ -122,7 +122,7 @@ class Deployment:
             yield Trial(model, split.select(outside).features, clicks.debiased(0, outside))
 
 
-def _surroundings(trust: TrustRegion, start: Model, clicks: Clicks, rank_weights: Float64) -> Surroundings:
+def _surroundings(trust: TrustRegion, start: Model, clicks: Clicks) -> Surroundings:
     features = np.concatenate([split.features for split in clicks.splits])
     first, second = clicks.splits
     offsets = np.concatenate([first.offsets, first.n_docs + second.offsets[1:]])
@@ -130,4 +130,4 @@ def _surroundings(trust: TrustRegion, start: Model, clicks: Clicks, rank_weights
         (statistics, start.scores(split.features))
         for split, statistics in zip(clicks.splits, clicks.statistics, strict=True)
     ]
-    return Surroundings(features, offsets, trust.width(agreement(parts, clicks.bias, rank_weights)))
+    return Surroundings(features, offsets, trust.width(agreement(parts, clicks.bias)))
