@@ -28,7 +28,7 @@ from rankloop.loop.exploration import AsLearned, Exploration
 from rankloop.loop.presets import default_exploration
 from rankloop.policies import expected_rank_weights
 from rankloop.statistics import Exposure, Statistics
-from rankloop.training import ROBUST, Epoch, Learning, LearningProblem, learn
+from rankloop.training import DOUBLY_ROBUST, Epoch, Learning, LearningProblem, learn
 from rankloop.types import Bias, Dataset, Float64, Int64, Model
 
 # The purposes of random numbers: each seed, phase and purpose has its own stream.
@@ -106,7 +106,7 @@ class Loop:
     horizon: int
     interventions: tuple[int, ...] | Literal["all"] = ()
     evaluations: tuple[int, ...] = ()
-    learning: Learning = ROBUST
+    learning: Learning = DOUBLY_ROBUST
     estimator: Estimator | None = None
     exploration: Exploration | None = None
     method: online.Method | None = None
@@ -197,11 +197,15 @@ class Loop:
             return self._interact(now, self.method, wanted)
         rng = self._random(now, GATHERING)
         from_start = self._draw_floor(now, wanted, rng)
-        gathered = self._gather_from(now.logging, now.scale, wanted - from_start, rng)
-        if from_start:
-            gathered += self._gather_from(self.start, 1.0, from_start, rng)
-        after = replace(now, stage="gathered", statistics=now.statistics + gathered)
-        return after, Gathered(until, after, wanted, policy_id(now.logging, now.scale))
+        mixture = _mixture(now)
+        served = rng.multinomial(wanted - from_start, [share for _, share in mixture])
+        parts = [(now.logging, scale, int(n)) for (scale, _), n in zip(mixture, served, strict=True)]
+        statistics = now.statistics
+        for model, scale, interactions in (*parts, (self.start, 1.0, from_start)):
+            if interactions:
+                statistics += self._gather_from(model, scale, interactions, rng)
+        after = replace(now, stage="gathered", statistics=statistics, guess=None)
+        return after, Gathered(until, after, wanted, mixture_id(now.logging, now.scale, now.explored))
 
     def _interact(self, now: LoopState, method: online.Method, wanted: int) -> tuple[LoopState, Event]:
         assert now.online is not None  # `_beginning` gave the method a state
@@ -240,31 +244,40 @@ class Loop:
             return None
         learning = replace(self.learning, estimator=self.effective_estimator)
         splits = (self.dataset.train, self.dataset.validation)
-        return learning.problem(splits, (train, held_out), self.source.bias)
+        # A guess that was stored is that of these clicks.
+        return learning.problem(
+            splits, (train, held_out), self.source.bias, start=self.start, guess=now.guess
+        )
 
     def _train(self, now: LoopState, problem: LearningProblem | None) -> tuple[LoopState, Event]:
         # An online method has already learned, while it gathered. Without clicks the start is kept.
         learned = self.start if self.method is None else now.learned
         epochs: tuple[Epoch, ...] = ()
+        guess = None
         if problem is not None:
+            guess = problem.guess
             rng = self._random(now, TRAINING)
             training = learn(self.start, problem, settings=self.learning.settings, rng=rng)
             learned, epochs = training.model, training.history
-        after = replace(now, stage="trained", learned=learned)
-        return after, Trained(now.timesteps, after, epochs)
+        after = replace(now, stage="trained", learned=learned, guess=guess)
+        return after, Trained(now.timesteps, after, epochs, guess)
 
     def _evaluate(self, now: LoopState, problem: LearningProblem | None) -> tuple[LoopState, Event]:
         estimate = error = float("nan")
         if problem is not None and problem.held_out is not None:
             values = problem.held_out.values(now.learned.scores(problem.held_out.features))
             estimate, error = float(values.mean()), float(values.std() / np.sqrt(len(values)))
-        exposed = self._exposed(now.scale * self.queries.scores(now.logging))
+        scores, logging = self.queries.scores(now.logging), 0.0
+        exposed = np.zeros(len(scores))
+        for scale, share in _mixture(now):
+            exposed += share * self._exposed(scale * scores)
+            logging += share * self._true_value(now.logging, scale)
         after = replace(now, stage="evaluated")
         return after, Evaluated(
             now.timesteps,
             after,
             learned=self._true_value(now.learned, 1.0),
-            logging=self._true_value(now.logging, now.scale),
+            logging=logging,
             estimate=estimate,
             estimate_error=error,
             support={level: float(np.mean(exposed < level)) for level in SUPPORT_LEVELS},
@@ -281,9 +294,12 @@ class Loop:
         scores = self.queries.scores(now.learned)
         clip = InterventionAware().bound(self.horizon)
         scale = self.effective_exploration.scale(scores, self.offsets, self._exposed, clip)
-        after = replace(now, phase=now.phase + 1, stage="deployed", logging=now.learned, scale=scale)
-        policy = policy_id(now.learned, scale)
-        return after, Deployed(now.timesteps, after, policy, scale)
+        explored = self.effective_exploration.explored(now.timesteps)
+        after = replace(
+            now, phase=now.phase + 1, stage="deployed", logging=now.learned, scale=scale, explored=explored
+        )
+        policy = mixture_id(now.learned, scale, explored)
+        return after, Deployed(now.timesteps, after, policy, scale, explored)
 
 
 def policy_id(model: Model, scale: float) -> str:
@@ -292,6 +308,20 @@ def policy_id(model: Model, scale: float) -> str:
     The same model at another scale is another policy, with another exposure.
     """
     return f"{model.fingerprint}*{scale:.6g}"
+
+
+def mixture_id(model: Model, scale: float, explored: float) -> str:
+    """Return the id of a logging policy that explores in a share of the interactions."""
+    if explored == 1.0 or scale == 1.0:
+        return policy_id(model, scale)
+    return f"{policy_id(model, 1.0)} + {explored:.6g} {policy_id(model, scale)}"
+
+
+def _mixture(now: LoopState) -> list[tuple[float, float]]:
+    """The scales of the logging policy, and the share of the interactions that each serves."""
+    if now.explored == 1.0 or now.scale == 1.0:
+        return [(now.scale, 1.0)]
+    return [(now.scale, now.explored), (1.0, 1.0 - now.explored)]
 
 
 def _check_times(name: str, times: tuple[int, ...], horizon: int) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rankloop.models.specs import LightGBMSpec
+from rankloop.models.storage import pack, unpack
 from rankloop.objectives import ClickCounts, click_likelihood
 from rankloop.objectives.click_likelihood import mean_score
 from rankloop.progress import Progress, report
@@ -16,6 +17,7 @@ from rankloop.training.trees import train_trees_on_clicks
 from rankloop.types import Bias, Float32, Float64, Int64, Split
 
 FOLDS = 5
+GUESS_KIND = "relevance-guess"
 # Small trees and large steps: a guess has to be cheap, and clicks correct what it gets wrong.
 GUESS = LightGBMSpec(rounds=200, patience=10, rate=0.1, leaves=15, objective="click-likelihood")
 
@@ -37,6 +39,17 @@ class RelevanceGuess:
     held_out: Float64
     spec: str
     gain: float
+
+    def to_bytes(self) -> bytes:
+        """Serialise the guess; nothing is pickled."""
+        tensors = {"train": self.train, "held_out": self.held_out}
+        return pack(GUESS_KIND, {"spec": self.spec, "gain": self.gain}, tensors)
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> RelevanceGuess:
+        """Read the guess that `to_bytes` wrote."""
+        content = unpack(data, GUESS_KIND)
+        return cls(content.tensors["train"], content.tensors["held_out"], **content.spec)
 
 
 def guess_relevance(
@@ -68,7 +81,7 @@ def guess_relevance(
     start = mean_score(counts, bias)
     train, elsewhere = np.full(split.n_docs, _relevance(start)), np.full(held_out.n_docs, _relevance(start))
     if split.n_queries >= FOLDS:
-        fold = _folds(split.n_queries)[segment_index(split.offsets)]
+        fold = folds(split.n_queries)[segment_index(split.offsets)]
         elsewhere[:] = 0.0
         for number in range(FOLDS):
             report(progress, "guess relevance", number / FOLDS, f"fold {number + 1} of {FOLDS}")
@@ -102,6 +115,6 @@ def _relevance(scores: Float64 | float) -> Float64:
     return result
 
 
-def _folds(n_queries: int) -> Int64:
+def folds(n_queries: int) -> Int64:
     """The fold of each query: the same for the same number of queries, and not by their order."""
     return np.random.default_rng(0).permutation(n_queries) % FOLDS

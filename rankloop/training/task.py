@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from rankloop import evaluation
 from rankloop.errors import DataError, RankloopError
 from rankloop.kernels.expectations import LARGEST_SCORE
-from rankloop.objectives import Reward, expected_reward
+from rankloop.objectives import ExpectedReward, Reward, TrainingObjective, expected_reward
 from rankloop.objectives.expected_reward import check_doc_weights
 from rankloop.policies import expected_rank_weights
 from rankloop.policies.plackett_luce import check_rank_weights
@@ -26,12 +26,14 @@ class Task:
         offsets: queries + 1.
         doc_weights: r, documents; what each document is worth, positive or negative.
         rank_weights: θ, ranks; what each rank is worth.
+        objective: what networks are trained on instead, if it is not the expected reward itself.
     """
 
     features: Float32
     offsets: Int64
     doc_weights: Float64
     rank_weights: Float64
+    objective: TrainingObjective = field(default_factory=ExpectedReward)
 
     def __post_init__(self) -> None:
         # Kernels do not check their arguments, so everything is checked once, here.
@@ -88,12 +90,22 @@ class Task:
         """Compute the objective: the mean over the queries."""
         return float(self.values(scores).mean())
 
-    def sorted_value(self, scores: Float64) -> float:
-        """Compute the reward of sorting by score, the mean over the queries; ties keep their order."""
+    def sorted_values(self, scores: Float64) -> Float64:
+        """Compute the reward of sorting by score, per query; ties keep their order."""
         _check_scores(scores)
         padded = np.append(self.rank_weights, 0.0)
         at = np.minimum(ranks(scores, self.offsets), len(self.rank_weights) + 1)
-        return float(self.doc_weights @ padded[at - 1]) / self.n_queries
+        result: Float64 = segment_sum(self.doc_weights * padded[at - 1], self.offsets)
+        return result
+
+    def sorted_value(self, scores: Float64) -> float:
+        """Compute the reward of sorting by score: the mean over the queries."""
+        return float(self.sorted_values(scores).mean())
+
+    def gradient(self, scores: Float64) -> Float64:
+        """Compute the gradient of what networks are trained on, by the scores."""
+        _check_scores(scores)
+        return self.objective.value(scores, self.offsets, self.doc_weights, self.rank_weights).gradient
 
 
 def diverged() -> RankloopError:

@@ -14,7 +14,6 @@ from rankloop.experiments.baselines import (
     production_queries,
     production_ranker,
     random_ranker,
-    scaled,
 )
 from rankloop.models import MLP, Adam, Linear
 from rankloop.models.mlp import Network
@@ -89,9 +88,9 @@ def test_scaling_the_output_layer_scales_the_scores(
     model = model.with_parameters(model.parameters + dtype(0.1))
     scores = model.scores(data.test.features)
     # A power of two changes no digit: exact, where anything else is rounded once a parameter.
-    np.testing.assert_array_equal(scaled(model, 0.25).scores(data.test.features), 0.25 * scores)
+    np.testing.assert_array_equal(model.times(0.25).scores(data.test.features), 0.25 * scores)
     rounding = np.finfo(dtype).eps
-    third = scaled(model, 1 / 3)
+    third = model.times(1 / 3)
     bound = 20 * rounding * np.abs(scores).max()
     np.testing.assert_allclose(third.scores(data.test.features), scores / 3, rtol=0, atol=bound)
     assert third.kind == model.kind
