@@ -117,9 +117,9 @@ def run(world: str, setting: str, seed: int) -> dict[str, Any]:
         if parts[1].timesteps == 0:
             continue
         learned = fit(splits, parts)
-        step = deployment.step(start, learned, Clicks(splits, parts, bias), weights, look, learn=fit)
-        if step.share > 0.0:
-            logging = step.model(start, learned)
+        clicks = Clicks(splits, parts, bias)
+        step = deployment.step(start, learned, clicks, weights, look, learn=fit, deployed=logging)
+        logging = step.policy(start, learned, logging)
         shares.append(step.share)
         values.append(place.value(logging))
     return {

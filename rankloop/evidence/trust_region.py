@@ -19,14 +19,15 @@ import numpy as np
 from rankloop.errors import RankloopError
 from rankloop.estimators.intervention_aware import mean_relevance
 from rankloop.evidence.calibrated_gain import centred
-from rankloop.evidence.debiased_clicks import DebiasedClicks
-from rankloop.evidence.mixture import log_e_value
-from rankloop.ragged import ranks, segment_max, segment_sum
+from rankloop.evidence.debiased_clicks import DebiasedClicks, combine
+from rankloop.evidence.mixture import best_tuning, log_e_value
+from rankloop.policies import expected_rank_weights
+from rankloop.ragged import segment_max
 from rankloop.statistics import Statistics
 from rankloop.types import Bias, Float64, Int64
 
-# The number of impressions after which the comparison is most sensitive.
-EXPECTED_IMPRESSIONS = 1_000
+# The number of impressions and the level at which the test whether clicks agree is most sensitive.
+EXPECTED_IMPRESSIONS, LEVEL = 1_000, 0.05
 
 
 def worst_loss(new: Float64, start: Float64, offsets: Int64) -> Float64:
@@ -57,7 +58,7 @@ class TrustRegion:
 
         ε = min(loosest, tightest · max(E, 1))
 
-    E is an e-value: the evidence that documents which the start ranks higher are more relevant (`agreement`).
+    E is an e-value: the evidence that documents which the start shows more are more relevant (`agreement`).
     Users whose clicks mean the opposite of relevance, and joins that mix up documents, say that they are not.
     If they are not, E ever exceeds c with probability at most 1/c, however often one looks (Ville), so a
     policy whose loss could exceed c · tightest of the value of the start is deployed with probability at most
@@ -89,33 +90,33 @@ class TrustRegion:
         return float(min(self.loosest, math.exp(min(math.log(self.tightest) + max(log_e, 0.0), 0.0))))
 
 
-def agreement(parts: Sequence[tuple[Statistics, Float64]], bias: Bias) -> float:
-    """Compute the logarithm of the e-value that documents the start ranks higher are more relevant.
+def agreement(parts: Sequence[tuple[Statistics, Float64]], bias: Bias, rank_weights: Float64) -> float:
+    """Compute the logarithm of the e-value that documents to which the start gives more are more relevant.
 
-        u_d ≈ A_d (a_q − b · rank(d) / n_q),    A_d = Σ_k n_k(d) α_k
+        Σ_q N_q/T Σ_d R(d) a_d (λ_d − λ̄_q) > 0,    λ̄_q = Σ_d a_d λ_d / Σ_d a_d
 
-    u are the clicks that a constant relevance and the bias do not explain, A is how much each document was
-    examined, and E is the e-value of b > 0. All clicks count, those on training queries too: the start has
-    not learned from them.
+    λ and a are the expected rank weight and the expected α of a document under the start: relevance is to
+    rise with λ where the start is looked at. R comes from all clicks, those on training queries too, since
+    the start has not learned from them; the estimate is unbiased whichever policies logged them.
 
     Args:
         parts: all clicks so far, with the scores of the start; several parts for several sets of queries.
         bias: how users click.
+        rank_weights: θ, what each rank is worth.
     """
-    total = information = spread = 0.0
+    gains, impressions = [], []
     for statistics, start in parts:
         offsets = statistics.offsets
         guess = np.full(statistics.n_items, mean_relevance(statistics, bias))
-        clicks = DebiasedClicks.of(statistics, bias, guess)
-        weights = np.maximum(clicks.examined, 0.0)
-        height = centred(-ranks(start, offsets) / statistics.per_item(np.diff(offsets)), weights, offsets)
-        by_query = segment_sum(height * clicks.unexplained, offsets)
-        total += float(by_query.sum())
-        information += float(weights @ height**2) * clicks.noise
-        spread += float((by_query**2).sum())
-    # The larger of what clicks should vary and what queries did vary.
-    variance = max(information, spread)
-    if not 0.0 < variance < np.inf:
+        examined = np.maximum(expected_rank_weights(start, offsets, bias.alpha), 0.0)
+        given = expected_rank_weights(start, offsets, rank_weights)
+        contrast = examined * centred(given, examined, offsets)
+        gains.append(DebiasedClicks.of(statistics, bias, guess).gain(contrast))
+        impressions.append(statistics.timesteps)
+    gain = combine(gains, impressions)
+    error = max(gain.click_error, gain.observed_error)
+    if not 0.0 < error < np.inf:
         return 0.0
-    impressions = sum(statistics.timesteps for statistics, _ in parts)
-    return log_e_value(total, variance, variance * EXPECTED_IMPRESSIONS / impressions)
+    information = error**-2
+    expected = information * EXPECTED_IMPRESSIONS / sum(impressions)
+    return log_e_value(gain.value * information, information, best_tuning(expected, LEVEL))

@@ -92,6 +92,7 @@ class Deployment:
         look: int,
         *,
         learn: Learn,
+        deployed: Model | None = None,
     ) -> Step:
         """Choose how far to go from the start towards a learned policy.
 
@@ -102,12 +103,15 @@ class Deployment:
             rank_weights: θ, what each rank is worth.
             look: the number of the look at the evidence, from 1.
             learn: learns a policy in the same way from part of the clicks, for cross-fitting.
+            deployed: the policy that was deployed before, if it is not the start.
         """
         trials = [Trial(learned, clicks.splits[1].features, clicks.debiased(1))]
         if self.folds > 1 and trials[0].clicks.timesteps < ENOUGH_IMPRESSIONS:
             trials += self._cross_fitted(clicks, learn)
-        around = None if self.trust is None else _surroundings(self.trust, start, clicks)
-        return choose_step(start, trials, rank_weights, self.evidence, look, surroundings=around)
+        around = None if self.trust is None else _surroundings(self.trust, start, clicks, rank_weights)
+        return choose_step(
+            start, trials, rank_weights, self.evidence, look, surroundings=around, deployed=deployed
+        )
 
     def _cross_fitted(self, clicks: Clicks, learn: Learn) -> Iterator[Trial]:
         split, statistics = clicks.splits[0], clicks.statistics[0]
@@ -122,7 +126,7 @@ class Deployment:
             yield Trial(model, split.select(outside).features, clicks.debiased(0, outside))
 
 
-def _surroundings(trust: TrustRegion, start: Model, clicks: Clicks) -> Surroundings:
+def _surroundings(trust: TrustRegion, start: Model, clicks: Clicks, rank_weights: Float64) -> Surroundings:
     features = np.concatenate([split.features for split in clicks.splits])
     first, second = clicks.splits
     offsets = np.concatenate([first.offsets, first.n_docs + second.offsets[1:]])
@@ -130,4 +134,4 @@ def _surroundings(trust: TrustRegion, start: Model, clicks: Clicks) -> Surroundi
         (statistics, start.scores(split.features))
         for split, statistics in zip(clicks.splits, clicks.statistics, strict=True)
     ]
-    return Surroundings(features, offsets, trust.width(agreement(parts, clicks.bias)))
+    return Surroundings(features, offsets, trust.width(agreement(parts, clicks.bias, rank_weights)))

@@ -61,7 +61,7 @@ def test_clicks_that_agree_open_it_and_inverted_clicks_do_not() -> None:
     relevance = rng.random(400)
     scores = 3.0 * relevance + rng.normal(size=400)
     logs = [
-        agreement([(clicks_of(r, scores, offsets, seed=1), scores)], bias_of(PAPER))
+        agreement([(clicks_of(r, scores, offsets, seed=1), scores)], bias_of(PAPER), dcg(5))
         for r in (relevance, 1.0 - relevance)
     ]
     assert logs[0] > np.log(10.0)
@@ -82,7 +82,7 @@ def test_without_a_relation_to_relevance_it_hardly_ever_opens() -> None:
         relevance, scores = rng.random(400), 2.0 * rng.normal(size=400)
         relevance = np.repeat(relevance[::10], 10)  # all items of a query alike: no policy is better
         part = (clicks_of(relevance, scores, offsets, seed), scores)
-        opened += agreement([part], bias_of(PAPER)) >= np.log(5.0)
+        opened += agreement([part], bias_of(PAPER), dcg(5)) >= np.log(5.0)
     assert opened <= 22
 
 
