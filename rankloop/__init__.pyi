@@ -5,6 +5,7 @@ from . import data as data
 from . import estimators as estimators
 from . import evaluation as evaluation
 from . import exchange as exchange
+from . import evidence as evidence
 from . import logs as logs
 from . import models as models
 from . import objectives as objectives

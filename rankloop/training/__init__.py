@@ -14,6 +14,8 @@ from rankloop.training.learning import learning_named as learning_named
 from rankloop.training.network import train_network as train_network
 from rankloop.training.network_guess import guess_by_network as guess_by_network
 from rankloop.training.problem import LearningProblem as LearningProblem
+from rankloop.training.proximal_task import ProximalTask as ProximalTask
+from rankloop.training.proximal_task import stay_near as stay_near
 from rankloop.training.relevance_guess import RelevanceGuess as RelevanceGuess
 from rankloop.training.relevance_guess import guess_relevance as guess_relevance
 from rankloop.training.settings import Settings as Settings
