@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from rankloop.clicks.base import Users
 from rankloop.errors import DataError
-from rankloop.kernels.click_simulation import simulate_impressions
+from rankloop.kernels.click_simulation import draw_page_clicks, simulate_impressions
 from rankloop.policies.plackett_luce import check_scores
 from rankloop.ragged import for_segments, offsets_of
 from rankloop.types import Float64, Int64, reject_documents
@@ -259,3 +259,25 @@ def _check_frequencies(frequencies: object, n_queries: int) -> Float64:
     relative = array / array.max()
     probabilities: Float64 = relative / relative.sum()
     return probabilities
+
+
+def click_page(users: Users, relevance: object, rng: np.random.Generator) -> NDArray[np.bool_]:
+    """Let one user read one page, and return which of its items were clicked.
+
+    Args:
+        users: the users; items below the last rank that they see are not clicked.
+        relevance: of the items in the order in which they are shown, in [0, 1].
+        rng: random generator.
+
+    Example:
+        >>> from rankloop.clicks import users
+        >>> click_page(users("position@2"), [0.0, 0.0, 1.0], np.random.default_rng(0))
+        array([False, False, False])
+    """
+    shown = np.ascontiguousarray(relevance, dtype=np.float64)
+    behaviour = users.behaviour
+    clicked = np.zeros(len(shown), np.bool_)
+    length = min(len(shown), behaviour.ranks)
+    seed = rng.integers(2**63, dtype=np.int64)
+    draw_page_clicks(seed, shown, length, behaviour.table, behaviour.stops, clicked)
+    return clicked

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,8 @@ from pydantic import BaseModel, ConfigDict
 
 from rankloop import online
 from rankloop.data import dataset
+from rankloop.data.summary import dataset_fingerprint
+from rankloop.errors import RankloopError
 from rankloop.estimators import estimator
 from rankloop.evaluation import policy_metrics
 from rankloop.experiments.baselines import oracle, production_ranker
@@ -35,6 +38,7 @@ class SetupFacts(BaseModel):
 
     Attributes:
         dataset: name of the data set.
+        data_fingerprint: a name for its content.
         features: number of features per document.
         queries: number of queries per split.
         documents: number of documents per split.
@@ -52,9 +56,10 @@ class SetupFacts(BaseModel):
             it was not trained.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     dataset: str
+    data_fingerprint: str
     features: int
     queries: dict[str, int]
     documents: dict[str, int]
@@ -87,6 +92,11 @@ class Environment:
         """Read or generate the data of a spec."""
         collection = dataset(spec.data, fold=spec.fold)
         return cls(collection, SimulatedUsers.of(collection, spec.users, relevance=spec.relevance))
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A name for the content of the data."""
+        return dataset_fingerprint(self.collection)
 
     def value(self, scores: object, metric: str) -> float:
         """The true metric of the policy of these scores, on the test queries."""
@@ -152,10 +162,27 @@ class Setup:
 
     @classmethod
     def read(cls, folder: Path, environment: Environment) -> Setup:
-        """Read the setup that `save` wrote to a folder."""
+        """Read the setup that `save` wrote to a folder.
+
+        Raises:
+            RankloopError: a file is missing or damaged, or the data has changed since.
+        """
         paths = {name: folder / f"{name}.rankloop" for name in (ORACLE, SUPERVISED)}
         baselines = {name: load(path) for name, path in paths.items() if path.exists()}
-        return cls(environment, load(folder / START), baselines, read_facts(folder))
+        facts, start = read_facts(folder), load(folder / START)
+        if facts.data_fingerprint != environment.fingerprint:
+            raise RankloopError(
+                f"{folder}: the data {facts.dataset!r} has changed since this was begun (its fingerprint is "
+                f"{environment.fingerprint}, and was {facts.data_fingerprint}): restore the data, or choose "
+                f"another folder"
+            )
+        if facts.start_fingerprint != start.fingerprint:
+            raise RankloopError(
+                f"{folder / START} is not the starting policy that this was begun with (its fingerprint is "
+                f"{start.fingerprint}, not {facts.start_fingerprint}): choose another folder, or remove this "
+                f"one"
+            )
+        return cls(environment, start, baselines, facts)
 
     @classmethod
     def read_or_build(
@@ -217,6 +244,7 @@ def _facts(spec: RunSpec, env: Environment, start: Model, baselines: Mapping[str
     splits = {name: getattr(collection, name) for name in ("train", "validation", "test")}
     return SetupFacts(
         dataset=collection.name,
+        data_fingerprint=env.fingerprint,
         features=collection.n_features,
         queries={name: split.n_queries for name, split in splits.items()},
         documents={name: split.n_docs for name, split in splits.items()},

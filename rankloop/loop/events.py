@@ -8,6 +8,7 @@ from typing import Literal
 import numpy as np
 
 from rankloop import online
+from rankloop.errors import ModelFileError
 from rankloop.models import model_from_bytes, model_to_bytes
 from rankloop.models.storage import pack, unpack
 from rankloop.statistics import Statistics, statistics_from_bytes, statistics_to_bytes
@@ -47,8 +48,12 @@ class LoopState:
         """The number of interactions so far."""
         return self.statistics.timesteps if self.online is None else self.online.interactions
 
-    def to_bytes(self) -> bytes:
-        """Serialise the whole state as a checkpoint; nothing is pickled."""
+    def to_bytes(self, owner: str = "") -> bytes:
+        """Serialise the whole state as a checkpoint; nothing is pickled.
+
+        Args:
+            owner: a name for the loop that the state belongs to, which `from_bytes` compares.
+        """
         parts = {
             "statistics": statistics_to_bytes(self.statistics),
             "learned": model_to_bytes(self.learned),
@@ -56,25 +61,31 @@ class LoopState:
         }
         if self.online is not None:
             parts["online"] = self.online.to_bytes()
-        spec = {"phase": self.phase, "stage": self.stage, "scale": self.scale}
+        spec = {"phase": self.phase, "stage": self.stage, "scale": self.scale, "owner": owner}
         return pack(STATE_KIND, spec, {name: np.frombuffer(part, np.uint8) for name, part in parts.items()})
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> LoopState:
+    def from_bytes(cls, data: bytes, owner: str = "") -> LoopState:
         """Read the state that `to_bytes` wrote.
 
         Raises:
-            ModelFileError: these are not the bytes of a checkpoint, or they are damaged.
+            ModelFileError: these are not the bytes of a checkpoint, they are damaged, or the state belongs to
+                another loop.
         """
         content = unpack(data, STATE_KIND)
         parts = {name: part.tobytes() for name, part in content.tensors.items()}
-        return cls(
-            statistics=statistics_from_bytes(parts["statistics"]),
-            learned=model_from_bytes(parts["learned"]),
-            logging=model_from_bytes(parts["logging"]),
-            online=online.MethodState.from_bytes(parts["online"]) if "online" in parts else None,
-            **content.spec,
-        )
+        if content.spec.pop("owner", None) != owner:
+            raise ModelFileError("the checkpoint belongs to another run")
+        try:
+            return cls(
+                statistics=statistics_from_bytes(parts["statistics"]),
+                learned=model_from_bytes(parts["learned"]),
+                logging=model_from_bytes(parts["logging"]),
+                online=online.MethodState.from_bytes(parts["online"]) if "online" in parts else None,
+                **content.spec,
+            )
+        except (KeyError, TypeError) as error:
+            raise ModelFileError(f"this is not a checkpoint that this version can read: {error}") from error
 
 
 @dataclass(frozen=True)

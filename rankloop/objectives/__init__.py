@@ -5,5 +5,6 @@ from rankloop.objectives.click_likelihood import click_likelihood as click_likel
 from rankloop.objectives.expected_reward import Reward as Reward
 from rankloop.objectives.expected_reward import expected_reward as expected_reward
 from rankloop.objectives.lambda_rank import lambda_rank as lambda_rank
+from rankloop.objectives.proximal_reward import proximal_reward as proximal_reward
 from rankloop.objectives.sampled import pl_rank_gradient as pl_rank_gradient
 from rankloop.objectives.sampled import reinforce_gradient as reinforce_gradient

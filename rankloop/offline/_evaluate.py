@@ -100,7 +100,8 @@ def evaluate(
     Args:
         log: the log, as `rankloop.open_log` opens it.
         policy: the new policy: a `Fit`, a model, the path of either or of a table of scores (query_id,
-            doc_id, score), or the id of a policy of the log.
+            doc_id, score), or the id of a policy of the log. Models of other programs can be read, too:
+            docs/export.md lists them.
         against: the policy to compare with; accepts the same forms.
         bias: how users click: a bias, the path of a stored one, or the name of simulated users. None for the
             bias that the policy was fitted with, if it is a fit; otherwise it is estimated from the log.

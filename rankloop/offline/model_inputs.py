@@ -127,7 +127,8 @@ class FeatureMatcher:
         fit = policy if isinstance(policy, Fit) else None
         self.model: Model = policy.model if isinstance(policy, Fit) else policy
         self.wanted = names_of_model(self.model) if fit is None else fit.feature_names
-        self._spelt = fit is None and self.model.kind == "lightgbm"
+        # A model that was not fitted here may use fewer features, and spell them in its own way.
+        self._alone = fit is None
         fill_values = None if fit is None else fit.fill_values
         self._fill = None if fill_values is None else np.array(fill_values, np.float32)
         self._names: Names | None = None
@@ -141,11 +142,16 @@ class FeatureMatcher:
         """
         self._names = names if self.wanted is None else self.wanted
         if names is not None and self.wanted is not None:
-            # LightGBM's own files have `list_price` for `list price`.
-            spelt = self._spelt and {*self.wanted} == {*spellable(names)}
-            return match_features(
-                spellable(names) if spelt else names, self.wanted, where=where, who=self.name
-            )
+            given, wanted = names, {*self.wanted}
+            if self._alone and not wanted <= {*given} and wanted <= {*spellable(given)}:
+                # LightGBM's own files have `list_price` for `list price`.
+                given = spellable(given)
+            order = match_features(given, self.wanted, where=where, who=self.name, spare=self._alone)
+            if len(given) > len(wanted):
+                self.notes[
+                    f"{len(given) - len(wanted):,} of {len(given):,} features are not used by {self.name}."
+                ] = None
+            return order
         if width != self.model.n_features:
             raise DataError(
                 f"{where}: {width} features, but {self.name} takes {self.model.n_features}: give the "

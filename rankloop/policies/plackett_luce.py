@@ -175,3 +175,24 @@ def top_ranking(scores: object, offsets: Int64, ranks: int) -> Int64:
     out = np.full((len(offsets) - 1, ranks), -1, np.int64)
     out[query[kept], rank[kept]] = order[kept] - offsets[query[kept]]
     return out
+
+
+def draw_ranking(scores: Float64, ranks: int, seed: int) -> Int64:
+    """Draw the top-k ranking of one query that belongs to a seed: always the same one.
+
+    Args:
+        scores: items, float64, as `check_scores` accepts them.
+        ranks: number of items to show; fewer are returned if fewer can be shown.
+        seed: from 0 to 2⁶³ − 1.
+
+    Returns:
+        Numbers of the items, best first.
+
+    Example:
+        >>> draw_ranking(np.array([9.0, -np.inf, 0.0]), 3, seed=1)
+        array([0, 2])
+    """
+    out = np.empty((1, 1, ranks), np.int64)
+    draw_rankings(0, 1, np.array([0, len(scores)]), scores, np.int64(seed), out)
+    drawn: Int64 = out[0, 0]
+    return drawn[drawn >= 0]
