@@ -11,8 +11,8 @@ from pathlib import Path
 from string import Template
 
 from rankloop.reports.document import (
-    Button,
     Block,
+    Button,
     Cell,
     Column,
     Document,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from rankloop.reports.document import (
-    Button,
     Block,
+    Button,
     Cell,
     Document,
     Examples,
