@@ -5,6 +5,7 @@ from __future__ import annotations
 from benchmarks.exposure import EXPOSURE
 from benchmarks.gradient import GRADIENT
 from benchmarks.growth import GRADIENT_GROWTH
+from benchmarks.learning import LEARNING
 from benchmarks.live import LIVE
 from benchmarks.logs import LOGS
 from benchmarks.loops import LOOPS
@@ -21,6 +22,7 @@ BENCHMARKS: tuple[Benchmark, ...] = (
     NETWORK,
     SIMULATION,
     LOOPS,
+    LEARNING,
     ONLINE,
     DATASET,
     LOGS,
