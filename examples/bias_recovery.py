@@ -22,7 +22,7 @@ from rankloop.data import synthetic
 from rankloop.logs import LogCounts
 from rankloop.types import Bias, Float64
 
-RESAMPLES = 100
+RESAMPLES = 200
 ROUNDING = 1e-9
 
 

@@ -33,7 +33,7 @@ from rankloop.offline.earned_weights import sorted_rank_weights
 from rankloop.offline.impression_sums import ImpressionSums
 from rankloop.offline.intervals import ImpressionSample
 from rankloop.offline.policy_rankings import PolicyRanking
-from rankloop.offline.verdict import Evidence
+from rankloop.offline.verdict import VerdictEvidence
 from rankloop.policies import expected_rank_weights, rank_marginals
 from rankloop.ragged import offsets_of, segment_std, segment_sum
 from rankloop.statistics import Exposure, Statistics, of_impressions
@@ -224,7 +224,7 @@ def in_memory(world: World, logs: list[PolicyTraffic], found: BiasEstimate | Non
             variate,
         )
         spread = values.spread(bias, resamples, found.log)
-    evidence = Evidence(bias_estimated=found is not None, explores=True)
+    evidence = VerdictEvidence(bias_estimated=found is not None, explores=True)
     return compare(rankings, variate, impressions, measure=measure, evidence=evidence, spread=spread)
 
 

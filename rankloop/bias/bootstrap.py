@@ -96,9 +96,12 @@ def few_clusters(shown: RankCounts) -> list[str]:
 def percentile_interval(values: Float64, confidence: float) -> RankIntervals:
     """Compute the percentile interval of resampled values (resamples × ranks) for each rank.
 
-    >>> percentile_interval(np.arange(101.0)[:, None], 0.9)
+    The p-quantile of n values is at place p (n + 1): another value would fall below it with probability p. At
+    NumPy's default place, p (n − 1) + 1, 90 % intervals from 100 resamples would cover 88 %.
+
+    >>> percentile_interval(np.arange(1.0, 100.0)[:, None], 0.9)
     RankIntervals(low=array([5.]), high=array([95.]))
     """
     tail = 0.5 * (1.0 - confidence)
-    low, high = np.nanquantile(values, [tail, 1.0 - tail], axis=0)
+    low, high = np.nanquantile(values, [tail, 1.0 - tail], axis=0, method="weibull")
     return RankIntervals(low, high)

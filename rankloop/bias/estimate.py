@@ -34,7 +34,7 @@ def estimate_bias(
     randomised: str | None = None,
     curve: str | None = None,
     model: str = "affine",
-    resamples: int = 100,
+    resamples: int = 200,
     confidence: float = 0.9,
     held_out: bool = True,
     progress: Progress | None = None,

@@ -28,7 +28,7 @@ from rankloop.bias.relevance_prior import (
     regrid,
     shaped_grid,
 )
-from rankloop.kernels.click_likelihood import count_nodes, curve, expect, mean_relevance
+from rankloop.kernels.click_likelihood import count_nodes, curve, expect, mean_relevance, score
 from rankloop.ragged import for_segments
 from rankloop.types import Float64, Int64
 
@@ -83,6 +83,17 @@ class Parameters:
             high=self.clip(expit(logit(self.high) + ends[1::2])),
             prior=weights / weights.sum(axis=1, keepdims=True),
         )
+
+    def free_after(self, ends: Float64) -> tuple[Float64, Float64]:
+        """The same as `free` after a short step in the log-odds of the ends (2 · ranks; low, high, low, …).
+
+        The step is converted to probabilities at the current ends, so that it stays linear up to 0 and 1: the
+        log-odds of an end near 0 are far from normally distributed, the end itself is not.
+        """
+        alpha, low = self.free
+        slopes = _odds_slope(self)
+        lower = np.clip(low + slopes[:, 0] * ends[0::2], 0.0, 1.0)
+        return np.clip(low + alpha + slopes[:, 1] * ends[1::2], 0.0, 1.0) - lower, lower
 
     def clip(self, chances: Float64) -> Float64:
         """Keep probabilities at least `edge` away from 0 and 1; 0 stays 0."""
@@ -221,18 +232,20 @@ class Likelihood:
         everywhere.
         """
         ranks, t = self.shown.ranks, sums.nodes
-        odds_slope = np.stack([at.low * (1.0 - at.low), at.high * (1.0 - at.high)], axis=1)
+        odds_slope = _odds_slope(at)
         spread = np.zeros((2 * ranks, 2 * ranks))
         border = np.zeros((self.strata, COMPONENTS, 2 * ranks))
         within = np.zeros((self.strata, COMPONENTS, COMPONENTS))
         for level in self._levels:
-            chance, r = _chance(at, level.grid), level.grid.relevance
-            lines = (odds_slope[:, :, None] * np.stack([1.0 - r, r])).reshape(2 * ranks, -1)
-            several = np.repeat(chance, 2, axis=0)
+            chance = _chance(at, level.grid)
             out = [np.zeros((len(level.blocks) - 1, *part.shape)) for part in (spread, border, within)]
-            self._run(curve, level, at, chance, weights, lines / several, lines / (1.0 - several), *out)
+            self._run(curve, level, at, chance, weights, *_slopes(chance), level.grid.relevance, *out)
             for part, own in zip((spread, border, within), out, strict=True):
                 part += own.sum(axis=0)
+        # From ends to their log-odds. The passes fill the lower triangle.
+        by_odds = odds_slope.ravel()
+        spread = (np.tril(spread) + np.tril(spread, -1).T) * np.outer(by_odds, by_odds)
+        border *= by_odds
         bend = sums.clicks / sums.chance**2 + (sums.displays - sums.clicks) / (1.0 - sums.chance) ** 2
         ends, slope = -spread, sums.gradient(at)[0]
         shapes = np.stack([1.0 - t, t])
@@ -243,6 +256,28 @@ class Likelihood:
             bent = 1.0 - 2.0 * np.array([at.low[k], at.high[k]])
             ends[here, here] -= np.diag(slope[here] * bent)
         return Curvature(ends, -border, within + np.diag(self.pseudo_items))
+
+    def scores(self, at: Parameters, carried: Float64) -> Float64:
+        """The derivative of each item's log-likelihood by the ends, with the priors eliminated.
+
+        Args:
+            at: the parameters.
+            carried: strata × components × 2 ranks; how much of the derivative by each component of the prior
+                is taken off the derivative by each end, see `rankloop.bias.newton`.
+
+        Returns:
+            float64, items × 2 ranks.
+        """
+        result = np.zeros((self.shown.n_items, 2 * self.shown.ranks))
+        everything, by_odds = np.ones(self.shown.n_items), _odds_slope(at).ravel()
+        for level in self._levels:
+            chance, out = _chance(at, level.grid), np.zeros((len(level.where), result.shape[1]))
+            slopes = *_slopes(chance), level.grid.relevance, by_odds
+            self._run(score, level, at, chance, everything, *slopes, carried, out)
+            result[level.where] = out
+        # The derivative by the logarithm of a prior's component is the item's share minus the prior.
+        result += np.einsum("sb,sbe->se", at.prior, carried)[self.stratum]
+        return result
 
     def sharpen(self, at: Parameters, weights: Float64) -> Float64:
         """Take one step of expectation maximisation on the shape that all components share."""
@@ -316,3 +351,13 @@ class Likelihood:
 def _chance(at: Parameters, nodes: Grid) -> Float64:
     r = nodes.relevance
     return np.clip(np.outer(at.low, 1.0 - r) + np.outer(at.high, r), TINY, 1.0 - TINY)
+
+
+def _odds_slope(at: Parameters) -> Float64:
+    """The derivatives of the two ends by their log-odds: ranks × 2."""
+    return np.stack([at.low * (1.0 - at.low), at.high * (1.0 - at.high)], axis=1)
+
+
+def _slopes(chance: Float64) -> tuple[Float64, Float64]:
+    """The derivatives of log P(click) and −log P(no click) by P(click): ranks × nodes."""
+    return 1.0 / chance, 1.0 / (1.0 - chance)

@@ -40,7 +40,7 @@ class EstimateOptions:
     """
 
     model: str = "affine"
-    resamples: int = 100
+    resamples: int = 200
     confidence: float = 0.9
     held_out: bool = True
 
@@ -140,21 +140,32 @@ def _estimator(
     fitted: BiasFit | None, position: BiasFit, shown: RankCounts
 ) -> Callable[[RankCounts, Float64], Float64]:
     """Return the function from resampled counts and item weights to α, β (on any scale) and examination."""
+    if fitted is None:
+        return _harvested
+    if not resamples_queries(shown):
+        return lambda counts, weights: _refitted(fitted, position, counts, weights)
+    # To first order, each item moves the estimate by a fixed amount: resamples are sums of these.
+    main, other = fitted.influence(), position.influence()
 
-    def estimate(counts: RankCounts, weights: Float64) -> Float64:
-        def near(of: BiasFit) -> BiasFit:
-            return of if counts is shown else of.with_clicks(counts)
-
-        if fitted is None:
-            theta = harvest(counts, weights)
-            return np.stack([theta, np.zeros_like(theta), theta])
-        free = near(fitted).refit_nearby(weights).free
-        if fitted is position:
-            return np.stack([*free, _examination(free)])
-        # One step with known curvature is enough for the examination, which is not the main result.
-        return np.stack([*free, _examination(near(position).refit_nearby(weights, steps=1).free)])
+    def estimate(_: RankCounts, weights: Float64) -> Float64:
+        free = fitted.parameters.free_after((weights - 1.0) @ main)
+        return np.stack([*free, _examination(position.parameters.free_after((weights - 1.0) @ other))])
 
     return estimate
+
+
+def _harvested(counts: RankCounts, weights: Float64) -> Float64:
+    theta = harvest(counts, weights)
+    return np.stack([theta, np.zeros_like(theta), theta])
+
+
+def _refitted(fitted: BiasFit, position: BiasFit, counts: RankCounts, weights: Float64) -> Float64:
+    """α, β and examination of other clicks on the same displays."""
+    free = fitted.with_clicks(counts).refit_nearby(weights).free
+    if fitted is position:
+        return np.stack([*free, _examination(free)])
+    # One step with known curvature is enough for the examination, which is not the main result.
+    return np.stack([*free, _examination(position.with_clicks(counts).refit_nearby(weights, steps=1).free)])
 
 
 def _examination(free: tuple[Float64, Float64]) -> Float64:

@@ -7,6 +7,7 @@ priors of different strata, so the priors are eliminated one by one. The remaini
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -70,6 +71,20 @@ class BiasFit:
         """Refit in a few steps, with weights close to those of the fit, such as those of a resample."""
         start, known = self.parameters, self.curvature
         return _maximise(self.likelihood, start, weights, curvature=known, max_steps=steps)[0]
+
+    def influence(self) -> Float64:
+        """How far one more copy of each item would move the log-odds of the ends, to first order.
+
+            ψ_d = H⁻¹ ∂ log L_d
+
+        L_d is the likelihood of the item, and H the curvature of the whole likelihood, both with the priors
+        eliminated. With item weights w, the maximum moves by about ``Σ_d (w_d − 1) ψ_d``.
+
+        Returns:
+            float64, items × 2 ranks; low and high of rank 1, of rank 2, …
+        """
+        system = _System.of(self.curvature)
+        return system.solve(self.likelihood.scores(self.parameters, system.carried))
 
     def with_clicks(self, shown: RankCounts) -> BiasFit:
         """The same fit as a starting point for other clicks on the same displays."""
@@ -164,17 +179,40 @@ def _line_search(
 
 def _newton_step(curvature: Curvature, ends: Float64, components: Float64) -> tuple[Float64, Float64]:
     """Compute Newton's step, damped along flat directions."""
-    diagonal = np.einsum("sbb->sb", curvature.within)
-    ridge = np.maximum(MIN_CURVATURE - diagonal, 0.0)
-    inverse = np.linalg.inv(curvature.within + ridge[:, :, None] * np.eye(components.shape[1]))
-    reduced = inverse @ curvature.border
-    system = curvature.ends - np.einsum("sbi,sbj->ij", curvature.border, reduced)
-    right = ends - np.einsum("sbi,sb->i", reduced, components)
-    values, vectors = np.linalg.eigh(0.5 * (system + system.T))
-    sizes = np.maximum(np.abs(values), FLAT * np.abs(values).max())
-    step = vectors @ ((vectors.T @ right) / sizes)
-    within = np.einsum("sbc,sc->sb", inverse, components) - reduced @ step
+    system = _System.of(curvature)
+    step = system.solve(ends - np.einsum("sbi,sb->i", system.carried, components))
+    within = np.einsum("sbc,sc->sb", system.inverse, components) - system.carried @ step
     return np.clip(step, -LONGEST_STEP, LONGEST_STEP), np.clip(within, -LONGEST_STEP, LONGEST_STEP)
+
+
+class _System(NamedTuple):
+    """The linear system of a Newton step after the priors are eliminated.
+
+    Attributes:
+        inverse: strata × components × components; the inverse curvature of the priors.
+        carried: strata × components × 2 ranks; what a gradient by the components takes off that by the ends.
+        sizes: 2 ranks; curvature of the ends in the directions of `vectors`, damped along flat directions.
+        vectors: 2 ranks × 2 ranks; directions, one per column.
+    """
+
+    inverse: Float64
+    carried: Float64
+    sizes: Float64
+    vectors: Float64
+
+    @classmethod
+    def of(cls, curvature: Curvature) -> _System:
+        diagonal = np.einsum("sbb->sb", curvature.within)
+        ridge = np.maximum(MIN_CURVATURE - diagonal, 0.0)
+        inverse = np.linalg.inv(curvature.within + ridge[:, :, None] * np.eye(diagonal.shape[1]))
+        carried = inverse @ curvature.border
+        system = curvature.ends - np.einsum("sbi,sbj->ij", curvature.border, carried)
+        values, vectors = np.linalg.eigh(0.5 * (system + system.T))
+        return cls(inverse, carried, np.maximum(np.abs(values), FLAT * np.abs(values).max()), vectors)
+
+    def solve(self, right: Float64) -> Float64:
+        """Solve for the step of the ends; the last axis of the right-hand side is 2 · ranks."""
+        return np.asarray((right @ self.vectors / self.sizes) @ self.vectors.T)
 
 
 def _start(shown: RankCounts, *, position: bool) -> Parameters:

@@ -9,7 +9,18 @@ from typing import Annotated
 import typer
 
 from rankloop._version import __version__
-from rankloop.cli import bias, logs, loops, offline, pipeline, relevance, reproduction, supervised
+from rankloop.cli import (
+    bias,
+    export,
+    live,
+    logs,
+    loops,
+    offline,
+    pipeline,
+    relevance,
+    reproduction,
+    supervised,
+)
 from rankloop.errors import RankloopError
 
 app = typer.Typer(
@@ -31,10 +42,16 @@ for command in (
     offline.fit,
     offline.rank,
     offline.evaluate,
+    export.export,
     pipeline.pipeline,
     supervised.train,
     supervised.measure,
     supervised.describe,
+    live.serve,
+    live.learn,
+    live.drive,
+    live.key,
+    live.rollback,
 ):
     app.command()(command)
 app.add_typer(logs.importing, name="import")

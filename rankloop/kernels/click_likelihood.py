@@ -72,22 +72,24 @@ def expect(
 def curve(
     first, last, blocks, starts, rank, displays, clicks, stratum, weight,
     log_hit, log_miss, prior, knot, lower,
-    hit_slope, miss_slope, spread, border, within,
+    per_hit, per_miss, relevance, spread, border, within,
 ):  # fmt: skip
     """One pass: what the second derivatives of the log-likelihood need beyond the sums of `expect`.
 
-    A click at rank k adds ``hit_slope[2k + e, t]`` to the derivative of an item's log-likelihood at node t by
-    end e of the rank's line, and a display without a click takes ``miss_slope`` off it. Summed are
+    A click at rank k adds ``per_hit[k, t]`` to the derivative of an item's log-likelihood at node t by the
+    click probability there, and a display without a click takes ``per_miss`` off it; times 1 − R and R, these
+    are the derivatives by the two ends of the rank's line. Summed are
 
         spread      the covariance, over an item's posterior, of these derivatives by two ends
         border      that of a derivative and of belonging to a component
         within      the product of belonging to two components
     """
-    nodes, ends = log_hit.shape[1], hit_slope.shape[0]
+    ranks, nodes = log_hit.shape
     components = within.shape[2]
-    chances, slopes = np.empty(nodes), np.empty((ends, nodes))
-    mean, end_of = np.empty(ends), np.empty(ends, np.int64)
-    share, mixed = np.empty(components), np.empty((components, ends))
+    chances, rank_of = np.empty(nodes), np.empty(ranks, np.int64)
+    slopes, by_r = np.empty((ranks, nodes)), np.empty((3, ranks, nodes))
+    mean = np.empty((ranks, 2))
+    share, mixed = np.empty(components), np.empty((components, 2, ranks))
     for block in range(first, last):
         for item in range(blocks[block], blocks[block + 1]):
             w = weight[item]
@@ -97,27 +99,34 @@ def curve(
             posterior(item, starts, rank, displays, clicks, log_hit, log_miss, prior[s], chances)
             n = 0
             for cell in range(starts[item], starts[item + 1]):
-                hits, misses = clicks[cell], displays[cell] - clicks[cell]
-                for end in range(2):
-                    e = 2 * rank[cell] + end
-                    end_of[n] = e
-                    total = 0.0
-                    for t in range(nodes):
-                        slopes[n, t] = hits * hit_slope[e, t] - misses * miss_slope[e, t]
-                        total += chances[t] * slopes[n, t]
-                    mean[n] = total
-                    n += 1
+                k, hits, misses = rank[cell], clicks[cell], displays[cell] - clicks[cell]
+                rank_of[n] = k
+                total, upper = 0.0, 0.0
+                for t in range(nodes):
+                    slope = hits * per_hit[k, t] - misses * per_miss[k, t]
+                    slopes[n, t] = slope
+                    expected = chances[t] * slope
+                    by_r[0, n, t] = expected
+                    by_r[1, n, t] = expected * relevance[t]
+                    by_r[2, n, t] = expected * relevance[t] * relevance[t]
+                    total += expected
+                    upper += expected * relevance[t]
+                mean[n, 0], mean[n, 1] = total - upper, upper
+                n += 1
             for i in range(n):
                 for j in range(i + 1):
-                    total = 0.0
+                    plain, once, twice = 0.0, 0.0, 0.0
                     for t in range(nodes):
-                        total += chances[t] * slopes[i, t] * slopes[j, t]
-                    total = w * (total - mean[i] * mean[j])
-                    spread[block, end_of[i], end_of[j]] += total
-                    if i != j:
-                        spread[block, end_of[j], end_of[i]] += total
+                        plain += by_r[0, i, t] * slopes[j, t]
+                        once += by_r[1, i, t] * slopes[j, t]
+                        twice += by_r[2, i, t] * slopes[j, t]
+                    a, b = 2 * rank_of[i], 2 * rank_of[j]
+                    spread[block, a, b] += w * (plain - 2.0 * once + twice - mean[i, 0] * mean[j, 0])
+                    spread[block, a, b + 1] += w * (once - twice - mean[i, 0] * mean[j, 1])
+                    spread[block, a + 1, b] += w * (once - twice - mean[i, 1] * mean[j, 0])
+                    spread[block, a + 1, b + 1] += w * (twice - mean[i, 1] * mean[j, 1])
             share[:] = 0.0
-            mixed[:, :n] = 0.0
+            mixed[:, :, :n] = 0.0
             for t in range(nodes):
                 b = knot[t]
                 own = chances[t] * lower[s, t]
@@ -125,13 +134,55 @@ def curve(
                 share[b] += own
                 share[b + 1] += next_
                 for i in range(n):
-                    mixed[b, i] += own * slopes[i, t]
-                    mixed[b + 1, i] += next_ * slopes[i, t]
+                    slope = slopes[i, t]
+                    above = slope * relevance[t]
+                    mixed[b, 0, i] += own * (slope - above)
+                    mixed[b, 1, i] += own * above
+                    mixed[b + 1, 0, i] += next_ * (slope - above)
+                    mixed[b + 1, 1, i] += next_ * above
             for b in range(components):
                 for i in range(n):
-                    border[block, s, b, end_of[i]] += w * (mixed[b, i] - share[b] * mean[i])
+                    for end in range(2):
+                        border[block, s, b, 2 * rank_of[i] + end] += w * (
+                            mixed[b, end, i] - share[b] * mean[i, end]
+                        )
                 for c in range(components):
                     within[block, s, b, c] += w * share[b] * share[c]
+
+
+@kernel
+def score(
+    first, last, blocks, starts, rank, displays, clicks, stratum, weight,
+    log_hit, log_miss, prior, knot, lower,
+    per_hit, per_miss, relevance, by_odds, carried, out,
+):  # fmt: skip
+    """One pass: the derivative of every item's log-likelihood by the ends, with the priors eliminated.
+
+    ``by_odds[e]`` is the derivative of end e by its log-odds, and ``carried[s, b, e]`` what belonging to
+    component b takes off the derivative by end e.
+    """
+    nodes = log_hit.shape[1]
+    chances = np.empty(nodes)
+    for block in range(first, last):
+        for item in range(blocks[block], blocks[block + 1]):
+            if weight[item] == 0.0:
+                continue
+            s = stratum[item]
+            posterior(item, starts, rank, displays, clicks, log_hit, log_miss, prior[s], chances)
+            for cell in range(starts[item], starts[item + 1]):
+                hits, misses = clicks[cell], displays[cell] - clicks[cell]
+                k, total, upper = rank[cell], 0.0, 0.0
+                for t in range(nodes):
+                    slope = chances[t] * (hits * per_hit[k, t] - misses * per_miss[k, t])
+                    total += slope
+                    upper += slope * relevance[t]
+                out[item, 2 * k] += by_odds[2 * k] * (total - upper)
+                out[item, 2 * k + 1] += by_odds[2 * k + 1] * upper
+            for t in range(nodes):
+                own = chances[t] * lower[s, t]
+                rest = chances[t] - own
+                for e in range(out.shape[1]):
+                    out[item, e] -= own * carried[s, knot[t], e] + rest * carried[s, knot[t] + 1, e]
 
 
 @kernel

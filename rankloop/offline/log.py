@@ -60,7 +60,7 @@ class Log(LogReader):
         randomised: str | None = None,
         curve: str | None = None,
         ranks: int | None = None,
-        resamples: int = 100,
+        resamples: int = 200,
         confidence: float = 0.9,
         held_out: bool = True,
         seed: int = 0,

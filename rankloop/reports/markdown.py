@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from rankloop.reports.document import (
     Block,
+    Button,
     Cell,
     Document,
     Examples,
@@ -43,6 +44,8 @@ def _blocks(blocks: Iterable[Block], level: int) -> Iterator[str]:
             case Table():
                 yield block.caption
                 yield _table(block)
+            case Button():
+                pass
             case Figures():
                 yield from (f"{figure.caption} {figure.alt}" for figure in block.figures)
 

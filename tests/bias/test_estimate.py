@@ -193,6 +193,7 @@ def test_resamples_can_be_drawn_again() -> None:
     draws = np.random.default_rng(found.resample_seed)
     shown = RankCounts.of(counts, found.bias.ranks)
     queries, query_of = np.unique(shown.queries, return_inverse=True)
-    nearby = fit(shown).refit_nearby(draw_queries(len(queries), draws)[query_of])
-    lines = clip_lines(lines_at(Lines(*nearby.free), found.anchor))
+    fitted, weights = fit(shown), draw_queries(len(queries), draws)[query_of]
+    nearby = fitted.parameters.free_after((weights - 1.0) @ fitted.influence())
+    lines = clip_lines(lines_at(Lines(*nearby), found.anchor))
     np.testing.assert_allclose(found.resampled.alpha[0], lines.alpha, atol=1e-6)

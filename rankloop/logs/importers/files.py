@@ -173,7 +173,7 @@ def python_rows(batch: pa.RecordBatch, path: Path, first: int) -> list[dict[str,
 def parquet_batches(path: Path, rows: int = ROWS_PER_BATCH) -> Iterator[pa.RecordBatch]:
     """Iterate over the rows of a Parquet file in batches."""
     try:
-        with pq.ParquetFile(path) as file:
+        with pq.ParquetFile(path.absolute()) as file:
             yield from file.iter_batches(batch_size=rows)
     except (pa.ArrowException, OSError) as error:
         raise DataError(

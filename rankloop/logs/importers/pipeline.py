@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -31,6 +30,8 @@ from rankloop.logs.problems import ProblemCounter
 from rankloop.logs.schema import FEATURES, IMPRESSIONS, REPORT_FILE
 from rankloop.logs.writer import LogWriter
 from rankloop.progress import Progress, report
+from rankloop.storage.locks import hold_folder
+from rankloop.storage.temporary import scratch_folder
 
 # Number of records between two progress updates.
 RECORDS_PER_UPDATE = 50_000
@@ -184,10 +185,10 @@ def run(
         ImportLossError: more than ``options.max_loss`` of the source would be left out.
         DataError: the source cannot be read.
     """
-    earlier = EarlierLog.open(out) if options.append else None
-    writer = LogWriter(out, overwrite=options.overwrite or earlier is not None)
-    with tempfile.TemporaryDirectory(prefix="rankloop-import-") as scratch:
-        with Staging(Path(scratch)) as staging:
+    with hold_folder(out), scratch_folder() as scratch:
+        earlier = EarlierLog.open(out) if options.append else None
+        writer = LogWriter(out, overwrite=options.overwrite or earlier is not None)
+        with Staging(scratch) as staging:
             session = ImportSession(staging, options)
             if earlier is not None:
                 session.files.add_file(earlier.source, "row")
