@@ -87,9 +87,9 @@ def yandex(work: Path, data: Path) -> list[str]:
     do = Commands(work / "yandex", data)
     do.say("## Yandex: web search, without features")
     do.say(
-        "A sample of the WSCD 2012 challenge: 20 frequent queries, ten ranks, a training and a test part. There "
-        "are no features, so there is nothing to fit; but the relevance of every document can be estimated, "
-        "and is a ranking. It is learned from the training part and evaluated on the test part."
+        "A sample of the WSCD 2012 challenge: 20 frequent queries, ten ranks, a training and a test part. "
+        "There are no features, so there is nothing to fit; but the relevance of every document can be "
+        "estimated, and is a ranking. It is learned from the training part and evaluated on the test part."
     )
     table = "$RANKLOOP_DATA/clicks-yandex/impressions.csv.gz"
     for part in ("train", "test"):
@@ -107,8 +107,8 @@ def yandex(work: Path, data: Path) -> list[str]:
         "rankloop evaluate test --policy relevance.parquet --against rates.parquet --bias bias.json", lines=2
     )
     do.say(
-        "Twenty queries are few: the interval over queries like these is too narrow, as the warning says, and "
-        "the bias was estimated from the same queries."
+        "Twenty queries are few: the interval over queries like these is too narrow, as the warning says, "
+        "and the bias was estimated from the same queries."
     )
     return do.shown
 
@@ -139,13 +139,14 @@ def clara2(work: Path, data: Path) -> list[str]:
     do.say(table_of(rows))
     do.say(
         "What this says, either way. Most documents were never clicked, so that raw click rates are mostly "
-        "ties; anything that orders these helps. Where the log supports an estimate of the bias (three ranks), "
-        "corrected relevance orders labelled pairs better than raw click rates, by about a point. But "
-        "production's own order is closer to the labels than either, and click rates that are drawn to the "
-        "mean of their ranks borrow that order undiminished, while the correction takes part of it away. On "
-        "this log, with two clicks per hundred displays at ranks 2 to 10, correcting for position does not pay "
-        "when the position itself may be used; it is meant for a ranker that must not learn to imitate "
-        "production. A first version of `rankloop relevance` drew all documents to one mean and ordered "
+        "ties; anything that orders these helps. Where the log supports an estimate of the bias (three "
+        "ranks), corrected relevance orders labelled pairs better than raw click rates, by about a point. "
+        "But production's own order is closer to the labels than either, and click rates that are drawn to "
+        "the mean of their ranks borrow that order undiminished, while the correction takes part of it away. "
+        "On this log, with two clicks per hundred displays at ranks 2 to 10, correcting for position "
+        "does not pay when the position itself may be used; it is meant for a ranker that must not learn to "
+        "imitate production. A first version of `rankloop relevance` drew all documents to one mean and "
+        "ordered "
         "these pairs worse than click rates (.51 against .65); it was changed after seeing these labels, so "
         "the table is not an independent test of it."
     )
@@ -156,9 +157,9 @@ PARTS = {"ranklens": ranklens, "ubi-chorus": ubi, "clicks-yandex": yandex, "clic
 HEAD = """# Real logs
 
 From published files to a verdict, or to an honest refusal. Every command below is run by
-`python -m examples.real_logs docs/real-logs.md`, on one core of a busy machine, and shown with what it printed
-(without tables and progress). Seconds are CPU time; the first commands include the start of Python, about two
-seconds. The logs are public research data and not part of rankloop.
+`python -m examples.real_logs docs/real-logs.md`, on one core of a busy machine, and shown with what it
+printed (without tables and progress). Seconds are CPU time, with the start of Python, about two seconds. The
+logs are public research data and not part of rankloop.
 """
 
 

@@ -218,7 +218,9 @@ class LogCheck:
             clicks=self.clicks,
             queries=self.queries,
             explores=any(explores) or (not explores and self.movement.documents_moved > 0),
-            randomised=tuple(policy.policy_id for policy in self.policies if policy.randomised),
+            randomised={
+                policy.policy_id: policy.clicks_by_rank[0] for policy in self.policies if policy.randomised
+            },
             features=(FEATURES in self.tables and self.bad_features is None, self.without_features),
             blocking=tuple(warning for warning in self.warnings if warning.code in BLOCKING),
         )

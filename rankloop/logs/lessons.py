@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Literal
 
 import numpy as np
@@ -15,6 +17,7 @@ Answer = Literal["yes", "partly", "no"]
 CLICKS_PER_RANK = 100
 # Fewer queries do not tell how much queries differ.
 FEW_QUERIES = 30
+NO_POLICIES: Mapping[str, int] = MappingProxyType({})
 # The curve to assume where nothing can be estimated: rank k is examined 1/k times as often as rank 1.
 CURVE = "position@10(eta=1)"
 
@@ -118,7 +121,7 @@ def judge(
     queries: int,
     explores: bool,
     features: tuple[bool, int | None],
-    randomised: tuple[str, ...] = (),
+    randomised: Mapping[str, int] = NO_POLICIES,
     blocking: tuple[str, ...] = (),
 ) -> LogVerdict:
     """What a log can teach, from what is known of it.
@@ -131,7 +134,7 @@ def judge(
         explores: whether any repeated query had more than one ranking; if no query came again, whether any
             document was shown at several ranks.
         features: whether the log has features that can be used, and how many documents have none.
-        randomised: the policies that were declared to rank at random.
+        randomised: the policies that were declared to rank at random, with their clicks at rank 1.
         blocking: sentences that say why nothing can be learned before they are dealt with.
     """
     rung = "assumed"
@@ -208,12 +211,15 @@ def _listed(names: list[str], joint: str) -> str:
     return f"{', '.join(first)} {joint} {last}" if first else last
 
 
-def _bias_lesson(movement: DocumentMovement, rung: str, randomised: tuple[str, ...]) -> Lesson:
+def _bias_lesson(movement: DocumentMovement, rung: str, randomised: Mapping[str, int]) -> Lesson:
     if rung == "randomised":
+        # A query that came once compares two ranks half as well as its clicks alone suggest.
+        enough = sum(randomised.values()) >= 2 * CLICKS_PER_RANK
         return Lesson(
-            "bias", "yes",
+            "bias", "yes" if enough else "partly",
             f"{' and '.join(map(repr, randomised))} was declared randomised: position bias follows from its "
-            f"click rates, if it has enough of them.",
+            + ("click rates." if enough else
+               f"click rates, but {sum(randomised.values()):,} clicks at rank 1 are few."),
         )  # fmt: skip
     if rung == "pairs":
         enough = movement.pair_clicks >= CLICKS_PER_RANK * (movement.ranks - 1)
