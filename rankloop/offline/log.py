@@ -22,6 +22,7 @@ from rankloop.offline.fit_result import Fit
 from rankloop.offline.judged_queries import QueryChoice
 from rankloop.offline.model_inputs import Missing
 from rankloop.offline.policy_rankings import Policy
+from rankloop.offline.relevance import Relevances, relevance
 from rankloop.progress import Progress
 from rankloop.training import Learning
 from rankloop.types import Model
@@ -141,6 +142,17 @@ class Log(LogReader):
             options=options,
             progress=progress,
         )
+
+    def relevance(
+        self,
+        *,
+        bias: BiasSource = None,
+        shrink: bool = True,
+        seed: int = 0,
+        progress: Progress | None = None,
+    ) -> Relevances:
+        """The relevance of every document that was shown, corrected for bias; see `rankloop.relevance`."""
+        return relevance(self, bias=bias, shrink=shrink, seed=seed, progress=progress)
 
     def rank(
         self,
