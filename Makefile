@@ -4,12 +4,13 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 EXTRAS := $(VENV)/.extras
+DOCS := $(VENV)/.docs
 # Each worker starts with a part of the suite of its own, so that two seldom compile the same kernel at once.
 PYTEST := $(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist worksteal
 PORTABLE := $(CURDIR)/build/portable-kernels
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-extras test-long test-portable kernels lint format docs-cli bench constraints clean clean-kernels
+.PHONY: help setup demo test test-extras test-long test-portable kernels lint format docs docs-serve docs-cli bench constraints clean clean-kernels
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -21,12 +22,17 @@ $(READY): pyproject.toml constraints.txt
 	@echo "Installing into $(VENV) (a minute or two, once) …"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --upgrade pip
-	@PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable . --group dev
+	@PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[live]' --group dev
 	@touch $@
 
 $(EXTRAS): $(READY) constraints-extras.txt
 	@echo "Installing the extras (torch, ray, pyspark) …"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --requirement constraints-extras.txt
+	@touch $@
+
+$(DOCS): $(READY)
+	@echo "Installing what the documentation needs …"
+	@PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet --disable-pip-version-check --group docs
 	@touch $@
 
 demo: $(READY) ## learn from simulated clicks: a table and a page of curves, under three minutes
@@ -60,6 +66,13 @@ lint: $(READY) ## ruff, mypy and import-linter
 format: $(READY) ## rewrite the code in the project's style
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+docs: $(DOCS) ## build the site in build/site; broken links and warnings are errors
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+	@echo "Open build/site/index.html, or run: make docs-serve"
+
+docs-serve: $(DOCS) ## the site on loopback, rebuilt as pages change
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve
 
 docs-cli: $(READY) ## bring the help texts in docs/cli.md up to date
 	$(BIN)/python -m rankloop.cli.reference docs/cli.md

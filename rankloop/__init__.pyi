@@ -4,6 +4,8 @@ from . import clicks as clicks
 from . import data as data
 from . import estimators as estimators
 from . import evaluation as evaluation
+from . import exchange as exchange
+from . import evidence as evidence
 from . import logs as logs
 from . import models as models
 from . import objectives as objectives
@@ -27,6 +29,9 @@ from .estimators import estimator as estimator
 from .evaluation import metric as metric
 from .evaluation import policy_metrics as policy_metrics
 from .evaluation import ranking_metrics as ranking_metrics
+from .exchange import Export as Export
+from .exchange import ExportError as ExportError
+from .exchange import OnnxModel as OnnxModel
 from .logs import Columns as Columns
 from .logs import ImportLossError as ImportLossError
 from .logs import ImportOptions as ImportOptions
@@ -51,6 +56,7 @@ from .models import SGD as SGD
 from .models import Adam as Adam
 from .models import Linear as Linear
 from .models import TorchModel as TorchModel
+from .models import TreeEnsemble as TreeEnsemble
 from .objectives import expected_reward as expected_reward
 from .offline import Comparison as Comparison
 from .offline import EvaluationOptions as EvaluationOptions
@@ -58,6 +64,7 @@ from .offline import Fit as Fit
 from .offline import Log as Log
 from .offline import Rankings as Rankings
 from .offline import evaluate as evaluate
+from .offline import export as export
 from .offline import fit as fit
 from .offline import load_fit as load_fit
 from .offline import open_log as open_log

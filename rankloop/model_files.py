@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 from rankloop.errors import ModelFileError
+from rankloop.exchange import is_foreign, read_model
 from rankloop.models.storage import model_from_bytes, model_to_bytes
 from rankloop.storage.files import write_whole
 from rankloop.types import Model
@@ -17,7 +18,7 @@ def save(model: Model, path: str | os.PathLike[str]) -> Path:
 
 
 def load(path: str | os.PathLike[str]) -> Model:
-    """The model that `save` wrote.
+    """The model that `save` wrote, or that another program did: LightGBM, XGBoost, ONNX, or an exported file.
 
     Raises:
         ModelFileError: there is no such file, or it is damaged or not a model file.
@@ -27,6 +28,6 @@ def load(path: str | os.PathLike[str]) -> Model:
     except OSError as error:
         raise ModelFileError(f"{path}: cannot read the model: {error.strerror or error}") from error
     try:
-        return model_from_bytes(data)
+        return read_model(data) if is_foreign(data) else model_from_bytes(data)
     except ModelFileError as error:
         raise ModelFileError(f"{path}: {error}") from error

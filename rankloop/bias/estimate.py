@@ -132,10 +132,8 @@ def estimate_bias(
     }
     if method != AUTO:
         return ways[method]()
-    if randomised is not None:
-        return from_randomised()
-    refused = {}
-    for name in ("pairs", "documents", "features"):
+    refused: dict[str, str] = {}
+    for name in (*(["randomised"] if randomised is not None else []), "pairs", "documents", "features"):
         try:
             found = ways[name]()
         except DataError as error:

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from rankloop._version import __version__
-from rankloop.cli import bias, logs, loops, offline, pipeline, reproduction, supervised
+from rankloop.cli import bias, export, live, logs, loops, offline, pipeline, reproduction, supervised
 from rankloop.errors import RankloopError
 
 app = typer.Typer(
@@ -30,10 +30,16 @@ for command in (
     offline.fit,
     offline.rank,
     offline.evaluate,
+    export.export,
     pipeline.pipeline,
     supervised.train,
     supervised.measure,
     supervised.describe,
+    live.serve,
+    live.learn,
+    live.drive,
+    live.key,
+    live.rollback,
 ):
     app.command()(command)
 app.add_typer(logs.importing, name="import")

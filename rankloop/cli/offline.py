@@ -126,7 +126,12 @@ def fit(
 
 def rank(
     policy: Annotated[
-        Path, typer.Argument(metavar="POLICY", help="A policy that `rankloop fit` stored, or a model.")
+        Path,
+        typer.Argument(
+            metavar="POLICY",
+            help="A policy that `rankloop fit` stored, or a model: also one of LightGBM, XGBoost or ONNX, or "
+            "an exported file.",
+        ),
     ],
     features: Annotated[
         list[Path],
@@ -191,8 +196,8 @@ def evaluate(
         typer.Option(
             "--policy",
             metavar="NEW",
-            help="A stored policy, a table of scores (query_id, doc_id, score), or the id of a policy of the "
-            "log.",
+            help="A stored policy, a table of scores (query_id, doc_id, score), the id of a policy of the "
+            "log, or a model of LightGBM, XGBoost, ONNX or a search engine.",
         ),
     ],
     against: Annotated[

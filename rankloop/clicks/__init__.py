@@ -16,5 +16,6 @@ from rankloop.clicks.relevance import Relevance as Relevance
 from rankloop.clicks.relevance import relevance as relevance
 from rankloop.clicks.simulation import Counts as Counts
 from rankloop.clicks.simulation import Impressions as Impressions
+from rankloop.clicks.simulation import click_page as click_page
 from rankloop.clicks.simulation import gather as gather
 from rankloop.clicks.simulation import gather_log as gather_log

@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 
 from rankloop.clicks.base import Users
 from rankloop.errors import DataError
-from rankloop.kernels.click_simulation import simulate_impressions
+from rankloop.kernels.click_simulation import draw_page_clicks, simulate_impressions
 from rankloop.policies.plackett_luce import check_scores
 from rankloop.ragged import for_segments, offsets_of
-from rankloop.types import Float64, Int64, reject_documents
+from rankloop.types import Float64, Int64, as_numbers, reject_documents
 
 # What the kernel fills: displays and clicks by rank; rows, rankings and clicks of a log.
 _CountArrays = tuple[Int64, Int64]
@@ -224,7 +224,7 @@ def _no_log(ranks: int) -> _LogArrays:
 
 def check_relevance(relevance: object, offsets: Int64) -> Float64:
     """Convert relevance to a float64 array with one probability per document."""
-    array = np.ascontiguousarray(relevance, dtype=np.float64)
+    array = as_numbers(relevance, "relevances")
     if array.shape != (offsets[-1],):
         raise DataError(f"{offsets[-1]} items need {offsets[-1]} relevances, got shape {array.shape}")
     # The condition is written so that it rejects NaN.
@@ -247,7 +247,7 @@ def check_interactions(interactions: int) -> None:
 def _check_frequencies(frequencies: object, n_queries: int) -> Float64:
     if frequencies is None:
         return np.full(n_queries, 1.0 / n_queries)
-    array = np.asarray(frequencies, dtype=np.float64)
+    array = as_numbers(frequencies, "frequencies")
     if array.shape != (n_queries,):
         raise DataError(f"{n_queries} queries need {n_queries} frequencies, got shape {array.shape}")
     bad = np.flatnonzero(~((array >= 0.0) & (array < np.inf)))
@@ -259,3 +259,25 @@ def _check_frequencies(frequencies: object, n_queries: int) -> Float64:
     relative = array / array.max()
     probabilities: Float64 = relative / relative.sum()
     return probabilities
+
+
+def click_page(users: Users, relevance: object, rng: np.random.Generator) -> NDArray[np.bool_]:
+    """Let one user read one page, and return which of its items were clicked.
+
+    Args:
+        users: the users; items below the last rank that they see are not clicked.
+        relevance: of the items in the order in which they are shown, in [0, 1].
+        rng: random generator.
+
+    Example:
+        >>> from rankloop.clicks import users
+        >>> click_page(users("position@2"), [0.0, 0.0, 1.0], np.random.default_rng(0))
+        array([False, False, False])
+    """
+    shown = np.ascontiguousarray(relevance, dtype=np.float64)
+    behaviour = users.behaviour
+    clicked = np.zeros(len(shown), np.bool_)
+    length = min(len(shown), behaviour.ranks)
+    seed = rng.integers(2**63, dtype=np.int64)
+    draw_page_clicks(seed, shown, length, behaviour.table, behaviour.stops, clicked)
+    return clicked

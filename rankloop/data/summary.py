@@ -1,12 +1,14 @@
-"""Summary statistics of a data set."""
+"""Summary statistics of a data set, and a name for its content."""
 
 from __future__ import annotations
 
 import numpy as np
 
+from rankloop.storage.fingerprints import canonical_json, fingerprint
 from rankloop.types import Dataset, Split
 
 Summary = dict[str, int | float | str]
+SPLITS = ("train", "validation", "test")
 
 
 def describe(dataset: Dataset) -> dict[str, Summary]:
@@ -17,7 +19,27 @@ def describe(dataset: Dataset) -> dict[str, Summary]:
         >>> describe(synthetic(queries=50, features=10))["test"]["queries"]
         12
     """
-    return {part: _summarise(getattr(dataset, part)) for part in ("train", "validation", "test")}
+    return {part: _summarise(getattr(dataset, part)) for part in SPLITS}
+
+
+def dataset_fingerprint(dataset: Dataset) -> str:
+    """A name for what is in a data set: queries, labels and features, wherever they were read from.
+
+    Example:
+        >>> from rankloop.data import synthetic
+        >>> one, other = synthetic(queries=50, features=10), synthetic(queries=50, features=10, seed=1)
+        >>> dataset_fingerprint(one) == dataset_fingerprint(other)
+        False
+    """
+    parts: list[bytes | memoryview] = []
+    for split in (getattr(dataset, part) for part in SPLITS):
+        shape = [split.features.shape, split.query_ids.tolist()]
+        parts.append(canonical_json(shape).encode())
+        parts += [
+            np.ascontiguousarray(array).view(np.uint8).reshape(-1).data
+            for array in (split.offsets, split.labels, split.features)
+        ]
+    return fingerprint(*parts)
 
 
 def _summarise(split: Split) -> Summary:

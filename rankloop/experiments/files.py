@@ -32,16 +32,27 @@ Content = TypeVar("Content", bound=BaseModel)
 def read_json(path: Path) -> Any:
     """The content of a JSON file."""
     try:
-        return parse_json(path.read_text(encoding="utf-8"), path)
+        text = path.read_text(encoding="utf-8")
     except OSError as error:
         raise RankloopError(f"{path} cannot be read: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise RankloopError(f"{path} is damaged: it is not UTF-8 ({error.reason})") from error
+    return parse_json(text, path)
+
+
+def read_object(path: Path) -> dict[str, Any]:
+    """The content of a JSON file that holds an object."""
+    content = read_json(path)
+    if not isinstance(content, dict):
+        raise RankloopError(f"{path} is damaged: it holds {type(content).__name__}, not an object")
+    return content
 
 
 def parse_json(text: str, path: Path) -> Any:
     """The content of a text that was read from a path."""
     try:
         return json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise RankloopError(f"{path} is damaged: it is not valid JSON: {error}") from error
 
 

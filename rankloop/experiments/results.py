@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, RootModel
 
 from rankloop.errors import RankloopError
-from rankloop.experiments.files import RESULTS, SPEC, TIMING, parse_json, read_json, validate
+from rankloop.experiments.files import FACTS, RESULTS, SPEC, TIMING, parse_json, read_json, validate
 from rankloop.experiments.setup import SetupFacts, read_facts
 from rankloop.experiments.spec import ALL, RunSpec
+from rankloop.storage.files import write_whole
+from rankloop.storage.fingerprints import canonical_json, fingerprint
+
+# The key under which each row has the fingerprint of its run.
+OWNER = "run"
 
 
 class Row(BaseModel):
@@ -26,11 +32,14 @@ class Row(BaseModel):
         estimate_error: the standard error of the estimate.
         truth: the true reward of the learned policy on the same held-out queries: what is estimated.
         kept_start: whether the starting policy was kept because nothing better was found.
-        scale: what the scores of the logging policy were multiplied by.
+        scale: what the scores of the logging policy were multiplied by when it explored.
+        explored: the share of the interactions in which it explored.
+        guess_gain: how much more likely clicks are by the guess of relevance, in nats per display, on queries
+            whose clicks it did not see; None if there is no guess.
         support: the share of items whose expected α under the logging policy is below each level.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     timesteps: int
     learned: float
@@ -40,7 +49,15 @@ class Row(BaseModel):
     truth: float
     kept_start: bool
     scale: float
+    explored: float = 1.0
+    guess_gain: float | None = None
     support: dict[str, float]
+
+
+class Timing(RootModel[dict[str, float]]):
+    """Seconds by stage."""
+
+    model_config = ConfigDict(frozen=True, allow_inf_nan=False)
 
 
 @dataclass(frozen=True)
@@ -92,6 +109,7 @@ def read_result(folder: Path) -> RunResult:
     """
     content = read_json(folder / SPEC)
     version = content.pop("version", None) if isinstance(content, dict) else None
+    spec, facts = validate(RunSpec, content, folder / SPEC), read_facts(folder)
     rows = read_rows(folder)
     if not rows:
         raise RankloopError(
@@ -101,11 +119,16 @@ def read_result(folder: Path) -> RunResult:
         folder,
         folder.resolve().name,
         str(version),
-        validate(RunSpec, content, folder / SPEC),
-        read_facts(folder),
+        spec,
+        facts,
         tuple(rows),
-        read_json(folder / TIMING),
+        read_timing(folder),
     )
+
+
+def read_timing(folder: Path) -> dict[str, float]:
+    """The seconds that the stages of the run in a folder have taken so far."""
+    return validate(Timing, read_json(folder / TIMING), folder / TIMING).root
 
 
 def find_results(folders: Iterable[Path]) -> list[RunResult]:
@@ -137,8 +160,42 @@ def find_results(folders: Iterable[Path]) -> list[RunResult]:
     return results
 
 
+def run_fingerprint(folder: Path) -> str:
+    """A name for the run in a folder: for its spec, its version and the facts it began with."""
+    parts = (read_json(folder / SPEC), read_json(folder / FACTS))
+    try:
+        return fingerprint(*(canonical_json(part).encode() for part in parts))
+    except ValueError as error:  # JSON has no NaN and no infinity
+        raise RankloopError(f"{folder}: {SPEC} or {FACTS} is damaged: {error}") from error
+
+
 def read_rows(folder: Path) -> list[Row]:
-    """The evaluations of the run in a folder so far."""
+    """The evaluations of the run in a folder so far.
+
+    Raises:
+        RankloopError: a row is damaged, or belongs to another run.
+    """
     path = folder / RESULTS
-    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-    return [validate(Row, parse_json(line, path), path) for line in lines]
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    except (OSError, UnicodeDecodeError) as error:
+        raise RankloopError(f"{path} cannot be read: {error}") from error
+    owner = run_fingerprint(folder) if lines else ""
+    rows = []
+    for number, line in enumerate(lines, 1):
+        content = parse_json(line, path)
+        stored = content.pop(OWNER, None) if isinstance(content, dict) else None
+        rows.append(validate(Row, content, path))
+        if stored != owner:
+            raise RankloopError(
+                f"{path}, line {number}: this row does not belong to the run in this folder, whose spec and "
+                f"facts have the fingerprint {owner}: choose another folder, or remove this one"
+            )
+    return rows
+
+
+def write_rows(folder: Path, rows: Iterable[Row]) -> None:
+    """Write the evaluations of the run in a folder, each with the name of the run."""
+    owner = run_fingerprint(folder)
+    lines = (json.dumps({OWNER: owner, **row.model_dump(mode="json")}) + "\n" for row in rows)
+    write_whole(folder / RESULTS, "".join(lines).encode())

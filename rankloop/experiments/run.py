@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from rankloop._version import __version__
+from rankloop.errors import DataError, ModelFileError, RankloopError
 from rankloop.experiments.files import (
     CHECKPOINT,
     LEARNED,
@@ -16,16 +17,25 @@ from rankloop.experiments.files import (
     SPEC,
     TIMING,
     check_same,
-    read_json,
+    read_object,
     write_json,
 )
-from rankloop.experiments.results import Row, RunResult, read_result, read_rows
+from rankloop.experiments.results import (
+    Row,
+    RunResult,
+    read_result,
+    read_rows,
+    read_timing,
+    run_fingerprint,
+    write_rows,
+)
 from rankloop.experiments.setup import Environment, Setup
 from rankloop.experiments.spec import RunSpec
 from rankloop.loop import Evaluated, Event, Loop, LoopState, Stage
 from rankloop.model_files import save
 from rankloop.progress import Progress, report
 from rankloop.storage.files import check_writable, write_whole
+from rankloop.storage.locks import hold_folder
 from rankloop.training import Task
 
 # The stages of one phase, in their order.
@@ -80,7 +90,7 @@ class Run:
         """
         check_writable(self.folder / SPEC)
         if self.started:
-            check_same(self.folder, "run", read_json(self.folder / SPEC), self._spec_content())
+            check_same(self.folder, "run", read_object(self.folder / SPEC), self._spec_content())
 
     def set_up(self, progress: Progress | None = None) -> Setup:
         """Read the setup from the folder; if it is not there yet, build it and write it there.
@@ -88,6 +98,10 @@ class Run:
         Args:
             progress: called after every epoch of what is trained.
         """
+        with hold_folder(self.folder):
+            return self._set_up(progress)
+
+    def _set_up(self, progress: Progress | None) -> Setup:
         self.check()
         if self.started:
             return Setup.read(self.folder, Environment.load(self.spec))
@@ -104,8 +118,12 @@ class Run:
                 it learns; None to read or build it.
             progress: called after every event, when its results have been written; the detail is the event.
         """
+        with hold_folder(self.folder):
+            return self._resume(setup, progress)
+
+    def _resume(self, setup: Setup | None, progress: Progress | None) -> RunResult:
         if setup is None:
-            setup = self.set_up(progress)
+            setup = self._set_up(progress)
         else:
             self.check()
             if not self.started:
@@ -130,16 +148,15 @@ class Run:
     def _run(self, setup: Setup, progress: Progress | None) -> None:
         loop, folder = setup.loop(self.spec), self.folder
         state, rows = self._interrupted_at()
-        timing: dict[str, float] = read_json(folder / TIMING)
-        checkpoint = _Checkpoint(folder / CHECKPOINT)
+        timing = read_timing(folder)
+        checkpoint = _Checkpoint(folder / CHECKPOINT, run_fingerprint(folder))
         begin = time.perf_counter()
         for event in loop.run(state):
             state = event.state
             if isinstance(event, Evaluated):
                 rows.append(_row(event, loop, setup))
                 # Before the checkpoint: on resuming, a surplus row is dropped, a missing one would be lost.
-                lines = "".join(row.model_dump_json() + "\n" for row in rows)
-                write_whole(folder / RESULTS, lines.encode())
+                write_rows(folder, rows)
             checkpoint.write_if_due(state)
             end = time.perf_counter()
             timing[state.stage] = timing.get(state.stage, 0.0) + end - begin
@@ -155,8 +172,19 @@ class Run:
         checkpoint = self.folder / CHECKPOINT
         if not checkpoint.exists():
             return None, []
-        state = LoopState.from_bytes(checkpoint.read_bytes())
-        return state, self.rows[: state.phase + (state.stage == "evaluated")]
+        try:
+            state = LoopState.from_bytes(checkpoint.read_bytes(), run_fingerprint(self.folder))
+        except (ModelFileError, DataError) as error:
+            raise RankloopError(f"{checkpoint}: {error}; remove this file to start the run again") from error
+        evaluated = state.phase + (state.stage == "evaluated")
+        times = [row.timesteps for row in self.rows[:evaluated]]
+        if times != list(self.spec.times[:evaluated]):
+            raise RankloopError(
+                f"{self.folder / RESULTS}: the run had been evaluated at {list(self.spec.times[:evaluated])} "
+                f"when it was interrupted, but the rows are of {times}: restore the file, or remove "
+                f"{CHECKPOINT} to start the run again"
+            )
+        return state, self.rows[:evaluated]
 
     def _report(self, progress: Progress | None, event: Event) -> None:
         evaluated, note = isinstance(event, Evaluated), ""
@@ -181,8 +209,8 @@ def share_done(spec: RunSpec, event: Event) -> float:
 class _Checkpoint:
     """The state after an event, written as often as it is worth."""
 
-    def __init__(self, path: Path) -> None:
-        self._path, self._written = path, ""
+    def __init__(self, path: Path, owner: str) -> None:
+        self._path, self._owner, self._written = path, owner, ""
         self._end, self._duration = time.perf_counter(), 0.0
 
     def write_if_due(self, state: LoopState) -> None:
@@ -196,7 +224,7 @@ class _Checkpoint:
         if name == self._written:
             return
         begin = time.perf_counter()
-        write_whole(self._path, state.to_bytes())
+        write_whole(self._path, state.to_bytes(self._owner))
         self._end, self._written = time.perf_counter(), name
         self._duration = self._end - begin
 
@@ -215,6 +243,8 @@ def _row(event: Evaluated, loop: Loop, setup: Setup) -> Row:
         truth=reward.value(learned.scores(held_out.features)),
         kept_start=learned.fingerprint == loop.start.fingerprint,
         scale=event.state.scale,
+        explored=event.state.explored,
+        guess_gain=None if event.state.guess is None else event.state.guess.gain,
         support={f"{level:g}": share for level, share in event.support.items()},
     )
 

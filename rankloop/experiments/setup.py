@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -11,19 +12,24 @@ from pydantic import BaseModel, ConfigDict
 
 from rankloop import online
 from rankloop.data import dataset
+from rankloop.data.summary import dataset_fingerprint
+from rankloop.errors import RankloopError
 from rankloop.estimators import estimator
 from rankloop.evaluation import policy_metrics
+from rankloop.evidence import evidence
 from rankloop.experiments.baselines import oracle, production_ranker
 from rankloop.experiments.files import FACTS, START, read_model
 from rankloop.experiments.spec import RunSpec
 from rankloop.experiments.starting_policy import Peakedness, starting_policy
 from rankloop.loop import Loop
+from rankloop.loop.deployment import Deployment
 from rankloop.loop.exploration import exploration
 from rankloop.loop.simulated_users import SimulatedUsers
 from rankloop.model_files import load, save
+from rankloop.objectives import training_objective
 from rankloop.progress import Progress, rename_task
 from rankloop.storage.files import write_whole
-from rankloop.training import LEARNING
+from rankloop.training import LEARNING, Learning
 from rankloop.types import Dataset, Model
 
 # The baselines that know the truth: their names in specs, facts, tables, reports and file names.
@@ -35,6 +41,7 @@ class SetupFacts(BaseModel):
 
     Attributes:
         dataset: name of the data set.
+        data_fingerprint: a name for its content.
         features: number of features per document.
         queries: number of queries per split.
         documents: number of documents per split.
@@ -52,9 +59,10 @@ class SetupFacts(BaseModel):
             it was not trained.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     dataset: str
+    data_fingerprint: str
     features: int
     queries: dict[str, int]
     documents: dict[str, int]
@@ -87,6 +95,11 @@ class Environment:
         """Read or generate the data of a spec."""
         collection = dataset(spec.data, fold=spec.fold)
         return cls(collection, SimulatedUsers.of(collection, spec.users, relevance=spec.relevance))
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A name for the content of the data."""
+        return dataset_fingerprint(self.collection)
 
     def value(self, scores: object, metric: str) -> float:
         """The true metric of the policy of these scores, on the test queries."""
@@ -131,13 +144,12 @@ class Setup:
         )
         baselines: dict[str, Model] = {}
         if spec.oracle:
-            learning = LEARNING[spec.learning]
             baselines[ORACLE] = oracle(
                 start,
                 env.collection,
                 env.users.relevance,
-                learning.rank_weights(env.users.bias),
-                settings=learning.settings,
+                _learning(spec),
+                env.users.bias,
                 rng=np.random.default_rng(spec.seed),
                 progress=rename_task(progress, ORACLE),
             )
@@ -152,10 +164,27 @@ class Setup:
 
     @classmethod
     def read(cls, folder: Path, environment: Environment) -> Setup:
-        """Read the setup that `save` wrote to a folder."""
+        """Read the setup that `save` wrote to a folder.
+
+        Raises:
+            RankloopError: a file is missing or damaged, or the data has changed since.
+        """
         paths = {name: folder / f"{name}.rankloop" for name in (ORACLE, SUPERVISED)}
         baselines = {name: load(path) for name, path in paths.items() if path.exists()}
-        return cls(environment, load(folder / START), baselines, read_facts(folder))
+        facts, start = read_facts(folder), load(folder / START)
+        if facts.data_fingerprint != environment.fingerprint:
+            raise RankloopError(
+                f"{folder}: the data {facts.dataset!r} has changed since this was begun (its fingerprint is "
+                f"{environment.fingerprint}, and was {facts.data_fingerprint}): restore the data, or choose "
+                f"another folder"
+            )
+        if facts.start_fingerprint != start.fingerprint:
+            raise RankloopError(
+                f"{folder / START} is not the starting policy that this was begun with (its fingerprint is "
+                f"{start.fingerprint}, not {facts.start_fingerprint}): choose another folder, or remove this "
+                f"one"
+            )
+        return cls(environment, start, baselines, facts)
 
     @classmethod
     def read_or_build(
@@ -178,9 +207,6 @@ class Setup:
 
     def loop(self, spec: RunSpec) -> Loop:
         """The loop that a spec describes, with this setup."""
-        learning = LEARNING[spec.learning]
-        if spec.caution is not None:
-            learning = replace(learning, settings=replace(learning.settings, caution=spec.caution))
         return Loop(
             self.environment.collection,
             self.environment.users,
@@ -188,14 +214,25 @@ class Setup:
             spec.horizon,
             spec.intervention_times,
             spec.evaluation_times,
-            learning=learning,
+            learning=_learning(spec),
             estimator=None if spec.estimator is None else estimator(spec.estimator),
             exploration=None if spec.exploration is None else exploration(spec.exploration),
+            deployment=None if spec.evidence is None else Deployment(evidence=evidence(spec.evidence)),
             method=None if spec.method is None else online.method(spec.method),
             floor=spec.floor,
             metric=spec.metric,
             seed=spec.seed,
         )
+
+
+def _learning(spec: RunSpec) -> Learning:
+    """The preset of a spec, with what the spec changes."""
+    learning = LEARNING[spec.learning]
+    if spec.objective is not None:
+        learning = replace(learning, objective=training_objective(spec.objective))
+    if spec.caution is not None:
+        learning = replace(learning, settings=replace(learning.settings, caution=spec.caution))
+    return learning
 
 
 def is_saved(folder: Path) -> bool:
@@ -217,6 +254,7 @@ def _facts(spec: RunSpec, env: Environment, start: Model, baselines: Mapping[str
     splits = {name: getattr(collection, name) for name in ("train", "validation", "test")}
     return SetupFacts(
         dataset=collection.name,
+        data_fingerprint=env.fingerprint,
         features=collection.n_features,
         queries={name: split.n_queries for name, split in splits.items()},
         documents={name: split.n_docs for name, split in splits.items()},

@@ -32,6 +32,14 @@ def draw_clicks(state, relevance, ranking, length, behaviour, stops, clicked):
 
 
 @kernel
+def draw_page_clicks(seed, relevance, length, behaviour, stops, clicked):
+    """Let one user read one page of items with this relevance, from the top."""
+    draw_clicks(
+        read_state(seed_stream(seed, 0)), relevance, np.arange(length), length, behaviour, stops, clicked
+    )
+
+
+@kernel
 def simulate_impressions(
     first, last, starts, offsets, scores, relevance, behaviour, stops, seed, counts, log
 ):

@@ -10,6 +10,8 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
+from rankloop.kernels.machine_code import cache_machine_code
+
 # Sums may be reordered and multiplications fused, for SIMD; infinities and NaN keep their meaning, because
 # a score of -inf is how an item is excluded.
 FASTMATH = {"reassoc", "contract", "arcp", "nsz"}
@@ -29,10 +31,9 @@ def ordered_kernel(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _compiled(function: Callable[..., Any], fastmath: set[str]) -> Callable[..., Any]:
-    compiled: Callable[..., Any] = numba.njit(cache=True, nogil=True, fastmath=fastmath, error_model="numpy")(
-        function
-    )
-    return compiled
+    compiled = numba.njit(nogil=True, fastmath=fastmath, error_model="numpy")(function)
+    cached: Callable[..., Any] = cache_machine_code(compiled)
+    return cached
 
 
 @intrinsic

@@ -5,7 +5,7 @@ An engine provides tables as ibis expressions, and runs expressions. The express
 
 from __future__ import annotations
 
-import tempfile
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from rankloop.errors import DataError, RankloopError, one_line
 from rankloop.ragged import threads
+from rankloop.storage.temporary import scratch_folder
 
 ENGINES = ("duckdb", "spark")
 
@@ -25,6 +26,9 @@ ENGINES = ("duckdb", "spark")
 MEMORY = "2GB"
 # Rows fetched at a time; fewer if each row is a list.
 ROWS_PER_BATCH, LISTS_PER_BATCH = 1_000_000, 20_000
+
+# What DuckDB takes for a pattern of file names, and how the character itself is spelt in one.
+PATTERN_LETTERS = re.compile(r"[*?\[]")
 
 Expression = Any
 Batches = Iterator[pa.RecordBatch]
@@ -81,11 +85,11 @@ def check_engine(name: str, master: str | None) -> None:
 
 @contextmanager
 def _duckdb_engine() -> Iterator[Engine]:
-    with tempfile.TemporaryDirectory(prefix="rankloop-") as scratch:
+    with scratch_folder() as scratch:
         connection = ibis.duckdb.connect(
             threads=threads(),
             memory_limit=MEMORY,
-            temp_directory=scratch,
+            temp_directory=str(scratch),
             # Rows are counted or sorted: preserving their order would only take memory.
             preserve_insertion_order=False,
         )
@@ -119,12 +123,34 @@ def data_errors() -> Iterator[None]:
         ) from error
 
 
+def literal_path(file: Path) -> str:
+    r"""A path as DuckDB must be given it, to read exactly this file.
+
+    >>> literal_path(Path("/logs/[1]/x.parquet"))
+    '/logs/[[]1]/x.parquet'
+
+    Raises:
+        DataError: DuckDB cannot be given this path.
+    """
+    # Absolute: a relative path could begin like an address, such as s3:// or ~.
+    path = str(file.absolute())
+    if not PATTERN_LETTERS.search(path):
+        return path
+    if "\\" in path:
+        raise DataError(
+            f"{path}: DuckDB cannot read a path that contains a backslash together with *, ? or [: rename "
+            f"the folder (or set TMPDIR to another one, if it is a temporary folder)"
+        )
+    return PATTERN_LETTERS.sub(lambda letter: f"[{letter[0]}]", path)
+
+
 class _DuckDB:
     def __init__(self, connection: Any) -> None:
         self.connection = connection
 
     def table(self, files: Sequence[Path]) -> Expression:
-        return self.connection.read_parquet([str(file) for file in files])
+        # Folders called query_id=5 would become the column of that name.
+        return self.connection.read_parquet([literal_path(file) for file in files], hive_partitioning=False)
 
     def given(self, table: pa.Table) -> Expression:
         name = ibis.util.gen_name("rankloop")

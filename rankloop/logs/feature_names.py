@@ -14,7 +14,9 @@ from rankloop.types import Int64
 Names = tuple[str, ...]
 
 
-def match_features(given: Names, wanted: Names, *, where: object, who: str) -> Int64 | None:
+def match_features(
+    given: Names, wanted: Names, *, where: object, who: str, spare: bool = False
+) -> Int64 | None:
     """Where each wanted feature is among the given ones; None if both are the same, in the same order.
 
     Args:
@@ -22,6 +24,7 @@ def match_features(given: Names, wanted: Names, *, where: object, who: str) -> I
         wanted: the features that a model takes, in its order.
         where: the table, for messages.
         who: the model, for messages.
+        spare: other features may be given, too; they are not used.
 
     Raises:
         DataError: a feature is missing, or there is one that the model does not know.
@@ -40,7 +43,7 @@ def match_features(given: Names, wanted: Names, *, where: object, who: str) -> I
         return None
     missing = [name for name in wanted if name not in set(given)]
     unknown = [name for name in given if name not in set(wanted)]
-    if missing or unknown:
+    if missing or (unknown and not spare):
         reasons = [
             f"{len(names):,} {what}: {', '.join(names)}"
             for what, names in (

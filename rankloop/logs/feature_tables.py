@@ -59,7 +59,7 @@ class FeatureTable:
             if self._is_csv:
                 with _csv_reader(self.path) as reader:
                     return reader.schema
-            return pq.read_schema(self.path)
+            return pq.read_schema(self.path.absolute())
         except (pa.ArrowException, OSError) as error:
             raise self._unreadable(error) from error
 
@@ -108,7 +108,7 @@ class FeatureTable:
                 with _csv_reader(self.path) as reader:
                     yield from reader
                 return
-            with pq.ParquetFile(self.path) as file:
+            with pq.ParquetFile(self.path.absolute()) as file:
                 # The length of vectors is not known before they are read.
                 rows = ROWS_PER_BATCH if len(columns) <= 1 else max(1, NUMBERS_PER_BATCH // len(columns))
                 yield from file.iter_batches(min(rows, ROWS_PER_BATCH))

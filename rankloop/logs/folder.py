@@ -90,7 +90,7 @@ def open_folder(folder: str | os.PathLike[str]) -> LogFolder:
 
 def _read_schema(file: Path) -> tuple[Any, dict[bytes, bytes], int]:
     try:
-        footer = pq.read_metadata(file)
+        footer = pq.read_metadata(file.absolute())
     except (pa.ArrowException, OSError) as error:
         raise DataError(
             f"{file}: this is not a Parquet file, or its end is missing: write or copy it again "

@@ -51,8 +51,8 @@ class LogWriter:
             overwrite: whether an existing log may be replaced.
         """
         self.folder = Path(folder)
-        if self.folder.exists():
-            _check_replaceable(self.folder, overwrite)
+        self._overwrite = overwrite
+        self._check()
         self.starts = False
         self.randomised: tuple[str, ...] = ()
         self._rows = 0
@@ -60,7 +60,7 @@ class LogWriter:
 
     def __enter__(self) -> Self:
         self._stack = ExitStack()
-        self.scratch = self._stack.enter_context(replace_folder(self.folder))
+        self.scratch = self._stack.enter_context(replace_folder(self.folder, check=self._check))
         self._stack.callback(self._close)
         return self
 
@@ -71,6 +71,10 @@ class LogWriter:
         trace: TracebackType | None,
     ) -> None:
         self._stack.__exit__(kind, error, trace)
+
+    def _check(self) -> None:
+        if self.folder.exists():
+            _check_replaceable(self.folder, self._overwrite)
 
     def _close(self) -> None:
         for table, writer in self._writers.items():

@@ -8,10 +8,12 @@ from typing import Literal
 import numpy as np
 
 from rankloop import online
+from rankloop.errors import ModelFileError
+from rankloop.evidence import Step
 from rankloop.models import model_from_bytes, model_to_bytes
 from rankloop.models.storage import pack, unpack
 from rankloop.statistics import Statistics, statistics_from_bytes, statistics_to_bytes
-from rankloop.training import Epoch
+from rankloop.training import Epoch, RelevanceGuess
 from rankloop.types import Model
 
 Stage = Literal["deployed", "gathered", "trained", "evaluated"]
@@ -30,8 +32,10 @@ class LoopState:
             online method, which learns from each interaction and keeps none.
         learned: the policy learned last; the starting policy before that.
         logging: the model whose scores, multiplied by the scale, make up the logging policy.
-        scale: how soft the logging policy is.
+        scale: how soft the logging policy is when it explores.
+        explored: the share of interactions in which it explores; in the others, it is as it was learned.
         online: the state of an online method; None if policies are learned from statistics.
+        guess: the guess of relevance that the last policy was learned with, if there was one.
     """
 
     phase: int
@@ -40,15 +44,21 @@ class LoopState:
     learned: Model
     logging: Model
     scale: float
+    explored: float = 1.0
     online: online.MethodState | None = None
+    guess: RelevanceGuess | None = None
 
     @property
     def timesteps(self) -> int:
         """The number of interactions so far."""
         return self.statistics.timesteps if self.online is None else self.online.interactions
 
-    def to_bytes(self) -> bytes:
-        """Serialise the whole state as a checkpoint; nothing is pickled."""
+    def to_bytes(self, owner: str = "") -> bytes:
+        """Serialise the whole state as a checkpoint; nothing is pickled.
+
+        Args:
+            owner: a name for the loop that the state belongs to, which `from_bytes` compares.
+        """
         parts = {
             "statistics": statistics_to_bytes(self.statistics),
             "learned": model_to_bytes(self.learned),
@@ -56,25 +66,35 @@ class LoopState:
         }
         if self.online is not None:
             parts["online"] = self.online.to_bytes()
-        spec = {"phase": self.phase, "stage": self.stage, "scale": self.scale}
+        if self.guess is not None:
+            parts["guess"] = self.guess.to_bytes()
+        numbers = {"phase": self.phase, "scale": self.scale, "explored": self.explored}
+        spec = {**numbers, "stage": self.stage, "owner": owner}
         return pack(STATE_KIND, spec, {name: np.frombuffer(part, np.uint8) for name, part in parts.items()})
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> LoopState:
+    def from_bytes(cls, data: bytes, owner: str = "") -> LoopState:
         """Read the state that `to_bytes` wrote.
 
         Raises:
-            ModelFileError: these are not the bytes of a checkpoint, or they are damaged.
+            ModelFileError: these are not the bytes of a checkpoint, they are damaged, or the state belongs to
+                another loop.
         """
         content = unpack(data, STATE_KIND)
         parts = {name: part.tobytes() for name, part in content.tensors.items()}
-        return cls(
-            statistics=statistics_from_bytes(parts["statistics"]),
-            learned=model_from_bytes(parts["learned"]),
-            logging=model_from_bytes(parts["logging"]),
-            online=online.MethodState.from_bytes(parts["online"]) if "online" in parts else None,
-            **content.spec,
-        )
+        if content.spec.pop("owner", None) != owner:
+            raise ModelFileError("the checkpoint belongs to another run")
+        try:
+            return cls(
+                statistics=statistics_from_bytes(parts["statistics"]),
+                learned=model_from_bytes(parts["learned"]),
+                logging=model_from_bytes(parts["logging"]),
+                online=online.MethodState.from_bytes(parts["online"]) if "online" in parts else None,
+                guess=RelevanceGuess.from_bytes(parts["guess"]) if "guess" in parts else None,
+                **content.spec,
+            )
+        except (KeyError, TypeError) as error:
+            raise ModelFileError(f"this is not a checkpoint that this version can read: {error}") from error
 
 
 @dataclass(frozen=True)
@@ -99,10 +119,15 @@ class Trained(Event):
 
     Attributes:
         epochs: the epochs of the training; empty for an online method, and as long as there are no
-            interactions with training queries or none with held-out queries.
+            interactions with training queries or too few with held-out queries.
+        guess: the guess of relevance behind the weights, if the estimator uses one.
+        step: how far the evidence lets the loop go towards what was learned; None if there is no such rule,
+            or nothing was learned.
     """
 
     epochs: tuple[Epoch, ...]
+    guess: RelevanceGuess | None = None
+    step: Step | None = None
 
 
 @dataclass(frozen=True)
@@ -127,7 +152,14 @@ class Evaluated(Event):
 
 @dataclass(frozen=True)
 class Deployed(Event):
-    """The learned policy, its scores multiplied by ``scale``, became the logging policy."""
+    """The learned policy became the logging policy.
+
+    Attributes:
+        policy: the id of the logging policy.
+        scale: what its scores are multiplied by when it explores.
+        explored: the share of interactions in which it explores.
+    """
 
     policy: str
     scale: float
+    explored: float = 1.0

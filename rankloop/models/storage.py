@@ -35,6 +35,8 @@ READERS = {
     "mlp": ("rankloop.models.mlp", "MLP"),
     "linear": ("rankloop.models.linear", "Linear"),
     "lightgbm": ("rankloop.models.lightgbm", "LightGBMModel"),
+    "trees": ("rankloop.models.trees", "TreeEnsemble"),
+    "blend": ("rankloop.models.blend", "Blend"),
     "torch": ("rankloop.models.torch", "TorchModel"),
 }
 

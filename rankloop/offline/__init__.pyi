@@ -1,5 +1,6 @@
 from ._evaluate import EvaluationOptions as EvaluationOptions
 from ._evaluate import evaluate as evaluate
+from ._export import export as export
 from ._fit import fit as fit
 from ._rank import Rankings as Rankings
 from ._rank import rank as rank

@@ -139,7 +139,8 @@ def rank(
     this sum is what `Rankings.scores` then holds.
 
     Args:
-        policy: a fit, a model, or the path of either; also the path of a model that LightGBM saved.
+        policy: a fit, a model, or the path of either; also the path of a model of another program
+            (docs/export.md lists them).
         features: a log's folder, or a table of query_id, doc_id and features as a log has one; with a table
             of doc_id and features besides, or a log without features and such a table.
         top: how many documents to keep per query; None for all.

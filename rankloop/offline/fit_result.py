@@ -19,6 +19,7 @@ from typing import Any
 
 from rankloop.bias.storage import bias_from_text, bias_to_text
 from rankloop.errors import DataError, ModelFileError
+from rankloop.exchange import Export, ExportFormat, PolicySource, write_model
 from rankloop.model_files import load
 from rankloop.models.storage import model_to_bytes
 from rankloop.offline.held_out_estimate import HeldOutEstimate
@@ -147,6 +148,10 @@ class Fit:
             FIT_FILE: (json.dumps(content, indent=1) + "\n").encode(),
         }
         return write_folder(path, files, replaceable=FILES)
+
+    def export(self, to: str | ExportFormat, *, name: str = "rankloop") -> Export:
+        """The ranker in the format of an engine; see `rankloop.export`."""
+        return write_model(PolicySource(self.model, name, self.feature_names, self.fill_values), to)
 
 
 def check_fit_path(path: str | os.PathLike[str]) -> None:

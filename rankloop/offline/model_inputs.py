@@ -15,7 +15,7 @@ from rankloop.logs.feature_names import Names, match_features
 from rankloop.logs.feature_tables import feature_name
 from rankloop.logs.features import LogFeatures, read_features
 from rankloop.logs.item_selection import keep_items
-from rankloop.models.feature_names import names_of_model, takes_missing
+from rankloop.models.feature_names import names_of_model, scaling_of_model, takes_missing
 from rankloop.models.lightgbm_text import spellable
 from rankloop.offline.fit_result import Fit
 from rankloop.types import Bias, Float32, Float64, Int64, Model, Split
@@ -127,11 +127,17 @@ class FeatureMatcher:
         fit = policy if isinstance(policy, Fit) else None
         self.model: Model = policy.model if isinstance(policy, Fit) else policy
         self.wanted = names_of_model(self.model) if fit is None else fit.feature_names
-        self._spelt = fit is None and self.model.kind == "lightgbm"
+        # A model that was not fitted here may use fewer features, and spell them in its own way.
+        self._alone = fit is None
         fill_values = None if fit is None else fit.fill_values
         self._fill = None if fill_values is None else np.array(fill_values, np.float32)
         self._names: Names | None = None
         self.name, self.notes = name, dict[str, None]()
+        if scaling_of_model(self.model) == "query":
+            self.notes[
+                f"{name} was trained on features that are scaled to [0, 1] within each query, but the "
+                f"features of this table are used as they are."
+            ] = None
 
     def match(self, names: Names | None, width: int, where: object) -> Int64 | None:
         """Where the policy's features are among those of a table; None if they are in its order.
@@ -141,11 +147,16 @@ class FeatureMatcher:
         """
         self._names = names if self.wanted is None else self.wanted
         if names is not None and self.wanted is not None:
-            # LightGBM's own files have `list_price` for `list price`.
-            spelt = self._spelt and {*self.wanted} == {*spellable(names)}
-            return match_features(
-                spellable(names) if spelt else names, self.wanted, where=where, who=self.name
-            )
+            given, wanted = names, {*self.wanted}
+            if self._alone and not wanted <= {*given} and wanted <= {*spellable(given)}:
+                # LightGBM's own files have `list_price` for `list price`.
+                given = spellable(given)
+            order = match_features(given, self.wanted, where=where, who=self.name, spare=self._alone)
+            if len(given) > len(wanted):
+                self.notes[
+                    f"{len(given) - len(wanted):,} of {len(given):,} features are not used by {self.name}."
+                ] = None
+            return order
         if width != self.model.n_features:
             raise DataError(
                 f"{where}: {width} features, but {self.name} takes {self.model.n_features}: give the "

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -23,6 +22,7 @@ from rankloop.logs.folder import open_folder
 from rankloop.logs.schema import CANDIDATES, FEATURES, IMPRESSIONS
 from rankloop.offline.model_inputs import LearningInput
 from rankloop.statistics import Statistics
+from rankloop.storage.temporary import scratch_folder
 from rankloop.types import Int64, Split, Str
 
 
@@ -132,12 +132,12 @@ def parse_time(time: str | datetime) -> datetime:
 @contextmanager
 def _earlier(log: LogReader, start: datetime) -> Iterator[LogReader]:
     """The log until a point in time, as a temporary log of its own."""
-    with tempfile.TemporaryDirectory(prefix="rankloop-") as name:
-        folder = Path(name) / "log"
+    with scratch_folder() as scratch:
+        folder = scratch / "log"
         (folder / f"{IMPRESSIONS}.parquet").mkdir(parents=True)
         rows = 0
         for number, path in enumerate(log.files(IMPRESSIONS)):
-            table = pq.read_table(path)
+            table = pq.read_table(path.absolute(), partitioning=None)
             kept = table.filter(_is_before(table.column("timestamp"), start, path))
             rows += len(kept)
             pq.write_table(kept, folder / f"{IMPRESSIONS}.parquet" / f"{number:06d}.parquet")

@@ -97,12 +97,12 @@ def read_candidates(parts: Sequence[Path], policy: str) -> DocumentScores:
 def _read(path: Path) -> pa.Table:
     try:
         if path.name.endswith(".parquet"):
-            with pq.ParquetFile(path) as file:
+            with pq.ParquetFile(path.absolute()) as file:
                 columns = [name for name in file.schema_arrow.names if name in COLUMNS[CANDIDATES]]
                 return file.read(columns)
         # Ids are text: 007 is not 7.
         as_text = pyarrow.csv.ConvertOptions(column_types=dict.fromkeys(ITEM, pa.string()))
-        return pyarrow.csv.read_csv(path, convert_options=as_text)
+        return pyarrow.csv.read_csv(path.absolute(), convert_options=as_text)
     except (pa.ArrowException, OSError) as error:
         raise DataError(f"{path}: the scores cannot be read ({error})") from error
 

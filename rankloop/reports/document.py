@@ -181,6 +181,25 @@ class Figures:
 
 
 @dataclass(frozen=True)
+class Button:
+    """A button of a page that a server answers; other renderers leave it out.
+
+    Attributes:
+        label: the text on the button.
+        path: where the form is sent to.
+        values: names and values that are sent along.
+        key: whether the reader must type a key.
+        brief: unused; a terminal has no buttons.
+    """
+
+    label: str
+    path: str
+    values: tuple[tuple[str, str], ...] = ()
+    key: bool = False
+    brief: bool = False
+
+
+@dataclass(frozen=True)
 class Section:
     """Blocks below a heading."""
 
@@ -188,7 +207,7 @@ class Section:
     blocks: tuple[Block, ...]
 
 
-Leaf = Text | Facts | Examples | Listing | Table | Figures
+Leaf = Text | Facts | Examples | Listing | Table | Figures | Button
 Block = Leaf | Section
 
 
@@ -220,7 +239,7 @@ def _brief(blocks: Sequence[Block]) -> Iterator[Leaf]:
     for block in blocks:
         if isinstance(block, Section):
             yield from _brief(block.blocks)
-        elif not isinstance(block, Figures) and (
+        elif not isinstance(block, Figures | Button) and (
             block.brief or (isinstance(block, Text) and block.kind == "warning")
         ):
             yield block

@@ -11,6 +11,7 @@ from pathlib import Path
 from string import Template
 
 from rankloop.reports.document import (
+    Button,
     Block,
     Cell,
     Column,
@@ -78,6 +79,8 @@ def _block(block: Block, level: int) -> Html:
             return _table(block)
         case Figures():
             return _figures(block)
+        case Button():
+            return _button(block)
 
 
 def _text(text: Text) -> Html:
@@ -153,6 +156,19 @@ def _figure(figure: Figure) -> Html:
         named = element("svg", role="img", aria_label=figure.alt).removesuffix("></svg>")
         drawing = Html(figure.draw().replace("<svg", named, 1))
     return element("figure", drawing, element("figcaption", figure.caption))
+
+
+def _button(action: Button) -> Html:
+    fields = [_input(type="hidden", name=name, value=value) for name, value in action.values]
+    if action.key:
+        attributes = {"placeholder": "admin key", "aria_label": "admin key", "autocomplete": "off"}
+        fields.append(_input(type="password", name="key", **attributes))
+    button = element("button", action.label, type="submit")
+    return element("form", *fields, button, method="post", action=action.path)
+
+
+def _input(**attributes: str) -> Html:
+    return Html(element("input", **attributes).removesuffix("</input>"))
 
 
 def _legend(entries: Iterable[LegendEntry]) -> Html:

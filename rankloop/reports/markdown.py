@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from rankloop.reports.document import (
+    Button,
     Block,
     Cell,
     Document,
@@ -43,6 +44,8 @@ def _blocks(blocks: Iterable[Block], level: int) -> Iterator[str]:
             case Table():
                 yield block.caption
                 yield _table(block)
+            case Button():
+                pass
             case Figures():
                 yield from (f"{figure.caption} {figure.alt}" for figure in block.figures)
 

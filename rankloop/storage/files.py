@@ -7,19 +7,20 @@ one of the two.
 
 from __future__ import annotations
 
+import ctypes
 import os
-import secrets
-import shutil
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from rankloop.errors import RankloopError
+from rankloop.storage.temporary import FILLED, REPLACED, temporary_file, temporary_folder
 
-# How much of the target's name a temporary name repeats: file systems take names of up to 255 bytes, and a
-# character has at most four.
-NAME_CHARACTERS = 50
+# Linux: exchange two paths in one step, both of them relative to the working folder.
+RENAME_EXCHANGE, AT_WORKING_FOLDER = 2, -100
 
 
 def write_whole(path: str | os.PathLike[str], data: bytes) -> Path:
@@ -54,26 +55,28 @@ def replace_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     target = Path(path)
     with _explained(target):
         target.parent.mkdir(parents=True, exist_ok=True)
-        temporary = _beside(target)
-        try:
-            # "x" makes a file with the permissions of any other; tempfile's are private.
-            with temporary.open("xb") as file:
-                yield file
-                file.flush()
-                os.fsync(file.fileno())
+        with temporary_file(target) as (temporary, file):
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
             temporary.replace(target)
-        except BaseException:
-            temporary.unlink(missing_ok=True)
-            raise
         _sync_folder(target.parent)
 
 
 @contextmanager
-def replace_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
+def replace_folder(
+    path: str | os.PathLike[str], *, check: Callable[[], object] | None = None
+) -> Iterator[Path]:
     """An empty folder to fill, which becomes ``path`` when the block ends without an error.
 
-    A folder that is there already is replaced; one that nothing came of leaves no trace, not even of parents
-    that were made for it.
+    A folder that is there already is replaced, in one step where the system can (on Linux); elsewhere, a
+    crash between two steps leaves no folder, and the next call restores the old one. A folder that nothing
+    came of leaves no trace, not even of parents that were made for it.
+
+    Args:
+        path: the folder.
+        check: called just before it is replaced, because its content may have changed meanwhile; an error
+            leaves everything as it is.
 
     Raises:
         RankloopError: the folder cannot be written.
@@ -81,23 +84,23 @@ def replace_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
     target = Path(path)
     above = target.absolute().parent
     made = [folder for folder in (above, *above.parents) if not folder.exists()]
-    # In the same parent: moving a folder is one step only within a file system.
-    scratch = _beside(target.absolute())
     with _explained(target):
         try:
             above.mkdir(parents=True, exist_ok=True)
-            scratch.mkdir(mode=0o700)
-            filled, replaced = scratch / "filled", scratch / "replaced"
-            filled.mkdir()
-            yield filled
-            for file in filled.rglob("*"):
-                if file.is_file():
-                    _sync_file(file)
-            _sync_folder(filled)
-            _exchange(filled, target, replaced)
-            _sync_folder(above)
+            # In the same parent: moving a folder is one step only within a file system.
+            with temporary_folder(target.absolute()) as scratch:
+                filled = scratch / FILLED
+                filled.mkdir()
+                yield filled
+                for file in filled.rglob("*"):
+                    if file.is_file():
+                        _sync_file(file)
+                _sync_folder(filled)
+                if check is not None:
+                    check()
+                _move_into_place(filled, target.absolute(), scratch / REPLACED)
+                _sync_folder(above)
         finally:
-            shutil.rmtree(scratch, ignore_errors=True)
             if not target.exists():
                 for folder in made:
                     with suppress(OSError):
@@ -125,19 +128,32 @@ def _explained(target: Path) -> Iterator[None]:
         raise RankloopError(f"{target} cannot be written: {error.strerror or error}") from error
 
 
-def _beside(target: Path) -> Path:
-    return target.with_name(f".{target.name[:NAME_CHARACTERS]}.{secrets.token_hex(8)}")
-
-
-def _exchange(filled: Path, target: Path, replaced: Path) -> None:
-    if target.exists():
-        target.rename(replaced)
-    try:
+def _move_into_place(filled: Path, target: Path, replaced: Path) -> None:
+    # A folder that appears between these two lines is not replaced: only an empty one can be moved onto.
+    if not target.exists():
         filled.rename(target)
-    except OSError:
-        if replaced.exists():
+    elif not _exchange(filled, target):
+        target.rename(replaced)
+        try:
+            filled.rename(target)
+        except OSError:
             replaced.rename(target)
-        raise
+            raise
+
+
+def _exchange(one: Path, other: Path) -> bool:
+    """Exchange two folders in one step; False if the system, or the file system, cannot."""
+    call = _renameat2()
+    return call is not None and (
+        call(AT_WORKING_FOLDER, os.fsencode(one), AT_WORKING_FOLDER, os.fsencode(other), RENAME_EXCHANGE) == 0
+    )
+
+
+@cache
+def _renameat2() -> Any:
+    if sys.platform != "linux":
+        return None
+    return getattr(ctypes.CDLL(None), "renameat2", None)
 
 
 def _sync_file(path: Path) -> None:

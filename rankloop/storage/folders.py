@@ -25,7 +25,7 @@ def write_folder(
     """
     target = Path(path)
     check_folder(target, replaceable=replaceable)
-    with replace_folder(target) as folder:
+    with replace_folder(target, check=lambda: check_folder(target, replaceable=replaceable)) as folder:
         for name, data in files.items():
             (folder / name).write_bytes(data)
     return target

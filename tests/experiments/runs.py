@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import rankloop
-from rankloop.experiments.files import FACTS, RESULTS, SPEC, TIMING
-from rankloop.experiments.results import Row
+from rankloop.experiments.files import FACTS, SPEC, TIMING
+from rankloop.experiments.results import Row, write_rows
 from rankloop.experiments.setup import SetupFacts
 from rankloop.experiments.spec import RunSpec
 from rankloop.experiments.starting_policy import Peakedness
@@ -35,6 +35,7 @@ def row(timesteps: int, learned: float, logging: float, **changed: Any) -> Row:
 def facts(**changed: Any) -> SetupFacts:
     content = {
         "dataset": "made-up",
+        "data_fingerprint": "fedcba9876543210",
         "features": 7,
         "queries": {"train": 40, "validation": 5, "test": 12},
         "documents": {"train": 400, "validation": 50, "test": 120},
@@ -68,6 +69,6 @@ def written(
     content = {"version": rankloop.__version__, **chosen.model_dump(mode="json")}
     (folder / SPEC).write_text(json.dumps(content))
     (folder / FACTS).write_text((about or facts()).model_dump_json())
-    (folder / RESULTS).write_text("".join(one.model_dump_json() + "\n" for one in rows))
+    write_rows(folder, rows)
     (folder / TIMING).write_text(json.dumps({"prepared": 1.0, "gathered": 2.0, "trained": 30.0}))
     return folder

@@ -10,7 +10,7 @@ import pytest
 
 import rankloop
 from rankloop.errors import RankloopError
-from rankloop.experiments.results import read_rows
+from rankloop.experiments.results import read_rows, run_fingerprint
 from rankloop.experiments.run import Run
 from rankloop.experiments.setup import Setup
 from rankloop.experiments.spec import RunSpec
@@ -104,7 +104,7 @@ def test_a_row_written_before_its_checkpoint_is_not_counted_twice(whole: Path, t
     run.resume(setup)
     # As if the process had been killed between writing the last row and writing its checkpoint.
     (tmp_path / "learned.rankloop").unlink()
-    (tmp_path / "checkpoint.rankloop").write_bytes(states[-2].to_bytes())
+    (tmp_path / "checkpoint.rankloop").write_bytes(states[-2].to_bytes(run_fingerprint(tmp_path)))
     assert list(run.resume(setup).rows) == read_rows(whole)
 
 

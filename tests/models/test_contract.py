@@ -11,8 +11,18 @@ import pytest
 from rankloop.checks.contract import Clause
 from rankloop.checks.models import MODEL_CLAUSES, ModelCase
 from rankloop.errors import DataError
-from rankloop.models import MLP, SGD, LightGBMModel, Linear, TorchModel, model_from_bytes, model_to_bytes
+from rankloop.models import (
+    MLP,
+    SGD,
+    Blend,
+    LightGBMModel,
+    Linear,
+    TorchModel,
+    model_from_bytes,
+    model_to_bytes,
+)
 from rankloop.models.lightgbm import boost
+from rankloop.models.lightgbm_trees import trees_of_text
 from rankloop.models.storage import READERS
 from rankloop.ragged import THREADS_VARIABLE
 from rankloop.types import Float32, Model
@@ -60,7 +70,12 @@ LEARNERS = {
         lambda data: TorchModel.from_bytes(data, _torch_module(seed=99)),
     ),
 }
-MODELS = {**LEARNERS, "lightgbm": Case("lightgbm", _trees)}
+MODELS = {
+    **LEARNERS,
+    "lightgbm": Case("lightgbm", _trees),
+    "trees": Case("trees", lambda seed: trees_of_text(_trees(seed).text)),
+    "blend": Case("blend", lambda seed: Blend(_mlp()(seed), _trees(seed), 0.3)),
+}
 
 
 def _parameters(cases: dict[str, Case]) -> list[Any]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
 
 from rankloop.errors import RankloopError
+from rankloop.storage import files
 from rankloop.storage.files import check_writable, replace_file, replace_folder, write_whole
 
 as_root = pytest.mark.skipif(
@@ -166,11 +168,51 @@ def test_a_folder_that_fails_leaves_the_one_before(tmp_path: Path, monkeypatch: 
             raise OSError(5, "Input/output error")
         return rename(self, to)
 
+    monkeypatch.setattr(files, "_exchange", lambda *_: False)
     monkeypatch.setattr(Path, "rename", refuse)
     with pytest.raises(RankloopError, match="folder cannot be written: Input/output error"):
         fill(target, "b")
     assert names_in(target) == ["a"]
     assert names_in(tmp_path) == ["folder"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems need two steps")
+def test_a_folder_is_replaced_in_one_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before: a kill between two renames left no folder at all."""
+    fill(tmp_path / "folder", "a")
+
+    def refuse(*_: object) -> Path:
+        raise AssertionError("a second step")
+
+    monkeypatch.setattr(Path, "rename", refuse)
+    fill(tmp_path / "folder", "b")
+    assert names_in(tmp_path / "folder") == ["b"]
+    assert names_in(tmp_path) == ["folder"]
+
+
+def test_a_folder_is_checked_again_before_it_is_replaced(tmp_path: Path) -> None:
+    def check() -> None:
+        if (tmp_path / "folder").exists():
+            raise RankloopError("something is there by now")
+
+    def fill_slowly() -> None:
+        with replace_folder(tmp_path / "folder", check=check):
+            fill(tmp_path / "folder", "other")
+
+    with pytest.raises(RankloopError, match="by now"):
+        fill_slowly()
+    assert names_in(tmp_path / "folder") == ["other"]
+
+
+def test_a_folder_that_appears_at_the_last_moment_is_not_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(tmp_path / "folder", "other")
+    exists = Path.exists
+    monkeypatch.setattr(Path, "exists", lambda self: self.name != "folder" and exists(self))
+    with pytest.raises(RankloopError, match="folder cannot be written: Directory not empty"):
+        fill(tmp_path / "folder", "new")
+    assert names_in(tmp_path / "folder") == ["other"]
 
 
 def test_a_folder_is_as_readable_as_others(tmp_path: Path) -> None:

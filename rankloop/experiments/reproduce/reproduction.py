@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from rankloop._version import __version__
-from rankloop.experiments.files import check_same, read_json, write_json
+from rankloop.experiments.files import check_same, read_object, write_json
 from rankloop.experiments.reproduce.claims import CLAIMS, Judged, judge
 from rankloop.experiments.reproduce.costs import Costs, format_duration, measure
 from rankloop.experiments.reproduce.executors import Executor, local
@@ -41,6 +41,7 @@ from rankloop.ragged import threads
 from rankloop.reports.html import write_page
 from rankloop.reports.markdown import markdown_page
 from rankloop.storage.files import check_writable, write_whole
+from rankloop.storage.locks import hold_folder
 
 ABOUT, FIGURES = "reproduction.json", "figures"
 CLAIMS_PAGE, CLAIMS_JSON, REPORT, DURATION = "claims.md", "claims.json", "report.html", "duration.json"
@@ -135,7 +136,9 @@ def plan(preset: Preset, figures: Sequence[AnyFigure], folder: Path) -> Plan:
     _check_same(preset, folder)
     wanted = jobs(figures, preset)
     environment = Environment.load(preset.setup_spec(0)) if wanted else None
-    write_json(folder / ABOUT, _about(preset, figures))
+    with hold_folder(folder):
+        _check_same(preset, folder)
+        write_json(folder / ABOUT, _about(preset, figures))
     if environment is None:
         return Plan(preset, tuple(figures), folder)
     costs = measure(environment, wanted)
@@ -154,6 +157,11 @@ def reproduce(planned: Plan, executor: Executor = local, progress: Progress | No
         progress: called with the progress of the whole, from several threads; the detail is the `Job` when a
             run has finished.
     """
+    with hold_folder(planned.folder):
+        return _reproduce(planned, executor, progress)
+
+
+def _reproduce(planned: Plan, executor: Executor, progress: Progress | None) -> Reproduction:
     folder, clock = planned.folder, Clock(planned.folder / DURATION)
     # In the order of the figures: results do not depend on how long runs take.
     table = ResultTable(jobs(planned.figures, planned.preset), folder)
@@ -222,7 +230,11 @@ def _check_same(preset: Preset, folder: Path) -> None:
     """A folder may get more runs or figures; nothing else may differ."""
     if not (folder / ABOUT).exists():
         return
-    content = read_json(folder / ABOUT)
-    stored = {"version": content["version"], **content["preset"]}
+    content = read_object(folder / ABOUT)
+    preset_there = content.get("preset")
+    stored = {
+        "version": content.get("version"),
+        **(preset_there if isinstance(preset_there, dict) else {}),
+    }
     asked = {"version": __version__, **preset.model_dump(mode="json", exclude={"runs"})}
     check_same(folder, "reproduction", stored, asked)

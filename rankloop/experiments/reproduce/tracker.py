@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import math
 import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from rankloop.experiments.files import read_json
+from rankloop.experiments.files import read_object
 from rankloop.experiments.reproduce.costs import format_duration
 from rankloop.experiments.reproduce.schedule import Job
 from rankloop.experiments.reproduce.table import ResultTable
@@ -27,13 +28,19 @@ class Clock:
 
     def __init__(self, path: Path) -> None:
         self._path, self._begin = path, time.monotonic()
-        self._before = float(read_json(path)["seconds"]) if path.exists() else 0.0
+        self._before = _read_seconds(path)
 
     def save(self) -> float:
         """Write the seconds so far to the file, and return them."""
         seconds = self._before + time.monotonic() - self._begin
         write_whole(self._path, json.dumps({"seconds": seconds}).encode())
         return seconds
+
+
+def _read_seconds(path: Path) -> float:
+    seconds = read_object(path).get("seconds") if path.exists() else 0.0
+    # A damaged file costs the time that was counted so far, which no result depends on.
+    return float(seconds) if isinstance(seconds, int | float) and math.isfinite(seconds) else 0.0
 
 
 @dataclass(frozen=True)

@@ -55,7 +55,7 @@ class EarlierLog:
     @property
     def has_signals(self) -> bool:
         """Whether the log has a column of signals."""
-        return SIGNAL in pq.read_schema(self.log.files(IMPRESSIONS)[0]).names
+        return SIGNAL in pq.read_schema(self.log.files(IMPRESSIONS)[0].absolute()).names
 
     def stage_impressions(self, folder: Path) -> Path:
         """Stage the rows of impressions; the log is file number 0."""
@@ -102,7 +102,7 @@ class EarlierLog:
             source = self.log.folder / f"{FEATURES}.parquet"
             copy = shutil.copytree if source.is_dir() else shutil.copyfile
             copy(source, writer.scratch / source.name)
-            return sum(pq.read_metadata(file).num_rows for file in files)
+            return sum(pq.read_metadata(file.absolute()).num_rows for file in files)
         table = engine.table(files)
         keys = [name for name in ITEM if name in table.columns]
         written = 0

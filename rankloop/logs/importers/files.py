@@ -55,12 +55,14 @@ class SourceFiles:
     Attributes:
         paths: the files, in the order in which they were added.
         unreadable: number of lines that are not even a record.
+        notes: sentences on how files were understood.
     """
 
     def __init__(self, found: ProblemCounter) -> None:
         self.paths: list[Path] = []
         self.found = found
         self.unreadable = 0
+        self.notes: list[str] = []
         self._units: list[str] = []
 
     def records(self, sources: Paths, what: str, command: str | None = None) -> Iterator[Record]:
@@ -116,7 +118,7 @@ class SourceFiles:
                 self._units[number] = records.unit
                 yield line, values
         else:
-            yield from read_csv_rows(numbered_lines(path), path, delimiter, add_broken)
+            yield from read_csv_rows(numbered_lines(path), path, delimiter, add_broken, self.notes.append)
 
 
 def as_paths(sources: Paths) -> list[Path]:
@@ -171,7 +173,7 @@ def python_rows(batch: pa.RecordBatch, path: Path, first: int) -> list[dict[str,
 def parquet_batches(path: Path, rows: int = ROWS_PER_BATCH) -> Iterator[pa.RecordBatch]:
     """Iterate over the rows of a Parquet file in batches."""
     try:
-        with pq.ParquetFile(path) as file:
+        with pq.ParquetFile(path.absolute()) as file:
             yield from file.iter_batches(batch_size=rows)
     except (pa.ArrowException, OSError) as error:
         raise DataError(

@@ -1,0 +1,173 @@
+"""How far to go from the start towards what was learned: as far as the evidence carries, and no further.
+
+Little evidence proves a small step long before it proves a large one. A policy between the start and the
+learned one differs little from the start, so its gain has little noise; and once it is deployed, it shows
+more of what the learned policy likes, so the next evidence is better.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from rankloop.errors import RankloopError
+from rankloop.evidence.debiased_clicks import DebiasedClicks, Gain, combine
+from rankloop.evidence.rules import Decision, EvidenceRule
+from rankloop.evidence.trust_region import worst_loss
+from rankloop.models import Blend
+from rankloop.policies import expected_rank_weights
+from rankloop.types import Float32, Float64, Int64, Model
+
+# From the whole way to a thousandth of it: large steps are close to each other, tiny ones need not be.
+SHARES = tuple(2.0**-k for k in (0.0, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0))
+# A smaller gain is a rounding error: the learned policy is the start.
+LEAST_GAIN = 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """A learned model, and clicks on queries that it was not trained on.
+
+    Attributes:
+        model: the policy that was learned; in cross-fitting, one that was learned without these queries.
+        features: float32, documents × features; the documents of these queries.
+        clicks: the clicks on them.
+    """
+
+    model: Model
+    features: Float32
+    clicks: DebiasedClicks
+
+
+@dataclass(frozen=True, eq=False)
+class Surroundings:
+    """A trust region around the start on known queries.
+
+    Attributes:
+        features: float32, documents × features; of all known queries.
+        offsets: int64, queries + 1.
+        width: ε; the largest loss that any relevance could cause, averaged over the queries, as a share of
+            the value of the start (`TrustRegion.width`).
+    """
+
+    features: Float32
+    offsets: Int64
+    width: float
+
+
+@dataclass(frozen=True)
+class Step:
+    """How far to go, and why.
+
+    Attributes:
+        share: of the way from the start to the learned policy; 0 to go nowhere.
+        decision: the decision on the step that was chosen, or on the smallest one if none was.
+        possible_loss: what that step could lose whatever users do, as a share of the value of the start;
+            NaN without a trust region.
+        back: whether what is deployed turned out worse than the start, which returns.
+    """
+
+    share: float
+    decision: Decision
+    possible_loss: float
+    back: bool = False
+
+    def policy(self, start: Model, learned: Model, deployed: Model | None = None) -> Model:
+        """Return the policy to deploy: a step from the start, what is deployed already, or the start."""
+        if self.share == 0.0:
+            return start if self.back or deployed is None else deployed
+        return learned if self.share == 1.0 else Blend(start, learned, self.share)
+
+
+def choose_step(
+    start: Model,
+    trials: Sequence[Trial],
+    rank_weights: Float64,
+    rule: EvidenceRule,
+    look: int,
+    *,
+    surroundings: Surroundings | None = None,
+    deployed: Model | None = None,
+) -> Step:
+    """Choose the step of the highest estimated gain among those that the rule and the trust region allow.
+
+    Args:
+        start: the policy that must not become worse.
+        trials: what was learned, with the clicks to judge it by; several for cross-fitting.
+        rank_weights: θ, what each rank is worth.
+        rule: the rule of evidence.
+        look: the number of the look at the evidence, from 1.
+        surroundings: the trust region; None for none. The policy of the first trial has to stay inside.
+        deployed: the policy that was deployed before. By the clicks of the first trial, it stays if it is
+            better than the step by more than a standard error, and goes if it is worse than the start by more
+            than that.
+    """
+    if not trials:
+        raise RankloopError("a step needs a trial: a learned model, and clicks that it was not trained on")
+    contests = [_Contest(start, trial, rank_weights) for trial in trials]
+    limit = None if surroundings is None else _Limit(start, trials[0].model, rank_weights, surroundings)
+    steps = []
+    for share in SHARES:
+        decision = _judge(contests, rule, look, share)
+        loss = float("nan") if limit is None else limit.possible_loss(share)
+        steps.append(Step(share, decision, loss))
+    allowed = [
+        step
+        for step in steps
+        if step.decision.deploy and (limit is None or step.possible_loss <= limit.around.width)
+    ]
+    best = max(allowed, key=lambda step: step.decision.gain, default=steps[-1])
+    # The rule tolerates small losses, but nobody takes a step that is expected to lose, or leads nowhere.
+    if not allowed or best.decision.gain <= LEAST_GAIN:
+        best = replace(best, share=0.0)
+    if deployed is None:
+        return best
+    there = contests[0].gain(rule, look, deployed.scores(trials[0].features))
+    if there.value < -there.error:
+        return replace(best, back=True)
+    if best.share > 0.0:
+        ahead = there.value - contests[0].step_gain(rule, look, best.share).value
+        return replace(best, share=0.0) if ahead > there.error else best
+    return best
+
+
+class _Contest:
+    """The expected rank weights of a start and of the steps from it, on the queries of a trial."""
+
+    def __init__(self, start: Model, trial: Trial, rank_weights: Float64) -> None:
+        self.clicks = trial.clicks
+        self._scores = start.scores(trial.features), trial.model.scores(trial.features)
+        self._theta = rank_weights
+        self.old = expected_rank_weights(self._scores[0], self.clicks.offsets, self._theta)
+
+    def gain(self, rule: EvidenceRule, look: int, scores: Float64) -> Gain:
+        new = expected_rank_weights(scores, self.clicks.offsets, self._theta)
+        return rule.gain(self.clicks, new, self.old, look)
+
+    def step_gain(self, rule: EvidenceRule, look: int, share: float) -> Gain:
+        return self.gain(rule, look, (1.0 - share) * self._scores[0] + share * self._scores[1])
+
+
+class _Limit:
+    """What a step could lose on known queries."""
+
+    def __init__(self, start: Model, learned: Model, rank_weights: Float64, around: Surroundings) -> None:
+        self.around = around
+        self._scores = start.scores(around.features), learned.scores(around.features)
+        self._theta = rank_weights
+        self._start = expected_rank_weights(self._scores[0], around.offsets, rank_weights)
+
+    def possible_loss(self, share: float) -> float:
+        scores = (1.0 - share) * self._scores[0] + share * self._scores[1]
+        new = expected_rank_weights(scores, self.around.offsets, self._theta)
+        return float(worst_loss(new, self._start, self.around.offsets).mean())
+
+
+def _judge(contests: Sequence[_Contest], rule: EvidenceRule, look: int, share: float) -> Decision:
+    gains = [one.step_gain(rule, look, share) for one in contests]
+    impressions = [one.clicks.timesteps for one in contests]
+    values = [one.clicks.value_by_guess(one.old) for one in contests]
+    value = float(np.average(values, weights=impressions))
+    return rule.judge(combine(gains, impressions), value, look)

@@ -1,0 +1,9 @@
+from .formats import EXPORT_FORMATS as EXPORT_FORMATS
+from .formats import Export as Export
+from .formats import ExportError as ExportError
+from .formats import ExportFormat as ExportFormat
+from .formats import PolicySource as PolicySource
+from .onnx_model import OnnxModel as OnnxModel
+from .reading import is_foreign as is_foreign
+from .reading import read_model as read_model
+from .writing import write_model as write_model

@@ -1,0 +1,1 @@
+"""The service over HTTP: paths, messages, limits, metrics and the page."""

@@ -1,0 +1,97 @@
+"""The application: paths, and what every request goes through."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from functools import partial
+
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.middleware.cors import CORSMiddleware
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from rankloop.live import page
+from rankloop.live.http import administration, aliases, openapi, operations, pages, requests
+from rankloop.live.http.guards import LOGGER, answered
+from rankloop.live.http.state import REFRESH_SECONDS, ServerState
+from rankloop.live.service import Service
+
+Handler = Callable[[ServerState, Request], Awaitable[Response]]
+
+ROUTES: tuple[tuple[str, str, Handler], ...] = (
+    ("POST", "/rank", requests.rank),
+    ("POST", "/events", requests.events),
+    ("POST", "/rank/{model}", aliases.metarank_rank),
+    ("POST", "/feedback", aliases.metarank_feedback),
+    ("POST", "/ubi/events", aliases.ubi_events),
+    ("GET", "/", pages.page),
+    ("POST", page.ROLL_BACK, pages.page_rollback),
+    ("POST", page.DEPLOY, pages.page_deploy),
+    ("GET", "/evidence", pages.evidence),
+    ("GET", "/policies", administration.get_policies),
+    ("POST", "/policies", administration.post_policy),
+    ("GET", "/deployments", administration.get_deployments),
+    ("POST", "/deployments", administration.post_deployment),
+    ("POST", "/rollback", administration.post_rollback),
+    ("GET", "/healthz", operations.healthz),
+    ("GET", "/readyz", operations.readyz),
+    ("GET", "/metrics", operations.metrics),
+    ("GET", "/openapi.json", openapi.openapi),
+)
+
+
+def build_app(service: Service) -> Starlette:
+    """The application that serves a store; it closes the service when it ends."""
+    state = ServerState(service)
+    state.pages = pages.PageCache()
+    middleware = []
+    if service.settings.origins:
+        middleware.append(
+            Middleware(
+                CORSMiddleware,
+                allow_origins=service.settings.origins,
+                allow_methods=["POST"],
+                allow_headers=["authorization", "content-type", "x-api-key"],
+            )
+        )
+
+    @asynccontextmanager
+    async def lifespan(_app: Starlette) -> AsyncIterator[None]:
+        refreshing = asyncio.create_task(_keep_fresh(state))
+        try:
+            yield
+        finally:
+            refreshing.cancel()
+            with suppress(asyncio.CancelledError):
+                await refreshing
+            state.close()
+
+    routes = [
+        Route(path, partial(_observed, state, handler, path), methods=[method])
+        for method, path, handler in ROUTES
+    ]
+    app = Starlette(routes=routes, middleware=middleware, lifespan=lifespan)
+    app.state.server = state
+    return app
+
+
+async def _observed(state: ServerState, handler: Handler, path: str, request: Request) -> Response:
+    begun = time.perf_counter()
+    response = await answered(partial(handler, state), request, state.settings.request_seconds)
+    state.instruments.requests.labels(path, response.status_code).inc()
+    state.instruments.seconds.labels(path).observe(time.perf_counter() - begun)
+    return response
+
+
+async def _keep_fresh(state: ServerState) -> None:
+    while True:
+        await asyncio.sleep(REFRESH_SECONDS)
+        try:
+            await asyncio.to_thread(state.refresh)
+        except Exception as error:
+            LOGGER.warning("the store cannot be read: %s", error)

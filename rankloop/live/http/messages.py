@@ -1,0 +1,145 @@
+"""What clients send and receive: decoded and checked in one step, with messages that say what is wrong."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, TypeVar
+
+import msgspec
+from msgspec import Meta, Struct
+
+from rankloop.live.ranking.rules import RequestError
+
+# The characters of an id, a query and a text for people.
+Id = Annotated[str, Meta(min_length=1, max_length=256)]
+QueryText = Annotated[str, Meta(max_length=1000)]
+Words = Annotated[str, Meta(min_length=1, max_length=1000)]
+Position = Annotated[int, Meta(ge=1, le=10_000)]
+Number = float | None
+# Text of this kind cannot be stored in PostgreSQL.
+NUL = b"\\u0000"
+
+
+class CandidateMessage(Struct, forbid_unknown_fields=True):
+    """A candidate: its id, and its features by name or in the order that `GET /policies` lists."""
+
+    id: Id
+    features: dict[str, Number] | list[Number] | None = None
+
+
+class PinMessage(Struct, forbid_unknown_fields=True):
+    """A document with a fixed position."""
+
+    id: Id
+    position: Position
+
+
+class FilterMessage(Struct, forbid_unknown_fields=True):
+    """Limits of a feature; candidates outside are not shown."""
+
+    feature: Id
+    at_least: float | None = None
+    at_most: float | None = None
+
+
+class RankMessage(Struct, forbid_unknown_fields=True):
+    """A request to rank."""
+
+    query: QueryText
+    candidates: Annotated[list[CandidateMessage], Meta(min_length=1)]
+    id: Id | None = None
+    top: Position | None = None
+    pins: list[PinMessage] = []
+    exclude: list[Id] = []
+    filters: list[FilterMessage] = []
+    context: dict[str, str | float | bool | None] = {}
+
+
+class RankAnswer(Struct, omit_defaults=True):
+    """The answer: what to show, from position 1. If the policy failed, ``note`` says why."""
+
+    impression: str
+    ranking: list[str]
+    policy: str
+    deployment: int
+    note: str | None = None
+
+
+class EventMessage(Struct, forbid_unknown_fields=True):
+    """Something that a user did with a document."""
+
+    impression: Id
+    document: Id
+    kind: Id = "click"
+    id: Id | None = None
+    value: float | None = None
+    time: float | None = None
+    position: Position | None = None
+
+
+class EventsMessage(Struct, forbid_unknown_fields=True):
+    """A batch of events."""
+
+    events: list[EventMessage]
+
+
+class EventsAnswer(Struct):
+    """How many events were accepted, and how many had which problem."""
+
+    accepted: int
+    problems: dict[str, int]
+
+
+class ShareMessage(Struct, forbid_unknown_fields=True):
+    """A policy's share of the traffic."""
+
+    policy: Id
+    share: Annotated[float, Meta(gt=0, le=1)]
+    role: Annotated[str, Meta(pattern="^(live|explore|canary|holdout)$")] = "live"
+
+
+class DeployMessage(Struct, forbid_unknown_fields=True):
+    """A request to deploy."""
+
+    shares: Annotated[list[ShareMessage], Meta(min_length=1, max_length=100)]
+    why: Words
+
+
+class RollbackMessage(Struct, forbid_unknown_fields=True):
+    """A request to restore an earlier deployment."""
+
+    why: Words = "rolled back by hand"
+    to: Annotated[int, Meta(ge=1, le=2**31 - 1)] | None = None
+
+
+_DECODERS: dict[Any, msgspec.json.Decoder[Any]] = {}
+_Message = TypeVar("_Message")
+
+
+def decode(body: bytes, kind: type[_Message]) -> _Message:
+    """Decode the body of a request.
+
+    Raises:
+        RequestError: it is not JSON, or not of this kind; the message says where and why.
+
+    Example:
+        >>> decode(b'{"query": "cat", "candidates": [{"id": 7}]}', RankMessage)
+        Traceback (most recent call last):
+            ...
+        rankloop.live.ranking.rules.RequestError: Expected `str`, got `int` - at `$.candidates[0].id`
+    """
+    decoder = _DECODERS.get(kind)
+    if decoder is None:
+        decoder = _DECODERS[kind] = msgspec.json.Decoder(kind)
+    # Few bodies have any escape, and looking for one character is fast.
+    if b"\\" in body and NUL in body:
+        raise RequestError(r"text must not contain the character \u0000")
+    try:
+        message: _Message = decoder.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise RequestError(str(error)) from None
+    return message
+
+
+def encode(message: Any) -> bytes:
+    """Encode an answer as JSON."""
+    return msgspec.json.encode(message)

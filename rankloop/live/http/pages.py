@@ -1,0 +1,151 @@
+"""The page over HTTP, its two buttons, and the same evidence as JSON."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import threading
+import time
+import urllib.parse
+
+from sqlalchemy import Connection
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+
+from rankloop.live.http.guards import AnswerError, json_response, read_body
+from rankloop.live.http.state import ServerState
+from rankloop.live.learner.notes import SETTINGS, load_note, load_trial
+from rankloop.live.learner.settings import LearnerSettings
+from rankloop.live.learner.stages import full_shares
+from rankloop.live.overview import read_overview, read_verdicts
+from rankloop.live.page import page_document
+from rankloop.live.ranking.deployment import Deployment
+from rankloop.live.store.database import read
+from rankloop.live.store.events import read_tallies
+from rankloop.live.store.keys import ADMIN
+from rankloop.live.store.policies import deploy, roll_back
+
+# How long a page is shown before it is made again: many readers cost no more than one.
+PAGE_SECONDS = 5.0
+SECURITY = {
+    "Cache-Control": "no-store",
+    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; img-src data:; "
+    "form-action 'self'; frame-ancestors 'none'; base-uri 'none'",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+}
+PERSON = "the page"
+LARGEST_FORM = 10_000
+
+
+class PageCache:
+    """The last page, made again when it is old."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._made_at, self._text = -PAGE_SECONDS, ""
+
+    def get(self, state: ServerState) -> str:
+        """The page."""
+        with self._lock:
+            if time.monotonic() - self._made_at >= PAGE_SECONDS:
+                # Loads matplotlib, which nothing else here needs.
+                from rankloop.reports.html import html_page
+
+                found = read_overview(state.service.store)
+                self._text = html_page(page_document(found, keys=bool(state.keys)))
+                self._made_at = time.monotonic()
+            return self._text
+
+    def forget(self) -> None:
+        """Make the page again the next time."""
+        with self._lock:
+            self._made_at = -PAGE_SECONDS
+
+
+async def page(state: ServerState, request: Request) -> Response:
+    """Answer `GET /`; a browser asks its reader for the key as a password."""
+    try:
+        state.allow(_with_password(request), ADMIN)
+    except AnswerError as error:
+        if error.status != 401:
+            raise
+        headers = {"WWW-Authenticate": 'Basic realm="rankloop: an admin key as password"'}
+        return HTMLResponse("An admin key is needed.", 401, {**SECURITY, **headers})
+    text = await asyncio.to_thread(state.pages.get, state)
+    return HTMLResponse(text, headers={**SECURITY, "Refresh": "10"})
+
+
+async def page_rollback(state: ServerState, request: Request) -> Response:
+    """Answer the button that rolls back."""
+    who, _ = await _form(state, request)
+    await state.write(lambda connection: roll_back(connection, who=who, why="the button on the page"))
+    return _back(state)
+
+
+async def page_deploy(state: ServerState, request: Request) -> Response:
+    """Answer the button that deploys what was proven."""
+    who, values = await _form(state, request)
+    await state.write(lambda connection: deploy_candidate(connection, values.get("candidate", ""), who))
+    return _back(state)
+
+
+def deploy_candidate(connection: Connection, candidate: str, who: str) -> Deployment:
+    """Deploy the policy that is on trial.
+
+    Raises:
+        AnswerError: another policy is on trial by now, or none.
+    """
+    trial = load_trial(connection)
+    if trial is None or trial.candidate != candidate:
+        raise AnswerError(409, f"{candidate[:100]!r} is not on trial: load the page again")
+    settings = LearnerSettings.model_validate(load_note(connection, SETTINGS) or {})
+    shares = full_shares(connection, trial, settings)
+    return deploy(
+        connection, shares, who=who, why="proven, and deployed by a person", numbers=trial.numbers()
+    )
+
+
+async def evidence(state: ServerState, request: Request) -> Response:
+    """Answer `GET /evidence`: the trial, and what the learner found out."""
+    state.allow(request, ADMIN)
+    with read(state.service.store) as connection:
+        trial = load_trial(connection)
+        content = {
+            "trial": None if trial is None else trial.numbers(),
+            "verdicts": read_verdicts(connection),
+            "events": read_tallies(connection),
+        }
+    return json_response(content)
+
+
+async def _form(state: ServerState, request: Request) -> tuple[str, dict[str, str]]:
+    body = await read_body(request, LARGEST_FORM)
+    values = dict(urllib.parse.parse_qsl(body.decode(errors="replace")))
+    # The key is part of the form, so that no other page can press the button with a password that the browser
+    # remembers.
+    return state.allow(_with_key(request, values.get("key", "")), ADMIN) + f" ({PERSON})", values
+
+
+def _back(state: ServerState) -> Response:
+    state.refresh()
+    state.pages.forget()
+    return RedirectResponse("/", 303)
+
+
+def _with_password(request: Request) -> Request:
+    header = request.headers.get("authorization", "")
+    if header[:6].lower() != "basic ":
+        return request
+    try:
+        password = base64.b64decode(header[6:]).decode().partition(":")[2]
+    except (binascii.Error, UnicodeDecodeError):
+        return request
+    return _with_key(request, password)
+
+
+def _with_key(request: Request, key: str) -> Request:
+    kept = [(name, value) for name, value in request.scope["headers"] if name != b"authorization"]
+    header = (b"authorization", b"Bearer " + key.encode("latin-1", "replace"))
+    return Request({**request.scope, "headers": [*kept, header] if key else kept}, request.receive)

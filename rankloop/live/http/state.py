@@ -1,0 +1,106 @@
+"""What the handlers of one server share."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from starlette.requests import Request
+
+from rankloop.live.http.guards import AnswerError, Keys, Limiter, authorise, read_body
+from rankloop.live.http.instruments import Instruments
+from rankloop.live.http.messages import decode
+from rankloop.live.ranking.live_policy import LivePolicy
+from rankloop.live.service import Service
+from rankloop.live.store.database import read
+from rankloop.live.store.group_commit import Job
+from rankloop.live.store.keys import load_keys
+
+# How often a server looks for new deployments and keys.
+REFRESH_SECONDS = 0.25
+# Models score in these threads, so that a slow one delays only the requests that it serves.
+SCORING_THREADS = 8
+# A policy that fails this often in a row is left out for a while.
+FAILURES, REST_SECONDS = 5, 10.0
+
+
+class ServerState:
+    """The service, its keys, limits and metrics.
+
+    Args:
+        service: what serves.
+    """
+
+    def __init__(self, service: Service) -> None:
+        self.service, self.settings = service, service.settings
+        self.instruments = Instruments()
+        self.limiter = Limiter(service.settings.rate)
+        self.scoring = ThreadPoolExecutor(SCORING_THREADS, "scoring")
+        self.breaker = Breaker()
+        self.keys: Keys = {}
+        self.refreshed_at = 0.0
+        self.pages: Any = None
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Notice new deployments and keys."""
+        with read(self.service.store) as connection:
+            self.keys = load_keys(connection)
+        if self.service.refresh() and self.service.mixture is not None:
+            self.instruments.share.clear()
+            for share in self.service.mixture.deployment.shares:
+                self.instruments.share.labels(share.policy).set(share.share)
+        self.refreshed_at = time.monotonic()
+
+    def close(self) -> None:
+        """Finish what is being written."""
+        self.service.close()
+        self.scoring.shutdown(wait=False, cancel_futures=True)
+
+    def allow(self, request: Request, scope: str) -> str:
+        """The name of the client, if it may do this now; see `authorise`."""
+        name = authorise(request, self.keys, scope)
+        host = request.client.host if request.client else ""
+        if not self.limiter.allows(name if self.keys else host):
+            raise AnswerError(429, f"more than {self.settings.rate:g} requests per second: wait a moment")
+        return name
+
+    async def message(self, request: Request, kind: type[Any]) -> Any:
+        """The decoded body of a request."""
+        return decode(await read_body(request, self.settings.max_body), kind)
+
+    async def write(self, job: Job) -> Any:
+        """Run a job in the next transaction, and wait for its commit."""
+        return await asyncio.wrap_future(self.service.writer.submit(job))
+
+
+class Breaker:
+    """Leaves out a policy for a while after it failed several times in a row.
+
+    Example:
+        >>> breaker, policy = Breaker(), LivePolicy("a", "uniform")
+        >>> for _ in range(FAILURES):
+        ...     breaker.failed(policy, now=0.0)
+        >>> breaker.rests(policy, now=1.0), breaker.rests(policy, now=REST_SECONDS + 1.0)
+        (True, False)
+    """
+
+    def __init__(self) -> None:
+        self._failures: dict[str, tuple[int, float]] = {}
+
+    def rests(self, policy: LivePolicy, now: float | None = None) -> bool:
+        """Whether the policy is left out at the moment."""
+        failures, since = self._failures.get(policy.name, (0, 0.0))
+        now = time.monotonic() if now is None else now
+        return failures >= FAILURES and now < since + REST_SECONDS
+
+    def failed(self, policy: LivePolicy, now: float | None = None) -> None:
+        """Count a failure."""
+        failures, _ = self._failures.get(policy.name, (0, 0.0))
+        self._failures[policy.name] = (failures + 1, time.monotonic() if now is None else now)
+
+    def succeeded(self, policy: LivePolicy) -> None:
+        """Forget earlier failures."""
+        self._failures.pop(policy.name, None)

@@ -1,0 +1,1 @@
+"""From sealed clicks to a better policy: learn, prove, deploy, roll back."""

@@ -1,0 +1,294 @@
+"""The learner: seals, learns from what is sealed, proves, and deploys or asks for it.
+
+One step does what is due and can be interrupted anywhere. Its state is one trial, stored in the same
+transaction as what follows from it; everything else is a function of the log.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import Connection, func, select
+
+from rankloop.errors import DataError, RankloopError
+from rankloop.live.learner.increments import arm_increments, shadow_increments
+from rankloop.live.learner.notes import LEARNED, TRIAL, TRIALS, add_verdict, load_note, load_trial, save_note
+from rankloop.live.learner.pages import PartViews, read_part
+from rankloop.live.learner.retention import retain
+from rankloop.live.learner.settings import LearnerSettings
+from rankloop.live.learner.stages import LIVE, WHO, full_shares, with_canary
+from rankloop.live.learner.trial import Trial
+from rankloop.live.ranking.deployment import Deployment, Share
+from rankloop.live.ranking.live_policy import FALLBACK, LivePolicy
+from rankloop.live.sealing import seal_old
+from rankloop.live.store.database import Store, read
+from rankloop.live.store.parts import SEALED
+from rankloop.live.store.policies import (
+    current_deployment,
+    deploy,
+    load_stored_policy,
+    register_policy,
+    roll_back,
+)
+from rankloop.live.store.tables import impressions, parts, policies
+
+if TYPE_CHECKING:
+    from rankloop.live.learner.learning import Learned
+
+LOGGER = logging.getLogger("rankloop.live")
+# How many times the impressions of a canary a new policy is watched before the next one is learned.
+WATCHED = 3
+# Failures are looked for among the last impressions; fewer are no reason to act.
+RECENT, FEW_FAILURES = 2000, 20
+
+
+class LiveLearner:
+    """Learns from a store, step by step.
+
+    Args:
+        store: the store.
+        settings: when and how to learn, and what may be deployed.
+        sealing_only: whether to seal and do nothing else.
+    """
+
+    def __init__(self, store: Store, settings: LearnerSettings, *, sealing_only: bool = False) -> None:
+        self.store, self.settings, self.sealing_only = store, settings, sealing_only
+        self._policies: dict[str, LivePolicy] = {}
+
+    def step(self) -> list[str]:
+        """Do what is due, and say what was done."""
+        done = [
+            f"sealed part {part.number}: {part.impressions:,} impressions, {part.clicks:,} clicks"
+            for part in seal_old(self.store, self.settings.window)
+        ]
+        if not self.sealing_only:
+            done += self._watch()
+            done += self._advance()
+            done += self._learn()
+        done += retain(self.store, self.settings, counted=self._counted())
+        return done
+
+    @property
+    def trial(self) -> Trial | None:
+        """The trial that is going on."""
+        with read(self.store) as connection:
+            return load_trial(connection)
+
+    def _counted(self) -> int | None:
+        """The last part that the trial has counted; None if no trial needs any."""
+        trial = None if self.sealing_only else self.trial
+        return None if trial is None else trial.part
+
+    def _watch(self) -> list[str]:
+        """Roll back if what is live fails, or answers too late, too often."""
+        with self.store.engine.begin() as connection:
+            current = current_deployment(connection)
+            if current is None:
+                return []
+            failed, of = recent_failures(connection, current.number)
+            worst = max(failed, key=failed.__getitem__, default="")
+            count, asked = failed.get(worst, 0), of.get(worst, 0)
+            if count < FEW_FAILURES or count <= self.settings.failures * asked:
+                return []
+            why = f"{worst} failed or was too slow in {count} of {asked} requests"
+            numbers = {"failed": count, "requests": asked}
+            try:
+                roll_back(connection, who=WHO, why=why, numbers=numbers)
+            except RankloopError as error:
+                return [f"{why}, but {error}"]
+            trial = load_trial(connection)
+            if trial is not None and trial.candidate == worst:
+                save_note(connection, TRIAL, None)
+            add_verdict(connection, "rollback", f"rolled back: {why}", numbers)
+        return [f"rolled back: {why}"]
+
+    def _advance(self) -> list[str]:
+        """Count new parts in the trial, and take the step that the evidence allows."""
+        trial = self.trial
+        if trial is None:
+            return []
+        with read(self.store) as connection:
+            new = list(
+                connection.scalars(
+                    select(parts.c.number)
+                    .where(parts.c.state == SEALED, parts.c.number > trial.part)
+                    .order_by(parts.c.number)
+                )
+            )
+        for number in new:
+            with read(self.store) as connection:
+                views = read_part(connection, number)
+            trial = self._count(trial, number, views)
+        if new:
+            with self.store.engine.begin() as connection:
+                save_note(connection, TRIAL, trial.to_dict())
+        return self._act(trial)
+
+    def _count(self, trial: Trial, number: int, views: PartViews) -> Trial:
+        gains = shadow_increments(
+            views,
+            self._policy(trial.candidate),
+            self._policy(trial.baseline),
+            bias=trial.assumed_bias,
+            mean=trial.mean,
+            policies=self._policy,
+        )
+        differences = arm_increments(views, trial.candidate, trial.baseline)
+        served = sum(view.policy == trial.candidate for view in views.views)
+        return trial.after(number, gains, differences, served)
+
+    def _act(self, trial: Trial) -> list[str]:
+        step = trial.next_step(self.settings)
+        if step == "wait":
+            return self._follow(trial)
+        numbers = trial.numbers()
+        with self.store.engine.begin() as connection:
+            current = current_deployment(connection)
+            assert current is not None
+            gain = numbers["gain"]
+            words = f"{gain['mean']:+.4f} clicks per impression, [{gain['lower']:+.4f}, {gain['upper']:+.4f}]"
+            if step == "propose":
+                text = f"{trial.candidate} is better than {trial.baseline}: {words}"
+                save_note(connection, TRIAL, replace(trial, proposed=True).to_dict())
+            elif step == "canary":
+                text = f"{trial.candidate} serves {self.settings.canary:.0%} of the traffic: {words}"
+                self._deploy(
+                    connection, with_canary(current, trial, self.settings.canary), step, text, numbers
+                )
+                save_note(connection, TRIAL, replace(trial, stage="canary").to_dict())
+            elif step == "full":
+                text = f"{trial.candidate} is live: {words}"
+                self._deploy(connection, full_shares(connection, trial, self.settings), step, text, numbers)
+                save_note(connection, TRIAL, replace(trial, stage="full").to_dict())
+            else:
+                text = f"{trial.candidate} does harm and was rolled back"
+                self._deploy_without(connection, current, trial, text, numbers)
+                save_note(connection, TRIAL, None)
+            add_verdict(connection, step, text, numbers)
+        return [text]
+
+    def _follow(self, trial: Trial) -> list[str]:
+        """Notice when a person deployed the candidate, or took it or its baseline away."""
+        with self.store.engine.begin() as connection:
+            current = current_deployment(connection)
+            shares = {} if current is None else {share.policy: share for share in current.shares}
+            live = trial.candidate in shares and shares[trial.candidate].role == LIVE
+            if live and trial.stage == "shadow":
+                save_note(connection, TRIAL, replace(trial, stage="full").to_dict())
+                return [f"{trial.candidate} was deployed by {current.who if current else ''}"]
+            gone = trial.baseline not in shares and not live
+            if gone or (trial.stage != "shadow" and trial.candidate not in shares):
+                save_note(connection, TRIAL, None)
+                return [f"the trial of {trial.candidate} ended: what is live was changed"]
+        return []
+
+    def _learn(self) -> list[str]:
+        """Learn a policy if the log has grown enough, and no trial would be disturbed."""
+        trial = self.trial
+        with read(self.store) as connection:
+            sealed = (
+                connection.scalar(select(func.sum(parts.c.impressions)).where(parts.c.state == SEALED)) or 0
+            )
+            before = load_note(connection, LEARNED) or 0
+            current = current_deployment(connection)
+        if current is None or int(sealed) < max(self.settings.least, self.settings.growth * before):
+            return []
+        if trial is not None and trial.stage == "canary":
+            return []
+        if (
+            trial is not None
+            and trial.stage == "full"
+            and trial.served < WATCHED * self.settings.canary_impressions
+        ):
+            # It was deployed a moment ago: harm would show now.
+            return []
+        if trial is not None and trial.stage == "shadow" and trial.gain.lower > 0.0:
+            # Proven, and a person was asked: it stays what it is.
+            return []
+        # Loads engines and models that nothing else here needs.
+        from rankloop.live.learner.learning import learn
+
+        try:
+            learned = learn(self.store.log, self.settings)
+        except (DataError, RankloopError) as error:
+            with self.store.engine.begin() as connection:
+                save_note(connection, LEARNED, int(sealed))
+                add_verdict(connection, "not learned", f"nothing was learned: {error}", {})
+            return [f"nothing was learned: {error}"]
+        return self._begin(learned, current, int(sealed))
+
+    def _begin(self, learned: Learned, current: Deployment, sealed: int) -> list[str]:
+        with self.store.engine.begin() as connection:
+            number = (load_note(connection, TRIALS) or 0) + 1
+            name = f"learned-{number}"
+            policy = register_policy(connection, replace(learned.policy, name=name), WHO)
+            baseline = max(current.shares, key=lambda share: share.share).policy
+            last = connection.scalar(select(func.max(parts.c.number))) or 0
+            trial = Trial.begin(
+                number,
+                policy.name,
+                baseline,
+                bias=learned.bias,
+                mean=learned.mean,
+                part=last,
+                settings=self.settings,
+            )
+            save_note(connection, TRIAL, trial.to_dict())
+            save_note(connection, TRIALS, number)
+            save_note(connection, LEARNED, sealed)
+            text = f"{name} was learned from {sealed:,} impressions; it is compared with {baseline} in shadow"
+            add_verdict(connection, "learned", text, learned.numbers)
+        return [text]
+
+    def _deploy(
+        self, connection: Connection, shares: Sequence[Share], kind: str, why: str, numbers: dict[str, Any]
+    ) -> None:
+        deploy(connection, shares, who=WHO, why=why, kind=kind, numbers=numbers)
+
+    def _deploy_without(
+        self, connection: Connection, current: Deployment, trial: Trial, why: str, numbers: dict[str, Any]
+    ) -> None:
+        """Roll back, if what is live is what the trial deployed; otherwise take the candidate out."""
+        if current.who == WHO:
+            roll_back(connection, who=WHO, why=why, numbers=numbers)
+            return
+        left = [share for share in current.shares if share.policy != trial.candidate]
+        total = sum(share.share for share in left)
+        if left and total < 1.0:
+            kept = [replace(share, share=share.share / total) for share in left]
+            deploy(connection, kept, who=WHO, why=why, kind="rollback", numbers=numbers)
+
+    def _policy(self, name: str) -> LivePolicy:
+        if name not in self._policies:
+            with read(self.store) as connection:
+                self._policies[name] = load_stored_policy(connection, name)
+        return self._policies[name]
+
+
+def recent_failures(connection: Connection, deployment: int) -> tuple[dict[str, int], dict[str, int]]:
+    """By policy, failures and requests among the last impressions of a deployment."""
+    rows = connection.execute(
+        select(impressions.c.rules, impressions.c.policy, impressions.c.deployment)
+        .order_by(impressions.c.number.desc())
+        .limit(RECENT)
+    ).all()
+    failed: dict[str, int] = {}
+    asked: dict[str, int] = {}
+    names = _names(connection)
+    for row in rows:
+        if row.deployment != deployment:
+            continue
+        name = names[row.policy]
+        if name == FALLBACK:
+            name = json.loads(row.rules).get("failed", (FALLBACK,))[0]
+            failed[name] = failed.get(name, 0) + 1
+        asked[name] = asked.get(name, 0) + 1
+    return failed, asked
+
+
+def _names(connection: Connection) -> dict[int, str]:
+    return {row.number: row.name for row in connection.execute(select(policies.c.number, policies.c.name))}

@@ -1,0 +1,282 @@
+"""The page for people: what is live, what users do, what was learned, and how sure that is."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from functools import partial
+from typing import TYPE_CHECKING
+
+from rankloop.live.overview import Overview
+from rankloop.live.store.events import ACCEPTED, KINDS
+from rankloop.reports.document import (
+    NONE,
+    Block,
+    Button,
+    Cell,
+    Column,
+    Document,
+    Facts,
+    Figure,
+    Figures,
+    Section,
+    Table,
+    Text,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from rankloop.evidence import AsymptoticSequence
+
+ROLL_BACK, DEPLOY = "/page/rollback", "/page/deploy"
+
+
+def page_document(found: Overview, *, keys: bool, now: float | None = None) -> Document:
+    """The page as a document.
+
+    Args:
+        found: the state of the service.
+        keys: whether buttons need a key.
+        now: the time, in seconds since 1970.
+    """
+    moment = _when(time.time() if now is None else now)
+    blocks: list[Block] = [
+        Text(_summary(found), "strong"),
+        Text(f"As of {moment}. The page loads itself again every few seconds.", "quiet"),
+        Section("What is live", _live(found)),
+        Section("What users do", _users(found)),
+        Section("Learned against deployed", _learned(found, keys)),
+        Section("How users click", _bias(found)),
+        Section("What exploring costs", _exploring(found)),
+        Section("History", _history(found, keys)),
+        Section("Events", _events(found)),
+    ]
+    return Document("live", "rankloop live", tuple(blocks))
+
+
+def _summary(found: Overview) -> str:
+    if found.deployment is None:
+        return "Nothing is deployed yet."
+    main = max(found.deployment.shares, key=lambda share: share.share)
+    return (
+        f"{main.policy} serves {main.share:.0%} of the traffic since {_when(found.deployment.created_at)}; "
+        f"{found.sealed + found.unsealed:,} impressions so far."
+    )
+
+
+def _live(found: Overview) -> tuple[Block, ...]:
+    if found.deployment is None:
+        return (Text("Register a policy and deploy it: `POST /policies`, `POST /deployments`."),)
+    rates = {rate.policy: rate for rate in found.rates}
+    rows = []
+    for share in found.deployment.shares:
+        rate = rates.get(share.policy)
+        rows.append(
+            [
+                share.policy,
+                share.role,
+                f"{share.share:.1%}",
+                f"{rate.impressions:,}" if rate else "0",
+                f"{rate.rate:.3f} ± {1.645 * rate.error:.3f}" if rate else NONE,
+            ]
+        )
+    for rate in found.rates:
+        if rate.policy not in {share.policy for share in found.deployment.shares}:
+            mean = f"{rate.rate:.3f} ± {1.645 * rate.error:.3f}"
+            rows.append([rate.policy, "not live", "0 %", f"{rate.impressions:,}", mean])
+    columns: list[str | Column] = [
+        "policy",
+        Column("role", words=True),
+        "share",
+        "recent pages",
+        "clicks per page",
+    ]
+    caption = "Policies, with their clicks per page among the last 20,000 pages (90 % intervals)."
+    return (Table.build(caption, columns, rows),)
+
+
+def _users(found: Overview) -> tuple[Block, ...]:
+    figures = []
+    if found.by_rank:
+        figures.append(
+            Figure(
+                partial(_draw, "by-rank", partial(_draw_ranks, found.by_rank)),
+                "Click rate by rank, among the last 20,000 pages.",
+                "; ".join(f"rank {k}: {clicks / max(n, 1):.3f}" for k, n, clicks in found.by_rank[:10]),
+            )
+        )
+    if len(found.over_time) > 1:
+        figures.append(
+            Figure(
+                partial(_draw, "over-time", partial(_draw_times, found.over_time)),
+                "Clicks per page over time, as far as it is sealed.",
+                f"from {_rate(found.over_time[0]):.3f} to {_rate(found.over_time[-1]):.3f}",
+            )
+        )
+    if not figures:
+        return (Text("Nobody has seen anything yet."),)
+    return (Figures(tuple(figures)),)
+
+
+def _learned(found: Overview, keys: bool) -> tuple[Block, ...]:
+    trial = found.trial
+    if found.learner is None:
+        return (Text("No learner is running: start one with `rankloop serve --learn` or `rankloop learn`."),)
+    if trial is None:
+        least = int(found.learner["least"])
+        missing = max(least - found.sealed, 0)
+        return (Text(f"Nothing is on trial. The first policy is learned after {missing:,} more pages."),)
+    blocks: list[Block] = [
+        Text(_verdict(trial.gain, trial.candidate, trial.baseline, found.learner["deploy"])),
+        Table.build(
+            "Clicks per page that the learned policy gains. The intervals hold at every look at once.",
+            ["evidence", "gain", "interval", "level", "pages"],
+            [
+                ["by all clicks, with the model of users", *_cells(trial.gain)],
+                ["between the two policies, live", *_cells(trial.arms)],
+            ],
+        ),
+        Text(f"Stage: {trial.stage}. {trial.candidate} was shown on {trial.served:,} pages."),
+    ]
+    if trial.stage == "shadow" and trial.gain.lower > 0.0:
+        values = (("candidate", trial.candidate),)
+        blocks.append(Button(f"Deploy {trial.candidate}", DEPLOY, values, keys))
+    return tuple(blocks)
+
+
+def _verdict(gain: AsymptoticSequence, candidate: str, baseline: str, deploy: str) -> str:
+    if gain.lower > 0.0:
+        then = "A person may deploy it." if deploy == "ask" else "It gets its traffic step by step."
+        return f"{candidate} is better than {baseline}. {then}"
+    if gain.upper < 0.0:
+        return f"{candidate} is worse than {baseline}, and is not deployed."
+    if not math.isfinite(gain.lower):
+        missing = f"at least {max(gain.first - gain.count, 1):,} more pages"
+    elif gain.mean <= 0.0:
+        missing = "more pages; so far it looks no better"
+    else:
+        # The interval shrinks about as fast as the root of the number of pages.
+        factor = ((gain.mean - gain.lower) / gain.mean) ** 2
+        missing = f"about {max(int(gain.count * (factor - 1.0)), 1):,} more pages, if the gain is as it seems"
+    return f"Whether {candidate} is better than {baseline} is not decided yet: it takes {missing}."
+
+
+def _cells(sequence: AsymptoticSequence) -> list[str]:
+    known = math.isfinite(sequence.lower)
+    return [
+        f"{sequence.mean:+.4f}" if sequence.count else NONE,
+        f"{sequence.lower:+.4f} to {sequence.upper:+.4f}" if known else "not yet",
+        f"{1.0 - sequence.level:.2%}",
+        f"{sequence.count:,}",
+    ]
+
+
+def _bias(found: Overview) -> tuple[Block, ...]:
+    learned = next((one for one in found.verdicts if one["kind"] == "learned"), None)
+    if learned is None:
+        return (Text("Known once a policy was learned."),)
+    bias, intervals = learned["numbers"]["bias"], learned["numbers"].get("bias_intervals")
+
+    def cell(name: str, rank: int) -> str:
+        value = f"{bias[name][rank]:.3f}"
+        if intervals is None:
+            return value
+        low, high = (ends[rank] for ends in intervals[name])
+        return f"{value} ({low:.3f} to {high:.3f})"
+
+    rows = [[str(rank + 1), cell("alpha", rank), cell("beta", rank)] for rank in range(len(bias["alpha"]))]
+    source = "assumed" if intervals is None else "estimated from the log, with 90 % intervals"
+    caption = f"A document of relevance R at a rank is clicked with probability α R + β; {source}."
+    return (Table.build(caption, ["rank", "α", "β"], rows),)
+
+
+def _exploring(found: Overview) -> tuple[Block, ...]:
+    rates = {rate.policy: rate for rate in found.rates}
+    shares = () if found.deployment is None else found.deployment.shares
+    main = max(shares, key=lambda share: share.share, default=None)
+    explorers = [share for share in shares if share.role == "explore"]
+    if main is None or not explorers or main.policy not in rates:
+        return (Text("No share of the traffic is set aside for exploring."),)
+    rows = []
+    for share in explorers:
+        if share.policy in rates:
+            lost = rates[main.policy].rate - rates[share.policy].rate
+            error = math.hypot(rates[main.policy].error, rates[share.policy].error)
+            rows.append(
+                [
+                    share.policy,
+                    f"{share.share:.1%}",
+                    f"{lost:+.4f} ± {1.645 * error:.4f}",
+                    f"{share.share * lost:+.4f}",
+                ]
+            )
+    caption = f"Clicks per page that are lost compared with {main.policy}, and over all traffic."
+    return (Table.build(caption, ["explores with", "share", "on these pages", "over all"], rows),)
+
+
+def _history(found: Overview, keys: bool) -> tuple[Block, ...]:
+    rows: list[list[str | Cell]] = [
+        [
+            Cell(f"{one.number}: {one.kind}", _when(one.created_at)),
+            ", ".join(f"{share.policy} {share.share:.0%}" for share in one.shares),
+            Cell(one.why, one.who),
+        ]
+        for one in found.history
+    ]
+    columns: list[str | Column] = [
+        "deployment",
+        Column("shares", words=True),
+        Column("why, and who", words=True),
+    ]
+    blocks: list[Block] = [Table.build("Deployments, newest first; nothing is ever deleted.", columns, rows)]
+    if len(found.history) > 1:
+        blocks.insert(0, Button("Roll back", ROLL_BACK, (), keys))
+    diary = [[_when(one["created_at"]), one["kind"], one["text"]] for one in found.verdicts]
+    if diary:
+        wide = [Column("when", words=True), Column("kind", words=True), Column("what", words=True)]
+        blocks.append(Table.build("What the learner did and found.", wide, diary, folded=True))
+    return tuple(blocks)
+
+
+def _events(found: Overview) -> tuple[Block, ...]:
+    facts = [("accepted", f"{found.tallies.get(ACCEPTED, 0):,}")]
+    facts += [(KINDS[name], f"{found.tallies[name]:,}") for name in KINDS if name in found.tallies]
+    facts += [("impressions in the log", f"{found.sealed:,}"), ("not sealed yet", f"{found.unsealed:,}")]
+    return (Facts(tuple(facts)),)
+
+
+def _when(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def _rate(point: tuple[float, int, int]) -> float:
+    return point[2] / max(point[1], 1)
+
+
+def _draw(name: str, draw: partial[None]) -> str:
+    from rankloop.reports.drawing import draw_svg
+
+    return draw_svg(name, draw)
+
+
+def _draw_ranks(by_rank: Sequence[tuple[int, int, int]], axes: Axes) -> None:
+    from rankloop.reports.drawing import draw_curve, set_rank_axis
+
+    ranks = [float(rank) for rank, _, _ in by_rank]
+    draw_curve(axes, 0, ranks, [clicks / max(shown, 1) for _, shown, clicks in by_rank])
+    set_rank_axis(axes, len(ranks))
+    axes.set_ylabel("click rate")
+    axes.set_ylim(bottom=0.0)
+
+
+def _draw_times(over_time: Sequence[tuple[float, int, int]], axes: Axes) -> None:
+    from rankloop.reports.drawing import draw_curve
+
+    last = over_time[-1][0]
+    unit, name = (60.0, "minutes") if last - over_time[0][0] < 7200.0 else (3600.0, "hours")
+    draw_curve(axes, 1, [(point[0] - last) / unit for point in over_time], [_rate(one) for one in over_time])
+    axes.set_xlabel(f"{name} before the last sealed page")
+    axes.set_ylabel("clicks per page")

@@ -1,0 +1,1 @@
+"""From a request to a ranking: features, rules, policies, and what is deployed."""

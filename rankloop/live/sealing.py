@@ -1,0 +1,242 @@
+"""Sealing: impressions and their events become parts of a log in the documented layout.
+
+The folder of the log has one folder per table with one file per part, and a manifest of the parts. `check`,
+`bias`, `fit` and `evaluate` read it like any other log, and so do DuckDB and Spark.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from sqlalchemy import Connection, Select, select
+
+from rankloop.live.ranking.problem import RankingProblem
+from rankloop.live.ranking.rules import place
+from rankloop.live.store.database import Store, read
+from rankloop.live.store.events import CLICK
+from rankloop.live.store.impressions import read_drawn, read_pins
+from rankloop.live.store.parts import begin_part, finish_part, sealed_parts, unfinished
+from rankloop.live.store.tables import events, impressions, parts, policies, problems, scorings
+from rankloop.logs.folder import STARTS_KEY, VERSION_KEY
+from rankloop.logs.schema import CANDIDATES, FEATURES, IMPRESSIONS, VERSION, arrow_schema
+from rankloop.logs.writer import SIGNAL
+from rankloop.storage.files import write_whole
+
+MANIFEST = "manifest.json"
+# Impressions of a part at most: the transaction that begins a part holds up other writers while it runs.
+LARGEST_PART = 20_000
+
+
+@dataclass(frozen=True)
+class Sealed:
+    """A part that was sealed.
+
+    Attributes:
+        number: its number.
+        impressions: how many impressions it has.
+        clicks: how many clicks.
+    """
+
+    number: int
+    impressions: int
+    clicks: int
+
+
+def seal(
+    store: Store, before: float, *, signals: Mapping[str, float] | None = None, most: int = LARGEST_PART
+) -> list[Sealed]:
+    """Seal all impressions from before a time, in as many parts as needed.
+
+    Only one process at a time may seal a store; `rankloop.live.leases.Lease` sees to that.
+
+    Args:
+        store: the store.
+        before: in seconds since 1970. Events that come later than this are left out.
+        signals: what actions are worth in the column ``signal``; a click is worth 1.
+        most: the largest number of impressions of a part.
+    """
+    done = []
+    with read(store) as connection:
+        waiting = unfinished(connection)
+    while True:
+        if waiting:
+            number = waiting.pop(0)
+        else:
+            with store.engine.begin() as connection:
+                begun = begin_part(connection, before, most)
+            if begun is None:
+                break
+            number = begun
+        done.append(_write_part(store, number, signals or {}))
+    if done:
+        write_manifest(store)
+    return done
+
+
+def write_manifest(store: Store) -> None:
+    """List the parts of the log in its folder."""
+    with read(store) as connection:
+        content = {"format": "rankloop-live-log", "version": VERSION, "parts": list(sealed_parts(connection))}
+    write_whole(store.log / MANIFEST, (json.dumps(content, indent=1) + "\n").encode())
+
+
+def _write_part(store: Store, number: int, signals: Mapping[str, float]) -> Sealed:
+    with read(store) as connection:
+        features = _features(connection, number)
+        candidates = _candidates(connection, number)
+        shown, starts, numbers = _impressions(connection, number, signals)
+    # What impressions refer to is there before them.
+    for table, content in ((FEATURES, features), (CANDIDATES, candidates), (IMPRESSIONS, shown)):
+        if len(content) and (table != FEATURES or content.num_columns > 2):
+            write_table(store, table, number, content, starts=starts and table == IMPRESSIONS)
+    with store.engine.begin() as connection:
+        finish_part(connection, number, numbers)
+    return Sealed(number, numbers["impressions"], numbers["clicks"])
+
+
+def write_table(store: Store, table: str, number: int, content: pa.Table, *, starts: bool = False) -> None:
+    """Write one file of a part, whole or not at all."""
+    metadata = {VERSION_KEY: VERSION.encode()}
+    if starts:
+        metadata[STARTS_KEY] = str(len(content)).encode()
+    buffer = io.BytesIO()
+    plain = content.replace_schema_metadata(metadata)
+    with pq.ParquetWriter(buffer, plain.schema, compression="zstd", store_schema=False) as writer:
+        writer.write_table(plain)
+        writer.add_key_value_metadata(metadata)
+    write_whole(store.log / f"{table}.parquet" / part_name(number), buffer.getvalue())
+
+
+def part_name(number: int) -> str:
+    """The name of a part's files.
+
+    >>> part_name(7)
+    'part-00000007.parquet'
+    """
+    return f"part-{number:08d}.parquet"
+
+
+def _problems(connection: Connection, wanted: Select[Any]) -> Iterator[tuple[str, RankingProblem]]:
+    for row in connection.execute(wanted).mappings():
+        yield row["query_id"], RankingProblem.from_row(row)
+
+
+def _features(connection: Connection, number: int) -> pa.Table:
+    """One row per document of the problems that are new in this part, with a column per feature."""
+    wanted = select(problems).where(problems.c.part == number).order_by(problems.c.query_id)
+    found = list(_problems(connection, wanted))
+    names = list(dict.fromkeys(name for _, problem in found for name in problem.feature_names))
+    queries = [query for query, problem in found for _ in problem.documents]
+    documents = [document for _, problem in found for document in problem.documents]
+    matrix = np.full((len(documents), len(names)), np.nan, np.float32)
+    row, columns = 0, {name: column for column, name in enumerate(names)}
+    for _, problem in found:
+        places = [columns[name] for name in problem.feature_names]
+        matrix[row : row + len(problem.documents), places] = problem.features
+        row += len(problem.documents)
+    ids = {"query_id": pa.array(queries, pa.string()), "doc_id": pa.array(documents, pa.string())}
+    return pa.table({**ids, **{name: pa.array(matrix[:, columns[name]]) for name in names}})
+
+
+def _candidates(connection: Connection, number: int) -> pa.Table:
+    """The scores that policies gave to candidates, where a policy scored a problem for the first time."""
+    wanted = (
+        select(policies.c.name, problems.c.query_id, problems.c.documents, scorings.c.scores)
+        .join(policies, policies.c.number == scorings.c.policy)
+        .join(problems, problems.c.id == scorings.c.problem)
+        .where(scorings.c.part == number)
+        .order_by(policies.c.number, problems.c.query_id)
+    )
+    columns: dict[str, list[Any]] = {name: [] for name in ("policy_id", "query_id", "doc_id")}
+    scores = []
+    for row in connection.execute(wanted):
+        documents = msgspec.msgpack.decode(row.documents)
+        columns["policy_id"] += [row.name] * len(documents)
+        columns["query_id"] += [row.query_id] * len(documents)
+        columns["doc_id"] += documents
+        scores.append(np.frombuffer(row.scores))
+    values = np.concatenate(scores) if scores else np.zeros(0)
+    return pa.table({**columns, "score": values}).cast(arrow_schema(CANDIDATES))
+
+
+def _impressions(
+    connection: Connection, number: int, signals: Mapping[str, float]
+) -> tuple[pa.Table, bool, dict[str, Any]]:
+    """One row per document that a policy put at a position; pinned documents leave a gap."""
+    clicked, worth = _reactions(connection, number, signals)
+    wanted = (
+        select(
+            impressions.c.number,
+            impressions.c.id,
+            impressions.c.time,
+            impressions.c.drawn,
+            impressions.c.rules,
+            problems.c.query_id,
+            problems.c.documents,
+            policies.c.name,
+        )
+        .join(problems, problems.c.id == impressions.c.problem)
+        .join(policies, policies.c.number == impressions.c.policy)
+        .where(impressions.c.part == number)
+        .order_by(impressions.c.number)
+    )
+    schema = arrow_schema(IMPRESSIONS).append(pa.field(SIGNAL, pa.float64()))
+    columns: dict[str, list[Any]] = {name: [] for name in schema.names}
+    starts, times = True, []
+    for row in connection.execute(wanted):
+        rules = json.loads(row.rules)
+        pins, documents = read_pins(rules), msgspec.msgpack.decode(row.documents)
+        drawn = [documents[place] for place in read_drawn(row.drawn)]
+        shown = [(at, one) for at, one in place(drawn, pins, rules["top"]).items() if at not in pins]
+        starts &= bool(shown) and shown[0][0] == 1
+        times.append(row.time)
+        moment = round(row.time * 1_000_000)
+        for position, document in shown:
+            key = (row.number, document)
+            columns["impression_id"].append(row.id)
+            columns["timestamp"].append(moment)
+            columns["query_id"].append(row.query_id)
+            columns["policy_id"].append(row.name)
+            columns["position"].append(position)
+            columns["doc_id"].append(document)
+            columns["clicked"].append(key in clicked)
+            columns[SIGNAL].append(worth.get(key, 0.0))
+    table = pa.table({name: pa.array(values, schema.field(name).type) for name, values in columns.items()})
+    counts = {"impressions": len(times), "rows": len(table), "clicks": sum(columns["clicked"])}
+    return table, starts, {**counts, "first_time": min(times), "last_time": max(times)}
+
+
+def _reactions(
+    connection: Connection, number: int, signals: Mapping[str, float]
+) -> tuple[set[tuple[int, str]], dict[tuple[int, str], float]]:
+    """Which documents were clicked, and what the best action on each was worth."""
+    clicked, worth = set(), dict[tuple[int, str], float]()
+    wanted = (
+        select(events.c.impression, events.c.document, events.c.kind, events.c.value)
+        .join(impressions, impressions.c.number == events.c.impression)
+        .where(impressions.c.part == number)
+    )
+    for row in connection.execute(wanted):
+        key = (row.impression, row.document)
+        if row.kind == CLICK:
+            clicked.add(key)
+        weight = {CLICK: 1.0, **signals}.get(row.kind, 0.0) if row.value is None else row.value
+        worth[key] = max(worth.get(key, 0.0), weight)
+    return clicked, worth
+
+
+def seal_old(store: Store, window: float, *, signals: Mapping[str, float] | None = None) -> list[Sealed]:
+    """Seal what is older than the window in which events count."""
+    return seal(store, time.time() - window, signals=signals)
+
+
+__all__ = ["MANIFEST", "Sealed", "part_name", "parts", "seal", "seal_old", "write_manifest", "write_table"]

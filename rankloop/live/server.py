@@ -1,0 +1,118 @@
+"""Runs the service: opens the store, deploys a first policy, and serves over HTTP until it is stopped."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from rankloop.errors import RankloopError
+from rankloop.live.http.app import build_app
+from rankloop.live.http.guards import is_loopback
+from rankloop.live.ranking.deployment import Share
+from rankloop.live.ranking.live_policy import INCOMING, LivePolicy, policy_of
+from rankloop.live.service import Service
+from rankloop.live.settings import ServiceSettings
+from rankloop.live.store.database import Store, read
+from rankloop.live.store.keys import load_keys
+from rankloop.live.store.policies import current_deployment, deploy, register_policy
+from rankloop.logs.feature_tables import FeatureTable
+from rankloop.offline.fit_result import load_policy
+from rankloop.types import Float32
+
+if TYPE_CHECKING:
+    import uvicorn
+
+DocumentTable = tuple[tuple[str, ...], Mapping[str, Float32]]
+STARTER = "rankloop serve"
+
+
+def prepare(store: Store, policies: Sequence[str | os.PathLike[str]] = ()) -> None:
+    """Register policies from files, and deploy the first one if nothing is deployed yet.
+
+    Without any policy, a softened incoming order is deployed: documents that the caller lists first are the
+    most likely to be shown first.
+    """
+    loaded = [policy_of(load_policy(path), Path(path).stem) for path in policies]
+    with store.engine.begin() as connection:
+        for policy in loaded:
+            register_policy(connection, policy, STARTER)
+        if current_deployment(connection) is None:
+            first = loaded[0] if loaded else LivePolicy("incoming-order", INCOMING)
+            register_policy(connection, first, STARTER)
+            deploy(connection, [Share(first.name, 1.0)], who=STARTER, why="the first policy")
+
+
+def read_feature_options(given: Sequence[str]) -> tuple[tuple[str, ...], DocumentTable | None]:
+    """Names of features, and a table of them by document, from options that are either.
+
+    Raises:
+        RankloopError: there are two tables, or a table is not keyed by doc_id alone.
+    """
+    names: list[str] = []
+    table: DocumentTable | None = None
+    for text in given:
+        if not Path(text).is_file():
+            names += [name.strip() for name in text.split(",") if name.strip()]
+            continue
+        if table is not None:
+            raise RankloopError(f"{text}: only one table of features can be loaded")
+        file = FeatureTable(Path(text))
+        if file.ids != ("doc_id",) or file.names is None:
+            raise RankloopError(f"{text}: expected a table of doc_id and one column per feature")
+        rows: dict[str, Float32] = {}
+        for part in file.rows():
+            rows.update(zip(part.ids["doc_id"].to_pylist(), part.matrix, strict=True))
+        table = (file.names, rows)
+    return tuple(names), table
+
+
+def check_host(store: Store, host: str) -> None:
+    """Refuse to listen to other machines as long as there are no keys."""
+    with read(store) as connection:
+        keys = load_keys(connection)
+    if not keys and not is_loopback(host):
+        raise RankloopError(
+            f"without keys, the service listens on this machine only, not on {host}: make a key first "
+            f"(`rankloop key {store.location} NAME --scope rank`)"
+        )
+
+
+def build_server(
+    store: Store,
+    settings: ServiceSettings | None = None,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 8017,
+    table: DocumentTable | None = None,
+    names: tuple[str, ...] = (),
+    rng: np.random.Generator | None = None,
+) -> uvicorn.Server:
+    """The server of a store; ``run()`` serves until it is stopped.
+
+    Args:
+        store: the store.
+        settings: limits and defaults.
+        host: where to listen; other than this machine only if there are keys.
+        port: 0 for any that is free.
+        table: names of features, and their values by document id.
+        names: names of features that requests may give, besides those of policies.
+        rng: chooses policies and seeds; by default from the system's entropy.
+    """
+    import uvicorn
+
+    check_host(store, host)
+    app = build_app(Service(store, settings, rng=rng, table=table, names=names))
+    config = uvicorn.Config(
+        app,
+        host=host,
+        port=port,
+        log_level="warning",
+        access_log=False,
+        timeout_graceful_shutdown=5,
+        server_header=False,
+    )
+    return uvicorn.Server(config)

@@ -1,0 +1,1 @@
+"""What the service must not lose: impressions, events, policies and deployments, in SQLite or PostgreSQL."""

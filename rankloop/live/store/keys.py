@@ -1,0 +1,56 @@
+"""Keys of a store: shown once when they are made, stored as hashes, each with its scopes."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+import time
+from collections.abc import Iterable
+
+from sqlalchemy import Connection, delete, select
+
+from rankloop.errors import RankloopError
+from rankloop.live.store.database import insert_new
+from rankloop.live.store.tables import keys
+
+RANK, EVENTS, ADMIN = "rank", "events", "admin"
+SCOPES = (RANK, EVENTS, ADMIN)
+KEY_BYTES = 32
+
+
+def add_key(connection: Connection, name: str, scopes: Iterable[str]) -> str:
+    """Make a key and return it: only its hash is stored, so it cannot be shown again.
+
+    Raises:
+        RankloopError: a scope does not exist, or another key has the name.
+    """
+    wanted = tuple(dict.fromkeys(scopes))
+    strange = [scope for scope in wanted if scope not in SCOPES]
+    if strange or not wanted:
+        raise RankloopError(
+            f"the scopes of a key are {', '.join(SCOPES)}; got {', '.join(strange) or 'none'}"
+        )
+    if name in {*connection.scalars(select(keys.c.name))}:
+        raise RankloopError(f"there is a key {name!r} already: choose another name, or remove it first")
+    key = secrets.token_urlsafe(KEY_BYTES)
+    values = {"hash": hash_key(key), "name": name, "scopes": ",".join(wanted), "created_at": time.time()}
+    insert_new(connection, keys, [values])
+    return key
+
+
+def remove_key(connection: Connection, name: str) -> None:
+    """Remove a key: requests with it are refused within a second."""
+    if not connection.execute(delete(keys).where(keys.c.name == name)).rowcount:
+        raise RankloopError(f"there is no key {name!r}")
+
+
+def load_keys(connection: Connection) -> dict[str, tuple[str, frozenset[str]]]:
+    """By hash, the name and the scopes of every key."""
+    return {
+        row.hash: (row.name, frozenset(row.scopes.split(","))) for row in connection.execute(select(keys))
+    }
+
+
+def hash_key(key: str) -> str:
+    """The hash under which a key is stored; keys are long and random, so that one round is enough."""
+    return hashlib.sha256(key.encode()).hexdigest()

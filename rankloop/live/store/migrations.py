@@ -1,0 +1,51 @@
+"""Migrations of a store: numbered, applied once each, in order, every one in its own transaction."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from sqlalchemy import Column, Connection, Engine, Float, Integer, MetaData, Table, func, insert, select
+
+from rankloop.errors import DataError
+from rankloop.live.store.tables import METADATA
+
+_APPLIED = Table(
+    "migrations",
+    MetaData(),
+    Column("number", Integer, primary_key=True),
+    Column("applied_at", Float(53), nullable=False),
+)
+
+
+def _create_tables(connection: Connection) -> None:
+    METADATA.create_all(connection)
+
+
+# A migration that was released is never changed: a change of the tables appends one that alters them.
+MIGRATIONS: tuple[Callable[[Connection], None], ...] = (_create_tables,)
+
+
+def migrate(engine: Engine) -> int:
+    """Bring the tables of a database up to date and return their version.
+
+    Several processes may start at once: one of them applies a migration, the others find it applied.
+
+    Raises:
+        DataError: a newer version of this program made the tables.
+    """
+    with engine.begin() as connection:
+        if engine.dialect.name == "postgresql":
+            # Two replicas that start on an empty database create the tables one after the other.
+            connection.execute(select(func.pg_advisory_xact_lock(0x72616E6B)))
+        _APPLIED.create(connection, checkfirst=True)
+        version = connection.scalar(select(func.max(_APPLIED.c.number))) or 0
+        if version > len(MIGRATIONS):
+            raise DataError(
+                f"the store has version {version}, but this program knows versions up to {len(MIGRATIONS)}: "
+                f"update rankloop"
+            )
+        for number, step in enumerate(MIGRATIONS[version:], version + 1):
+            step(connection)
+            connection.execute(insert(_APPLIED).values(number=number, applied_at=time.time()))
+    return len(MIGRATIONS)

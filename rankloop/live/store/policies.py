@@ -1,0 +1,185 @@
+"""Policies and deployments in a store: registered once, deployed and rolled back by appending."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from typing import Any
+
+from sqlalchemy import Connection, func, insert, select
+
+from rankloop.errors import RankloopError
+from rankloop.live.ranking.deployment import Deployment, Mixture, Share, check_shares
+from rankloop.live.ranking.live_policy import FALLBACK, LivePolicy
+from rankloop.live.store.database import insert_new
+from rankloop.live.store.tables import deployments, policies
+
+ROLLBACK, RESTORES = "rollback", "restores"
+
+
+def register_policy(connection: Connection, policy: LivePolicy, who: str) -> LivePolicy:
+    """Store a policy and return it with its number; the same one under the same name is stored once.
+
+    Raises:
+        RankloopError: another policy has the name.
+    """
+    row = {**policy.to_row(), "created_at": time.time(), "created_by": who}
+    insert_new(connection, policies, [row])
+    stored = connection.execute(
+        select(policies.c.number, policies.c.fingerprint).where(policies.c.name == policy.name)
+    ).one()
+    if stored.fingerprint != policy.fingerprint:
+        raise RankloopError(f"there is another policy with the name {policy.name!r}: choose another name")
+    return replace(policy, number=stored.number)
+
+
+def load_stored_policy(connection: Connection, name: str) -> LivePolicy:
+    """The policy with a name.
+
+    Raises:
+        RankloopError: there is none.
+    """
+    row = connection.execute(select(policies).where(policies.c.name == name)).mappings().one_or_none()
+    if row is None:
+        known = connection.scalars(select(policies.c.name).order_by(policies.c.number)).all()
+        raise RankloopError(f"there is no policy {name!r}; the policies are: {', '.join(known)}")
+    return LivePolicy.from_row(row)
+
+
+def load_numbered(connection: Connection, number: int) -> LivePolicy:
+    """The policy with a number."""
+    row = connection.execute(select(policies).where(policies.c.number == number)).mappings().one()
+    return LivePolicy.from_row(row)
+
+
+def list_policies(connection: Connection) -> list[dict[str, Any]]:
+    """All policies without their models, oldest first."""
+    columns = [column for column in policies.c if column.name != "content"]
+    rows = connection.execute(select(*columns).order_by(policies.c.number)).mappings()
+    return [{**row, **json.loads(row["details"])} for row in rows]
+
+
+def deploy(
+    connection: Connection,
+    shares: Sequence[Share],
+    *,
+    who: str,
+    why: str,
+    kind: str = "deploy",
+    numbers: Mapping[str, Any] | None = None,
+) -> Deployment:
+    """Append a deployment: from now on, requests are served with these shares.
+
+    Raises:
+        RankloopError: the shares do not sum to 1, or a policy does not exist.
+    """
+    checked = check_shares(shares)
+    known = {*connection.scalars(select(policies.c.name))}
+    for share in checked:
+        if share.policy not in known or share.policy == FALLBACK:
+            names = ", ".join(sorted(known - {FALLBACK})) or "none"
+            raise RankloopError(f"there is no policy {share.policy!r} to deploy; the policies are: {names}")
+    values = {
+        "kind": kind,
+        "shares": json.dumps([asdict(share) for share in checked]),
+        "created_at": time.time(),
+        "who": who,
+        "why": why,
+        "numbers": json.dumps(dict(numbers or {})),
+    }
+    number = connection.execute(insert(deployments).values(values)).inserted_primary_key
+    assert number is not None
+    return _deployment({**values, "number": number[0]})
+
+
+def roll_back(
+    connection: Connection,
+    *,
+    who: str,
+    why: str,
+    to: int | None = None,
+    numbers: Mapping[str, Any] | None = None,
+) -> Deployment:
+    """Append a deployment that restores an earlier one: the one before the current one, or number ``to``.
+
+    Rolling back twice goes back two steps.
+
+    Raises:
+        RankloopError: there is no such deployment.
+    """
+    current = current_deployment(connection)
+    if current is None:
+        raise RankloopError("nothing is deployed, so nothing can be rolled back")
+    if to is None:
+        restored = current.numbers.get(RESTORES, current.number)
+        found = (
+            deployments.c.number
+            == select(func.max(deployments.c.number))
+            .where(deployments.c.number < restored, deployments.c.kind != ROLLBACK)
+            .scalar_subquery()
+        )
+    else:
+        found = deployments.c.number == to
+    row = connection.execute(select(deployments).where(found)).mappings().one_or_none()
+    if row is None:
+        which = "an earlier deployment" if to is None else f"deployment {to}"
+        raise RankloopError(f"there is no {which.removeprefix('an ')} to roll back to")
+    target = _deployment(row)
+    restored = target.numbers.get(RESTORES, target.number)
+    return deploy(
+        connection,
+        target.shares,
+        who=who,
+        why=why,
+        kind=ROLLBACK,
+        numbers={**(numbers or {}), RESTORES: restored, "from": current.number},
+    )
+
+
+def current_deployment(connection: Connection) -> Deployment | None:
+    """What is live; None if nothing was deployed yet."""
+    row = connection.execute(select(deployments).order_by(deployments.c.number.desc()).limit(1)).mappings()
+    found = row.one_or_none()
+    return None if found is None else _deployment(found)
+
+
+def current_version(connection: Connection) -> tuple[int, int]:
+    """The numbers of the last deployment and of the last policy: either changes when something is new."""
+    last = connection.scalar(select(func.max(deployments.c.number)))
+    return last or 0, connection.scalar(select(func.max(policies.c.number))) or 0
+
+
+def load_mixture(
+    connection: Connection, deployment: Deployment, known: Mapping[str, LivePolicy] | None = None
+) -> Mixture:
+    """Load the policies of a deployment, except those that are known already."""
+    loaded = known or {}
+    return Mixture(
+        deployment,
+        tuple(
+            loaded.get(share.policy) or load_stored_policy(connection, share.policy)
+            for share in deployment.shares
+        ),
+    )
+
+
+def history(connection: Connection, limit: int = 100) -> list[Deployment]:
+    """The last deployments, newest first."""
+    rows = connection.execute(
+        select(deployments).order_by(deployments.c.number.desc()).limit(limit)
+    ).mappings()
+    return [_deployment(row) for row in rows]
+
+
+def _deployment(row: Mapping[Any, Any]) -> Deployment:
+    return Deployment(
+        row["number"],
+        tuple(Share(**share) for share in json.loads(row["shares"])),
+        row["kind"],
+        row["created_at"],
+        row["who"],
+        row["why"],
+        json.loads(row["numbers"]),
+    )

@@ -1,0 +1,137 @@
+"""Deployment: which policy may log after a training, by the evidence of clicks it was not trained on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from rankloop.errors import RankloopError
+from rankloop.estimators.intervention_aware import mean_relevance
+from rankloop.evidence import (
+    ClickNoise,
+    DebiasedClicks,
+    EvidenceRule,
+    Step,
+    Surroundings,
+    Trial,
+    TrustRegion,
+    agreement,
+    choose_step,
+)
+from rankloop.statistics import Statistics
+from rankloop.types import Bias, Float64, Int64, Model, Split
+
+# From this many held-out impressions on, held-out queries are evidence enough without cross-fitting.
+ENOUGH_IMPRESSIONS = 2_000
+
+# From training and held-out queries with their clicks to the policy that is learned from them.
+Learn = Callable[[tuple[Split, Split], tuple[Statistics, Statistics]], Model]
+
+
+@dataclass(frozen=True, eq=False)
+class Clicks:
+    """The clicks so far, and what they are thought to mean.
+
+    Attributes:
+        splits: the training queries, and the held-out ones.
+        statistics: the clicks on each.
+        bias: how users click.
+        guess: a guess of each item's relevance for each split that does not depend on the clicks of the
+            item's own query; None for the mean relevance.
+    """
+
+    splits: tuple[Split, Split]
+    statistics: tuple[Statistics, Statistics]
+    bias: Bias
+    guess: tuple[Float64, Float64] | None = None
+
+    def debiased(self, part: int, queries: Int64 | None = None) -> DebiasedClicks:
+        """Debias the clicks on one of the splits, or on some of its queries."""
+        statistics = self.statistics[part]
+        if self.guess is None:
+            guess = np.full(statistics.n_items, mean_relevance(statistics, self.bias))
+        else:
+            guess = self.guess[part]
+        if queries is not None:
+            chosen = np.zeros(statistics.n_queries, np.bool_)
+            chosen[queries] = True
+            guess = guess[np.repeat(chosen, np.diff(statistics.offsets))]
+            statistics = statistics.select(queries)
+        return DebiasedClicks.of(statistics, self.bias, guess)
+
+
+@dataclass(frozen=True)
+class Deployment:
+    """How the loop decides how far it may go from the start.
+
+    Attributes:
+        evidence: the rule of evidence.
+        trust: the trust region; None for no limit. It takes a start that ranks more relevant documents
+            higher: choose None for a start that knows nothing.
+        folds: of cross-fitting: with few held-out impressions, the training queries are divided, and each
+            part is the evidence for a policy that was learned from the others; 1 for none. It is a
+            training more per fold, and the start is left much earlier.
+    """
+
+    evidence: EvidenceRule = field(default_factory=ClickNoise)
+    trust: TrustRegion | None = field(default_factory=TrustRegion)
+    folds: int = 2
+
+    def __post_init__(self) -> None:
+        if self.folds < 1:
+            raise RankloopError(f"the number of folds is at least 1, got {self.folds}")
+
+    def step(
+        self,
+        start: Model,
+        learned: Model,
+        clicks: Clicks,
+        rank_weights: Float64,
+        look: int,
+        *,
+        learn: Learn,
+        deployed: Model | None = None,
+    ) -> Step:
+        """Choose how far to go from the start towards a learned policy.
+
+        Args:
+            start: the policy that must not become worse.
+            learned: what was learned from all training queries.
+            clicks: on training and held-out queries.
+            rank_weights: θ, what each rank is worth.
+            look: the number of the look at the evidence, from 1.
+            learn: learns a policy in the same way from part of the clicks, for cross-fitting.
+            deployed: the policy that was deployed before, if it is not the start.
+        """
+        trials = [Trial(learned, clicks.splits[1].features, clicks.debiased(1))]
+        if self.folds > 1 and trials[0].clicks.timesteps < ENOUGH_IMPRESSIONS:
+            trials += self._cross_fitted(clicks, learn)
+        around = None if self.trust is None else _surroundings(self.trust, start, clicks, rank_weights)
+        return choose_step(
+            start, trials, rank_weights, self.evidence, look, surroundings=around, deployed=deployed
+        )
+
+    def _cross_fitted(self, clicks: Clicks, learn: Learn) -> Iterator[Trial]:
+        split, statistics = clicks.splits[0], clicks.statistics[0]
+        fold = np.random.default_rng(0).permutation(split.n_queries) % self.folds
+        for number in range(self.folds):
+            inside, outside = (np.flatnonzero(part) for part in (fold != number, fold == number))
+            came = [int(statistics.query_counts[queries].sum()) for queries in (inside, outside)]
+            if min(came) == 0:
+                continue
+            parts = (split.select(inside), clicks.splits[1])
+            model = learn(parts, (statistics.select(inside), clicks.statistics[1]))
+            yield Trial(model, split.select(outside).features, clicks.debiased(0, outside))
+
+
+def _surroundings(trust: TrustRegion, start: Model, clicks: Clicks, rank_weights: Float64) -> Surroundings:
+    features = np.concatenate([split.features for split in clicks.splits])
+    first, second = clicks.splits
+    offsets = np.concatenate([first.offsets, first.n_docs + second.offsets[1:]])
+    parts = [
+        (statistics, start.scores(split.features))
+        for split, statistics in zip(clicks.splits, clicks.statistics, strict=True)
+    ]
+    return Surroundings(features, offsets, trust.width(agreement(parts, clicks.bias, rank_weights)))

@@ -1,0 +1,311 @@
+"""The service over HTTP: what it answers, to whom, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pytest
+
+from rankloop.errors import RankloopError
+from rankloop.live import Client, ServiceError, ServiceSettings, Store, prepare
+from rankloop.live.http.openapi import OPERATIONS, describe
+from rankloop.live.ranking.live_policy import policy_of
+from rankloop.live.server import check_host
+from rankloop.live.store.database import read
+from rankloop.live.store.impressions import find_impression
+from rankloop.live.store.keys import add_key
+from rankloop.live.store.policies import current_deployment
+from tests.live.conftest import linear, put, serving
+
+pytestmark = pytest.mark.parametrize("location", ["sqlite"], indirect=True)
+
+CANDIDATES = {"x": {"a": 1, "b": 0, "c": 0.5}, "y": [0, 1, 0], "z": {"a": 2, "b": 2, "c": 2}}
+Connect = Callable[..., Client]
+
+
+@pytest.fixture
+def url(store: Store) -> Iterator[str]:
+    put(store, policy_of(linear(1.0, -0.5, 0.25), "start"))
+    with serving(
+        store, ServiceSettings(top=2, max_candidates=5, max_body=5000, max_events=3, model_seconds=9.0)
+    ) as where:
+        yield where
+
+
+def test_rank_and_click(url: str, store: Store, connect: Connect) -> None:
+    client = connect(url)
+    answer = client.rank("cat", CANDIDATES)
+    assert answer["policy"] == "start"
+    assert len(answer["ranking"]) == 2
+    with read(store) as connection:
+        stored = find_impression(connection, answer["impression"])
+    assert stored is not None
+    assert list(stored.shown.values()) == answer["ranking"]
+    event = {"impression": answer["impression"], "document": answer["ranking"][0]}
+    assert client.send_events([event, {**event, "document": "w"}]) == {
+        "accepted": 1,
+        "problems": {"clicks_not_shown": 1},
+    }
+    text = read_text(url + "/metrics")
+    assert 'rankloop_impressions_total{policy="start"} 1.0' in text
+    assert 'rankloop_clicks_total{rank="1"} 1.0' in text
+
+
+def read_text(url: str) -> str:
+    with urllib.request.urlopen(url, timeout=10) as answer:
+        text: str = answer.read().decode()
+    return text
+
+
+REFUSED = {
+    "not JSON": (b"{", "malformed|truncated"),
+    "no candidates": (b'{"query": "a", "candidates": []}', "candidates"),
+    "no query": (b'{"candidates": [{"id": "x"}]}', "query"),
+    "a number for an id": (b'{"query": "a", "candidates": [{"id": 7}]}', r"\$.candidates\[0\].id"),
+    "an unknown field": (b'{"query": "a", "candidates": [{"id": "x"}], "topp": 3}', "topp"),
+    "an unknown feature": (b'{"query": "a", "candidates": [{"id": "x", "features": {"d": 1}}]}', "'d'"),
+    "NaN": (b'{"query": "a", "candidates": [{"id": "x", "features": {"a": NaN}}]}', "malformed"),
+    "too large a number": (b'{"query": "a", "candidates": [{"id": "x", "features": [1e39, 0, 0]}]}', "large"),
+    "too few features": (b'{"query": "a", "candidates": [{"id": "x", "features": [1]}]}', "1 features"),
+    "twice": (b'{"query": "a", "candidates": [{"id": "x"}, {"id": "x"}]}', "twice"),
+    "too many": (
+        json.dumps({"query": "a", "candidates": [{"id": str(i)} for i in range(6)]}).encode(),
+        "6 cand",
+    ),
+    "a pin too deep": (
+        b'{"query": "a", "candidates": [{"id": "x"}], "pins": [{"id": "x", "position": 2}]}',
+        "positions are 1 to 1",
+    ),
+    "a filter on nothing": (
+        b'{"query": "a", "candidates": [{"id": "x"}], "filters": [{"feature": "q"}]}',
+        "no feature 'q'",
+    ),
+    "nothing left": (b'{"query": "a", "candidates": [{"id": "x"}], "exclude": ["x"]}', "nothing to show"),
+    "an id of ours": (b'{"query": "a", "id": ".1", "candidates": [{"id": "x"}]}', "cannot be chosen"),
+    "NUL": (b'{"query": "a\\u0000", "candidates": [{"id": "x"}]}', "u0000"),
+    "too large a body": (b'{"query": "' + b"a" * 6000 + b'"}', "bytes"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_wrong_is_refused_with_a_reason(url: str, store: Store, connect: Connect, name: str) -> None:
+    body, reason = REFUSED[name]
+    with pytest.raises(ServiceError, match=reason) as caught:
+        connect(url).send("POST", "/rank", body)
+    assert caught.value.status in (413, 422)
+    with store.engine.connect() as connection:
+        assert connection.exec_driver_sql("SELECT count(*) FROM impressions").scalar() == 0
+
+
+def test_events_that_cannot_be_are_refused(url: str, connect: Connect) -> None:
+    for event, reason in (({"time": -1.0}, "time"), ({"value": "a"}, "value"), ({"colour": 1}, "colour")):
+        with pytest.raises(ServiceError, match=reason):
+            connect(url).send_events([{"impression": "i", "document": "d", **event}])
+    with pytest.raises(ServiceError, match="at most 3"):
+        connect(url).send_events([{"impression": "i", "document": "d"}] * 4)
+
+
+def test_a_missing_feature_serves_the_incoming_order_and_says_so(url: str, connect: Connect) -> None:
+    answer = connect(url).rank("cat", {"x": {"a": 1.0}, "y": None})
+    assert (answer["policy"], answer["ranking"]) == ("fallback", ["x", "y"])
+    assert "'b' is missing" in answer["note"]
+
+
+class Broken:
+    """A model that fails, or takes its time."""
+
+    kind, n_features, fingerprint = "linear", 3, "broken"
+    feature_names = ("a", "b", "c")
+
+    def __init__(self, seconds: float | None) -> None:
+        self.seconds = seconds
+
+    def scores(self, features: np.ndarray) -> np.ndarray:
+        import time
+
+        if self.seconds is None:
+            raise ValueError("broken")
+        time.sleep(self.seconds)
+        return np.zeros(len(features))
+
+
+@pytest.mark.parametrize(("seconds", "note"), [(None, "failed"), (0.5, "too long")])
+def test_a_model_that_fails_or_is_slow_serves_the_incoming_order(
+    store: Store, connect: Connect, monkeypatch: pytest.MonkeyPatch, seconds: float | None, note: str
+) -> None:
+    put(store, policy_of(linear(1.0, 0.0, 0.0), "start"))
+    with serving(store, ServiceSettings(model_seconds=0.1)) as url:
+        monkeypatch.setattr("rankloop.models.linear.Linear.scores", Broken(seconds).scores)
+        monkeypatch.setattr("rankloop.live.ranking.live_policy.QUICK_MODELS", ())
+        client = connect(url)
+        for _ in range(5):
+            answer = client.rank("cat", {"x": [0, 0, 0], "y": [1, 0, 0]})
+            assert (answer["policy"], answer["ranking"]) == ("fallback", ["x", "y"])
+            assert note in answer["note"]
+        assert "left out" in client.rank("cat", {"x": [0, 0, 0]})["note"]
+
+
+def test_deploy_and_roll_back(url: str, connect: Connect) -> None:
+    client = connect(url)
+    model = linear(0.0, 1.0, 0.0).to_bytes()
+    assert client.send("POST", "/policies?name=second", model)["name"] == "second"
+    assert client.send("POST", "/policies?name=second", model)["name"] == "second"
+    shares = [{"policy": "second", "share": 0.75}, {"policy": "start", "share": 0.25, "role": "explore"}]
+    assert client.send("POST", "/deployments", {"shares": shares, "why": "a try"})["number"] == 2
+    assert client.rank("cat", CANDIDATES)["deployment"] == 2
+    assert client.send("POST", "/rollback", {"why": "it was bad"})["shares"][0]["policy"] == "start"
+    assert client.rank("cat", CANDIDATES)["deployment"] == 3
+    found = client.send("GET", "/deployments")["deployments"]
+    assert [(one["number"], one["kind"], one["why"]) for one in found] == [
+        (3, "rollback", "it was bad"),
+        (2, "deploy", "a try"),
+        (1, "deploy", "a test"),
+    ]
+    names = [policy["name"] for policy in client.send("GET", "/policies")["policies"]]
+    assert names == ["start", "fallback", "second"]
+    for body, reason in (
+        ({"shares": [{"policy": "third", "share": 1}], "why": "a"}, "no policy 'third'"),
+        ({"shares": [{"policy": "second", "share": 0.5}], "why": "a"}, "sum to 0.5"),
+        ({"shares": [{"policy": "fallback", "share": 1}], "why": "a"}, "fallback"),
+    ):
+        with pytest.raises(ServiceError, match=reason):
+            client.send("POST", "/deployments", body)
+    with pytest.raises(ServiceError, match="cannot be used"):
+        client.send("POST", "/policies?name=bad", b"tree\nnonsense")
+
+
+def test_keys_have_scopes(url: str, store: Store, connect: Connect) -> None:
+    with store.engine.begin() as connection:
+        keys = {scope: add_key(connection, f"my {scope}", [scope]) for scope in ("rank", "events", "admin")}
+        stored = connection.exec_driver_sql("SELECT * FROM keys").all()
+    assert not any(key in str(stored) for key in keys.values())
+    _wait_for(lambda: _status(connect(url)) == 401)
+    assert connect(url, key=keys["rank"]).rank("cat", CANDIDATES)["policy"] == "start"
+    for key, status in (("wrong", 401), (keys["rank"], 403), (keys["events"], 403)):
+        with pytest.raises(ServiceError) as caught:
+            connect(url, key=key).send("GET", "/policies")
+        assert caught.value.status == status
+    assert connect(url, key=keys["admin"]).send("GET", "/policies")["features"] == ["a", "b", "c"]
+    check_host(store, "0.0.0.0")
+    with pytest.raises(urllib.error.HTTPError, match="401"):
+        read_text(url)
+
+
+def _status(client: Client) -> int:
+    try:
+        client.rank("cat", CANDIDATES)
+    except ServiceError as error:
+        return error.status
+    return 200
+
+
+def _wait_for(condition: Callable[[], bool]) -> None:
+    import time
+
+    for _ in range(100):
+        if condition():
+            return
+        time.sleep(0.1)
+    raise AssertionError("it did not happen within ten seconds")
+
+
+def test_without_keys_only_this_machine_is_served(url: str, store: Store) -> None:
+    with pytest.raises(RankloopError, match="without keys"):
+        check_host(store, "0.0.0.0")
+    for header, value in (("Host", "evil.example:80"), ("Origin", "http://evil.example")):
+        request = urllib.request.Request(url + "/rollback", b"", {header: value}, method="POST")
+        with pytest.raises(urllib.error.HTTPError) as caught:
+            urllib.request.urlopen(request, timeout=10)
+        assert caught.value.code == 403
+        caught.value.close()
+
+
+def test_a_rate_is_limited(store: Store, connect: Connect) -> None:
+    prepare(store)
+    with serving(store, ServiceSettings(rate=2.0)) as url:
+        client = connect(url, retries=0)
+        statuses = [_status(client) for _ in range(10)]
+    assert {429} < {*statuses} <= {200, 422, 429}
+
+
+def test_metarank_and_ubi_clients_need_no_change(url: str, connect: Connect) -> None:
+    client = connect(url)
+    items = [{"id": one, "fields": [{"name": name, "value": 1} for name in "abc"]} for one in ("x", "y", "z")]
+    ranking = {
+        "event": "ranking",
+        "id": "r1",
+        "timestamp": "1599391467000",
+        "user": "u",
+        "session": "s",
+        "fields": [{"name": "query", "value": "cat"}],
+        "items": items,
+    }
+    answer = client.send("POST", "/rank/xgboost", ranking)
+    assert sorted(one["item"] for one in answer["items"]) == ["x", "y", "z"]
+    click = {"event": "interaction", "id": "e1", "timestamp": "1599391467001", "ranking": "r1", "item": "y"}
+    assert client.send("POST", "/feedback", {**click, "type": "click", "user": "u"})["accepted"] == 1
+    browser = {
+        "application": "shop",
+        "action_name": "click_through",
+        "query_id": "r1",
+        "timestamp": "2020-09-06T11:24:30Z",
+        "event_attributes": {
+            "object": {"object_id": "z", "object_id_field": "sku"},
+            "position": {"ordinal": 3},
+        },
+    }
+    assert client.send("POST", "/ubi/events", [browser, {"action_name": "search", "query_id": "r1"}]) == {
+        "accepted": 1,
+        "problems": {"early_clicks": 1},
+    }
+
+
+def test_browsers_of_configured_origins_may_send_events(store: Store) -> None:
+    prepare(store)
+    with serving(store, ServiceSettings(origins=("https://shop.example",))) as url:
+        headers = {"Origin": "https://shop.example", "Access-Control-Request-Method": "POST"}
+        request = urllib.request.Request(url + "/ubi/events", headers=headers, method="OPTIONS")
+        with urllib.request.urlopen(request, timeout=10) as answer:
+            assert answer.headers["Access-Control-Allow-Origin"] == "https://shop.example"
+
+
+def test_health_and_description(url: str, store: Store, connect: Connect) -> None:
+    client = connect(url)
+    assert client.send("GET", "/healthz") == {"status": "ok"}
+    assert client.send("GET", "/readyz") == {"ready": True, "problems": []}
+    assert client.send("GET", "/openapi.json") == json.loads(json.dumps(describe()))
+    assert {path for path, *_ in OPERATIONS} == {*describe()["paths"]}
+    with read(store) as connection:
+        assert current_deployment(connection) is not None
+
+
+SCRIPT = "<script>alert(1)</script>"
+
+
+def test_the_page_shows_text_as_text(store: Store, connect: Connect) -> None:
+    put(store, policy_of(linear(1.0, 0.0, 0.0), SCRIPT))
+    with serving(store) as url:
+        client = connect(url)
+        shares = [{"policy": SCRIPT, "share": 1.0}]
+        client.send("POST", "/deployments", {"shares": shares, "why": SCRIPT})
+        client.rank(SCRIPT, {SCRIPT: [1, 0, 0]})
+        with urllib.request.urlopen(url, timeout=20) as answer:
+            text, policy = answer.read().decode(), answer.headers["Content-Security-Policy"]
+    assert "script" not in text.replace("&lt;script&gt;", "").replace("&lt;/script&gt;", "")
+    assert "&lt;script&gt;" in text
+    assert "default-src 'none'" in policy
+
+
+def test_the_button_rolls_back(url: str, store: Store) -> None:
+    put(store, policy_of(linear(1.0, 0.0, 0.0), "second"))
+    request = urllib.request.Request(url + "/page/rollback", b"key=", method="POST")
+    with urllib.request.urlopen(request, timeout=20) as answer:
+        assert "Roll back" in answer.read().decode()
+    with read(store) as connection:
+        current = current_deployment(connection)
+    assert current is not None
+    assert (current.kind, current.shares[0].policy, current.who) == ("rollback", "start", "local (the page)")

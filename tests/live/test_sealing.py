@@ -1,0 +1,202 @@
+"""A sealed log is a log: complete, the same however it was interrupted, and worth the same weights."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from rankloop import estimator, open_log, synthetic
+from rankloop.clicks import bias_of, users
+from rankloop.clicks.simulation import Impressions
+from rankloop.live import RankRequest, Service, ServiceSettings, Store, sealing
+from rankloop.live.ranking.live_policy import LivePolicy, policy_of
+from rankloop.live.store.events import UserEvent, record_events
+from rankloop.policies import expected_rank_weights
+from rankloop.statistics import Exposure, Statistics
+from tests.live.conftest import linear, put
+
+REQUEST = RankRequest("cat", ("x", "y", "z"), ([1.0, 0.0, 0.5], [0.0, 1.0, 0.0], [0.5, 0.5, 0.5]))
+
+
+def click(store: Store, *events: UserEvent) -> dict[str, int]:
+    with store.engine.begin() as connection:
+        return dict(record_events(connection, events, time.time()).counts)
+
+
+def rows(store: Store, table: str) -> list[dict[str, object]]:
+    return pq.read_table(store.log / f"{table}.parquet").to_pylist()
+
+
+def test_impressions_and_clicks_become_rows(store: Store, service: Service) -> None:
+    served = service.rank(REQUEST)
+    first = served.shown[1]
+    assert click(store, UserEvent(served.id, first), UserEvent(served.id, first, "purchase", value=5.0)) == {
+        "accepted": 2
+    }
+    assert [part.impressions for part in sealing.seal(store, time.time() + 1)] == [1]
+    found = rows(store, "impressions")
+    assert [(row["position"], row["doc_id"], row["clicked"], row["signal"]) for row in found] == [
+        (position, document, document == first, 5.0 if document == first else 0.0)
+        for position, document in served.shown.items()
+    ]
+    assert {(row["impression_id"], row["query_id"], row["policy_id"]) for row in found} == {
+        (served.id, "cat", "start")
+    }
+    assert served.scores is not None
+    scores = dict(zip(served.problem.documents, served.scores, strict=True))
+    assert {row["doc_id"]: row["score"] for row in rows(store, "candidates")} == scores
+    assert {row["doc_id"]: [row[name] for name in "abc"] for row in rows(store, "features")} == dict(
+        zip(REQUEST.documents, REQUEST.features, strict=True)
+    )
+    manifest = json.loads((store.log / sealing.MANIFEST).read_text())
+    assert [(part["number"], part["impressions"], part["clicks"]) for part in manifest["parts"]] == [
+        (1, 1, 1)
+    ]
+
+
+def test_every_kind_of_event_is_counted(store: Store, service: Service) -> None:
+    served = service.rank(REQUEST)
+    first, second = served.shown[1], served.shown[2]
+    once = UserEvent(served.id, first, id="e1", time=served.time - 60.0, position=2)
+    assert click(store, once) == {"accepted": 1, "early_clicks": 1, "disagreeing_positions": 1}
+    assert click(store, once, UserEvent(served.id, first, id="e2")) == {
+        "accepted": 1,
+        "repeated_events": 1,
+        "repeated_clicks": 1,
+    }
+    assert click(store, UserEvent("nobody", first), UserEvent(served.id, "nothing")) == {
+        "clicks_without_impression": 1,
+        "clicks_not_shown": 1,
+    }
+    sealing.seal(store, time.time() + 1)
+    assert click(store, UserEvent(served.id, second)) == {"late_events": 1}
+    assert [row["clicked"] for row in rows(store, "impressions")] == [True, False, False]
+
+
+def test_an_event_without_an_id_is_counted_once(store: Store, service: Service) -> None:
+    served = service.rank(REQUEST)
+    same = UserEvent(served.id, served.shown[1], time=served.time + 1.0)
+    assert click(store, same, same) == {"accepted": 1, "repeated_events": 1}
+
+
+def test_other_candidates_of_a_query_get_a_query_id_of_their_own(store: Store, service: Service) -> None:
+    service.rank(RankRequest("cat#2", ("x",), ([1.0, 1.0, 1.0],)))
+    sealing.seal(store, time.time() + 1)
+    for documents in (("x", "y"), ("x", "z"), ("y", "z"), ("x", "y")):
+        service.rank(RankRequest("cat", documents, ([1.0, 1.0, 1.0],) * 2))
+    sealing.seal(store, time.time() + 1)
+    shown = {row["impression_id"]: row["query_id"] for row in rows(store, "impressions")}
+    assert sorted(shown.values()) == ["cat", "cat", "cat#2", "cat#3", "cat#4"]
+    candidates = [(row["query_id"], row["doc_id"]) for row in rows(store, "candidates")]
+    assert len(candidates) == len({*candidates})
+
+
+def test_pinned_documents_leave_a_gap(store: Store, service: Service) -> None:
+    asked = RankRequest(REQUEST.query, REQUEST.documents, REQUEST.features, pins={1: "y"})
+    served = service.rank(asked)
+    sealing.seal(store, time.time() + 1)
+    assert {row["position"]: row["doc_id"] for row in rows(store, "impressions")} == {
+        position: document for position, document in served.shown.items() if position > 1
+    }
+    assert "y" not in {row["doc_id"] for row in rows(store, "candidates")}
+
+
+def test_a_part_that_was_interrupted_is_written_again(
+    store: Store, service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for _ in range(5):
+        service.rank(REQUEST)
+    with monkeypatch.context() as patched:
+        patched.setattr(sealing, "finish_part", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            sealing.seal(store, time.time() + 1, most=2)
+    before = (store.log / "impressions.parquet" / sealing.part_name(1)).read_bytes()
+    service.rank(REQUEST)
+    assert [part.impressions for part in sealing.seal(store, time.time() + 1, most=2)] == [2, 2, 2]
+    assert (store.log / "impressions.parquet" / sealing.part_name(1)).read_bytes() == before
+    assert len({row["impression_id"] for row in rows(store, "impressions")}) == 6
+    assert sealing.seal(store, time.time() + 1) == []
+
+
+@pytest.mark.parametrize("location", ["sqlite"], indirect=True)
+def test_weights_are_those_of_the_simulator(store: Store) -> None:
+    interactions, rng = 1500, np.random.default_rng(2)
+    split = synthetic(queries=40, features=3).train
+    people, ranks = users("paper@3"), 3
+    bias = bias_of(people)
+    put(
+        store,
+        policy_of(linear(0.5, -0.25, 0.25), "model"),
+        LivePolicy("shuffle", "uniform"),
+        shares=(0.7, 0.3),
+    )
+    service = Service(store, ServiceSettings(top=ranks), rng=np.random.default_rng(3))
+    kept: dict[str, list[tuple[int, list[int], list[bool]]]] = {"model": [], "shuffle": []}
+    events: list[UserEvent] = []
+    for _ in range(interactions):
+        query = int(rng.integers(split.n_queries))
+        own = range(split.offsets[query], split.offsets[query + 1])
+        request = RankRequest(
+            f"q{query:03d}",
+            tuple(f"d{item - own[0]:03d}" for item in own),
+            tuple(split.features[own].tolist()),
+        )
+        served = service.serve(service.draft(request), service.choose())
+        stored = service.keep(served)
+        shown = [int(document[1:]) for document in served.shown.values()]
+        relevance = split.labels[own[0] + np.array(shown)] / 4
+        clicked = rng.random(len(shown)) < bias.alpha[: len(shown)] * relevance + bias.beta[: len(shown)]
+        events += [
+            UserEvent(served.id, f"d{one:03d}") for one, yes in zip(shown, clicked, strict=True) if yes
+        ]
+        pad = ranks - len(shown)
+        kept[served.policy.name].append((query, [*shown, *[-1] * pad], [*clicked, *[False] * pad]))
+    stored.result()
+    service.close()
+    assert click(store, *events) == {"accepted": len(events)}
+    sealing.seal(store, time.time() + 1, most=400)
+
+    simulated = None
+    model = linear(0.5, -0.25, 0.25)
+    for policy, log in kept.items():
+        scores = model.scores(split.features) if policy == "model" else np.zeros(split.n_docs)
+        vectors = np.stack([bias.alpha, bias.beta, bias.examination])
+        exposure = Exposure(*expected_rank_weights(scores, split.offsets, vectors).T)
+        queries, rankings, clicks = (np.array(column) for column in zip(*log, strict=True))
+        counts = Impressions(queries, rankings.astype(np.int32), clicks).counts(split.offsets)
+        own_part = Statistics.of_policy(
+            policy,
+            split.offsets,
+            exposure,
+            query_counts=counts.query_counts,
+            displays_by_rank=counts.displays_by_rank,
+            clicks_by_rank=counts.clicks_by_rank,
+        )
+        simulated = own_part if simulated is None else simulated + own_part
+    assert simulated is not None
+    sealed = open_log(store.log).statistics(bias)
+    assert sealed.statistics.timesteps == interactions
+    assert sealed.estimated == {}
+    method = estimator("intervention-aware(average=query)")
+    assert np.allclose(method.weights(sealed.statistics, bias), method.weights(simulated, bias), rtol=1e-9)
+
+
+@pytest.mark.parametrize("location", ["sqlite"], indirect=True)
+def test_a_sealed_log_can_be_fitted_and_evaluated(store: Store, service: Service) -> None:
+    rng = np.random.default_rng(1)
+    served = []
+    for number in range(300):
+        features = rng.normal(size=(5, 3)).round(1)
+        asked = RankRequest(f"q{number % 30}", tuple("uvwxy"), tuple(features.tolist()))
+        served.append(service.keep(service.serve(service.draft(asked), service.choose())))
+    click(store, *(UserEvent(one.result().id, one.result().shown[1]) for one in served))
+    sealing.seal(store, time.time() + 1)
+    log = open_log(store.log)
+    fit = log.fit("linear", bias="paper@3")
+    assert fit.feature_names == ("a", "b", "c")
+    assert log.evaluate(fit, against="start").queries > 0
+    assert log.check().impressions == 300
