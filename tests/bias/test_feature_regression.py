@@ -8,7 +8,8 @@ import pytest
 from examples.feature_recovery import Setting, simulate
 from rankloop.bias import BiasEstimate, RankCounts, anchored, estimate_bias
 from rankloop.bias.anchor import Lines
-from rankloop.bias.feature_regression import check_confounding, estimate_from_features
+from rankloop.bias.confounding import check_confounding
+from rankloop.bias.feature_regression import estimate_from_features
 from rankloop.bias.moved_items import EstimateOptions
 from rankloop.clicks import bias_of, users
 from rankloop.errors import DataError, RankloopError
