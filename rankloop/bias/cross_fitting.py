@@ -13,6 +13,7 @@ from rankloop.models.specs import LightGBMSpec
 from rankloop.objectives import ClickCounts
 from rankloop.objectives.click_likelihood import mean_score
 from rankloop.ragged import threads
+from rankloop.training.shown_documents import ShownDocuments
 from rankloop.training.trees import train_trees_on_clicks
 from rankloop.types import Bias, Float32, Float64, Int64
 
@@ -58,10 +59,10 @@ class CrossFitting:
             parts = [
                 np.flatnonzero(part) for part in ((self.fold != own) & (self.fold != stop), self.fold == stop)
             ]
-            grown, stopped = ((self.features[items], self._counts(items)) for items in parts)
+            grown, stopped = (self._documents(items) for items in parts)
             here = np.flatnonzero(self.fold == own)
             found = train_trees_on_clicks((grown, stopped), bias, RELEVANCE, rng=rng)
-            result[here] = expit(found.model.scores(self.features[here]) + mean_score(grown[1], bias))
+            result[here] = expit(found.model.scores(self.features[here]) + mean_score(grown.counts, bias))
         return result
 
     def placement(self, rng: np.random.Generator) -> Float64:
@@ -93,6 +94,8 @@ class CrossFitting:
         result = np.maximum(result, LEAST_PROBABILITY)
         return np.asarray(result / result.sum(axis=1, keepdims=True))
 
-    def _counts(self, items: Int64) -> ClickCounts:
+    def _documents(self, items: Int64) -> ShownDocuments:
         part = self.shown.select(items)
-        return ClickCounts(part.starts, part.rank, part.displays, part.clicks)
+        counts = ClickCounts(part.starts, part.rank, part.displays, part.clicks)
+        queries, query_of = np.unique(part.queries, return_inverse=True)
+        return ShownDocuments(self.features[items], counts, query_of, len(queries))

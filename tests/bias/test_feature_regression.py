@@ -14,6 +14,8 @@ from rankloop.bias.moved_items import EstimateOptions
 from rankloop.clicks import bias_of, users
 from rankloop.errors import DataError, RankloopError
 from rankloop.logs import LogCounts
+from rankloop.reports.bias import bias_document
+from rankloop.reports.markdown import markdown_page
 from rankloop.types import Float32
 
 ONCE = Setting("paper@3", queries=1_500)
@@ -125,3 +127,9 @@ def test_a_ranker_that_knows_more_than_the_features_is_found(hidden: float, conf
     placement = (places / places.sum(axis=1, keepdims=True))[kind.ravel()]
     found = check_confounding(shown, mean, placement, lines)
     assert found.confounded == confounded, found
+
+
+def test_the_report_names_the_method_and_what_it_assumes(estimate: BiasEstimate) -> None:
+    shown = markdown_page(bias_document(estimate))
+    assert "Estimated with relevance that is predicted from features" in shown
+    assert "equally relevant on average at every rank" in shown
