@@ -56,9 +56,8 @@ class CrossFitting:
         result = np.empty(self.shown.n_items)
         for own in range(FOLDS):
             stop = (own + 1) % FOLDS
-            parts = [
-                np.flatnonzero(part) for part in ((self.fold != own) & (self.fold != stop), self.fold == stop)
-            ]
+            others = (self.fold != own) & (self.fold != stop)
+            parts = [np.flatnonzero(part) for part in (others, self.fold == stop)]
             grown, stopped = (self._documents(items) for items in parts)
             here = np.flatnonzero(self.fold == own)
             found = train_trees_on_clicks((grown, stopped), bias, RELEVANCE, rng=rng)
