@@ -16,7 +16,7 @@ from rankloop.models.specs import ModelSpec
 from rankloop.offline._evaluate import DEFAULTS, EvaluationOptions, evaluate
 from rankloop.offline._fit import fit
 from rankloop.offline._rank import Rankings, rank
-from rankloop.offline.assumed_bias import BiasSource, declared_randomised
+from rankloop.offline.assumed_bias import BiasSource, declared_randomised, item_features
 from rankloop.offline.comparison import Comparison
 from rankloop.offline.fit_result import Fit
 from rankloop.offline.judged_queries import QueryChoice
@@ -69,8 +69,8 @@ class Log(LogReader):
         """Estimate how users click; see `rankloop.estimate_bias`.
 
         Args:
-            method: ``pairs``, ``documents``, ``randomised`` or ``assumed``; ``auto`` for the first that the
-                log supports.
+            method: ``pairs``, ``documents``, ``features``, ``randomised`` or ``assumed``; ``auto`` for the
+                first that the log supports.
             model: ``affine``, ``position`` or ``harvesting``.
             randomised: the id of a policy that ranks at random; None for the one that was declared when the
                 log was imported, if there is one.
@@ -82,12 +82,14 @@ class Log(LogReader):
             seed: the random seed.
             progress: called with what is being done.
         """
+        counts = self.count(ranks, progress=progress)
         return estimate_bias(
-            self.count(ranks, progress=progress),
+            counts,
             rng=np.random.default_rng(seed),
             method=method,
             randomised=randomised or declared_randomised(self, method),
             curve=curve,
+            features=item_features(self, counts),
             model=model,
             resamples=resamples,
             confidence=confidence,
