@@ -37,6 +37,8 @@ SEPARATOR = "|"
 ALL_ROWS: Mapping[str, str] = MappingProxyType({})
 # Number of rows of a Parquet file to process at a time as columns.
 ROWS_PER_BATCH = 500_000
+# The column of places in a batch; a source may have a column of any other name.
+PLACE = "\0place"
 
 
 def import_columns(
@@ -137,11 +139,15 @@ class _Table:
             check_importer("columns", values, where)
 
     def _parquet(self, number: int) -> None:
-        row = 1
-        for batch in parquet_batches(self.session.files.paths[number], ROWS_PER_BATCH):
-            self._check(str(self.session.files.paths[number]), batch.schema.names)
+        row, path = 1, self.session.files.paths[number]
+        for batch in parquet_batches(path, ROWS_PER_BATCH):
+            names = batch.schema.names
+            self._check(str(path), names)
+            repeated = [name for name in dict.fromkeys(names) if names.count(name) > 1]
+            if repeated:
+                raise DataError(f"{path}: there are several columns called {repeated[0]!r}: keep one of them")
             places = place_of(number, row) + np.arange(len(batch))
-            table = pa.Table.from_batches([batch]).append_column("place", pa.array(places))
+            table = pa.Table.from_batches([batch]).append_column(PLACE, pa.array(places))
             whole = self.staged(table)
             if whole is not None:
                 self.session.staging.add_batch(IMPRESSIONS, whole)
@@ -211,7 +217,7 @@ class _Impressions(_Table):
             batch = batch.filter(matching)
         if not len(batch):
             return None
-        ready = {"place": batch["place"], "position": batch[names.position]}
+        ready = {"place": batch[PLACE], "position": batch[names.position]}
         ready["impression_id"] = _composed(batch, names.impression_columns)
         if ready["impression_id"] is None:
             return None
@@ -223,7 +229,7 @@ class _Impressions(_Table):
         if not _is_plain(ready):
             return None
         if pa.types.is_integer(ready["clicked"].type):
-            ready["clicked"] = pc.greater(ready["clicked"], 0)
+            ready["clicked"] = pc.greater(ready["clicked"], pa.scalar(0, ready["clicked"].type))
         # Timestamps are truncated to microseconds.
         ready["timestamp"] = ready["timestamp"].cast(TIME, safe=False)
         ready["signal"] = pa.nulls(len(batch), pa.float64())

@@ -12,6 +12,7 @@ from typing import Any
 SECONDS_BELOW, MILLISECONDS_BELOW, MICROSECONDS_BELOW = 10**11, 10**14, 10**17
 # Maximum number of digits of positions and click counts, so that they fit in 32 bits.
 DIGITS = 9
+NUL = "\0"
 # The range of timestamps: the years 1 to 9999, in microseconds.
 EARLIEST, LATEST = -62_135_596_800_000_000, 253_402_300_799_999_999
 
@@ -29,6 +30,8 @@ def text_id(value: Any, name: str) -> str:
     if isinstance(value, str) and value:
         if not value.isascii() and not _is_unicode(value):
             raise BadValueError(f"{name} is {shortened(value)}, which ends within a character")
+        if value.endswith(NUL):
+            raise BadValueError(f"{name} is {shortened(value)}, which ends with a NUL character")
         return value
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
