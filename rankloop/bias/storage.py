@@ -105,7 +105,7 @@ def bias_from_text(text: str, where: str) -> tuple[Bias, dict[str, Any] | None]:
         ) from error
     except DataError as error:
         raise DataError(f"{where}: {error}") from error
-    except (ValueError, RecursionError) as error:
+    except (ValueError, OverflowError, RecursionError) as error:
         raise DataError(f"{where}: the file is damaged or is not a bias file: {one_line(error)}") from error
 
 
