@@ -12,6 +12,7 @@ from rankloop.models import SGD, Adam
 from rankloop.names import unknown
 from rankloop.progress import Progress
 from rankloop.statistics import Statistics
+from rankloop.training.guess_models import GuessModel, TreeGuess, guess_model
 from rankloop.training.problem import LearningProblem
 from rankloop.training.relevance_guess import guess_relevance
 from rankloop.training.settings import Settings
@@ -31,6 +32,7 @@ class Learning:
         clip_validation: whether the weights of held-out clicks are clipped like those of training clicks.
         reward: what a rank is worth: ``dcg``, or ``clicks`` for α + β.
         estimator: how clicks become weights.
+        guess: what guesses relevance from features, for estimators with ``control=model``.
         name: the preset that this is, or that it varies.
     """
 
@@ -42,6 +44,7 @@ class Learning:
     estimator: Estimator = field(
         default_factory=lambda: InterventionAware(clip="off", average="query", control="mean", prior=PRIOR)
     )
+    guess: GuessModel = field(default_factory=TreeGuess)
     name: str = "robust"
 
     def rank_weights(self, bias: Bias) -> Float64:
@@ -70,7 +73,7 @@ class Learning:
             DataError: one of the splits has no interactions.
         """
         if isinstance(self.estimator, InterventionAware) and self.estimator.control == "model":
-            guess = guess_relevance(splits, statistics, bias, progress=progress)
+            guess = guess_relevance(splits, statistics, bias, model=self.guess, progress=progress)
             guided = (
                 self.estimator.weights(statistics[0], bias, guess=guess.train),
                 self.estimator.weights(statistics[1], bias, guess=guess.held_out),
@@ -102,8 +105,8 @@ DOUBLY_ROBUST = replace(
 LEARNING = {learning.name: learning for learning in (ROBUST, PAPER, DOUBLY_ROBUST)}
 
 
-def learning_named(name: str, *, estimator: str | None = None) -> Learning:
-    """A preset by its name, with another estimator if one is named.
+def learning_named(name: str, *, estimator: str | None = None, guess: str | None = None) -> Learning:
+    """A preset by its name, with another estimator or another guess if one is named.
 
     >>> learning_named("paper", estimator="ips").estimator
     IPS(clip='paper')
@@ -111,4 +114,6 @@ def learning_named(name: str, *, estimator: str | None = None) -> Learning:
     if name not in LEARNING:
         raise unknown("learning", name, LEARNING)
     preset = LEARNING[name]
+    if guess is not None:
+        preset = replace(preset, guess=guess_model(guess))
     return preset if estimator is None else replace(preset, estimator=find_estimator(estimator))
