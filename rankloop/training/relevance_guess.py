@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from rankloop.models.storage import pack, unpack
 from rankloop.progress import Progress, report
 from rankloop.ragged import segment_index
 from rankloop.statistics import Statistics
@@ -17,6 +18,7 @@ from rankloop.training.shown_documents import ShownDocuments
 from rankloop.types import Bias, Float32, Float64, Int64, Split
 
 FOLDS = 5
+GUESS_KIND = "relevance-guess"
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,6 +41,17 @@ class RelevanceGuess:
     spec: str
     gain: float
     calibration: Calibration | None = None
+
+    def to_bytes(self) -> bytes:
+        """Serialise the guess; nothing is pickled."""
+        tensors = {"train": self.train, "held_out": self.held_out}
+        return pack(GUESS_KIND, {"spec": self.spec, "gain": self.gain}, tensors)
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> RelevanceGuess:
+        """Read the guess that `to_bytes` wrote."""
+        content = unpack(data, GUESS_KIND)
+        return cls(content.tensors["train"], content.tensors["held_out"], **content.spec)
 
 
 def guess_relevance(
