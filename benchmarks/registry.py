@@ -6,6 +6,7 @@ from benchmarks.exposure import EXPOSURE
 from benchmarks.gradient import GRADIENT
 from benchmarks.growth import GRADIENT_GROWTH
 from benchmarks.learning import LEARNING
+from benchmarks.live import LIVE
 from benchmarks.logs import LOGS
 from benchmarks.loops import LOOPS
 from benchmarks.measure import Benchmark, Target
@@ -25,5 +26,6 @@ BENCHMARKS: tuple[Benchmark, ...] = (
     ONLINE,
     DATASET,
     LOGS,
+    LIVE,
 )
 TARGETS: dict[str, Target] = {target.name: target for b in BENCHMARKS for target in b.targets}

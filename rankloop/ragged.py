@@ -102,14 +102,31 @@ def threads() -> int:
     return os.cpu_count() or 1
 
 
+def openmp_threads() -> int:
+    """Return the number of threads for libraries that use OpenMP: one in a child process made by a fork.
+
+    OpenMP's threads do not survive a fork, and GNU's implementation waits for them for ever.
+    """
+    return 1 if _forked else threads()
+
+
 @cache
 def _pool(workers: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(workers, thread_name_prefix="rankloop")
 
 
-# Threads do not survive a fork. A child process that waited for its parent's threads would hang.
+# One element in a process that is the child of a fork.
+_forked: list[bool] = []
+
+
+def _after_fork() -> None:
+    # Threads do not survive a fork. A child process that waited for its parent's threads would hang.
+    _pool.cache_clear()
+    _forked.append(True)
+
+
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_pool.cache_clear)
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 def for_segments(kernel: Callable[..., None], offsets: Int64, *arguments: object) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Literal, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,18 +14,46 @@ Float32 = NDArray[np.float32]
 Float64 = NDArray[np.float64]
 Int64 = NDArray[np.int64]
 Str = NDArray[np.str_]
+Scaling = Literal["query", "none"]
 
 
 def check_offsets(offsets: Int64, n_docs: int) -> None:
-    """Raise an error unless the offsets divide ``n_docs`` documents into queries of at least one document."""
+    """Raise an error unless the offsets divide ``n_docs`` documents into queries of at least one document.
+
+    Compiled loops trust them: they are neither converted nor differenced before they are compared, because
+    narrow and unsigned types wrap.
+    """
+    if not isinstance(offsets, np.ndarray) or offsets.dtype != np.int64:
+        given = offsets.dtype if isinstance(offsets, np.ndarray) else type(offsets).__name__
+        raise DataError(
+            f"offsets must be an array of int64, got {given}: np.asarray(offsets, dtype=np.int64)"
+        )
     if offsets.ndim != 1 or len(offsets) < 2 or offsets[0] != 0 or offsets[-1] != n_docs:
         raise DataError(
             f"offsets must be one-dimensional, start at 0 and end at the number of documents ({n_docs}); "
             f"got shape {offsets.shape}, from {offsets[:1].tolist()} to {offsets[-1:].tolist()}"
         )
-    empty = np.flatnonzero(np.diff(offsets) <= 0)
+    empty = np.flatnonzero(offsets[1:] <= offsets[:-1])
     if len(empty):
         raise DataError(f"query number {empty[0]} has no documents: every query needs at least one")
+
+
+def as_numbers(values: object, what: str) -> Float64:
+    """Convert real numbers to a contiguous float64 array; raise an error for anything else."""
+    array = np.asarray(values)
+    if array.dtype.kind not in "fiub":
+        raise DataError(f"{what} must be numbers, got {array.dtype}")
+    return np.ascontiguousarray(array, dtype=np.float64)
+
+
+def as_whole_numbers(values: object, what: str) -> Int64:
+    """Convert integers of any type to a contiguous int64 array; raise an error for anything else."""
+    array = np.asarray(values)
+    if array.dtype.kind not in "iu" and array.size:
+        raise DataError(f"{what} must be whole numbers, got {array.dtype}")
+    if array.dtype == np.uint64 and array.size and array.max() > np.iinfo(np.int64).max:
+        raise DataError(f"{what} must be below 2⁶³, got {array.max()}")
+    return np.ascontiguousarray(array, dtype=np.int64)
 
 
 def reject_documents(
@@ -177,12 +205,15 @@ class Dataset:
         train: queries for training.
         validation: queries for early stopping.
         test: queries for the reported results.
+        scaling: how features were scaled when they were read: ``query``, to [0, 1] within each query, or
+            ``none``. None if nothing is known about that. A model that is trained on it remembers it.
     """
 
     name: str
     train: Split
     validation: Split
     test: Split
+    scaling: Scaling | None = None
 
     def __post_init__(self) -> None:
         widths = {part: getattr(self, part).n_features for part in ("train", "validation", "test")}

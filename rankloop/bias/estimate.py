@@ -117,10 +117,8 @@ def estimate_bias(
     }
     if method != AUTO:
         return ways[method]()
-    if randomised is not None:
-        return from_randomised()
-    refused = {}
-    for name in ("pairs", "documents"):
+    refused: dict[str, str] = {}
+    for name in (*(["randomised"] if randomised is not None else []), "pairs", "documents"):
         try:
             found = ways[name]()
         except DataError as error:

@@ -218,7 +218,7 @@ def learn(
 ) -> None:
     """Learn from the clicks in a store, beside the servers: seal, learn, prove, deploy or ask."""
     from rankloop.cli import console
-    from rankloop.live.learner.learner import Learner
+    from rankloop.live.learner.learner import LiveLearner
     from rankloop.live.learner.process import run_learner
     from rankloop.live.store.database import open_store
 
@@ -237,7 +237,7 @@ def learn(
     opened = open_store(store, log=log, create=False)
     try:
         if once:
-            for line in Learner(opened, settings, sealing_only=seal_only).step():
+            for line in LiveLearner(opened, settings, sealing_only=seal_only).step():
                 console.print_out(line)
         else:
             run_learner(opened, settings, sealing_only=seal_only, tell=console.print_err)

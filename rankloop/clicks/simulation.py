@@ -22,7 +22,7 @@ from rankloop.errors import DataError
 from rankloop.kernels.click_simulation import draw_page_clicks, simulate_impressions
 from rankloop.policies.plackett_luce import check_scores
 from rankloop.ragged import for_segments, offsets_of
-from rankloop.types import Float64, Int64, reject_documents
+from rankloop.types import Float64, Int64, as_numbers, reject_documents
 
 # What the kernel fills: displays and clicks by rank; rows, rankings and clicks of a log.
 _CountArrays = tuple[Int64, Int64]
@@ -224,7 +224,7 @@ def _no_log(ranks: int) -> _LogArrays:
 
 def check_relevance(relevance: object, offsets: Int64) -> Float64:
     """Convert relevance to a float64 array with one probability per document."""
-    array = np.ascontiguousarray(relevance, dtype=np.float64)
+    array = as_numbers(relevance, "relevances")
     if array.shape != (offsets[-1],):
         raise DataError(f"{offsets[-1]} items need {offsets[-1]} relevances, got shape {array.shape}")
     # The condition is written so that it rejects NaN.
@@ -247,7 +247,7 @@ def check_interactions(interactions: int) -> None:
 def _check_frequencies(frequencies: object, n_queries: int) -> Float64:
     if frequencies is None:
         return np.full(n_queries, 1.0 / n_queries)
-    array = np.asarray(frequencies, dtype=np.float64)
+    array = as_numbers(frequencies, "frequencies")
     if array.shape != (n_queries,):
         raise DataError(f"{n_queries} queries need {n_queries} frequencies, got shape {array.shape}")
     bad = np.flatnonzero(~((array >= 0.0) & (array < np.inf)))

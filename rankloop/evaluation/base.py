@@ -13,7 +13,14 @@ from rankloop import ragged
 from rankloop.errors import DataError
 from rankloop.names import BadNameError, one_of
 from rankloop.registry import Named, Registry
-from rankloop.types import Float64, Int64, check_offsets, reject_documents
+from rankloop.types import (
+    Float64,
+    Int64,
+    as_numbers,
+    as_whole_numbers,
+    check_offsets,
+    reject_documents,
+)
 
 Gain = Literal["linear", "exponential"]
 NoRelevant = Literal["zero", "one", "skip"]
@@ -130,9 +137,9 @@ def metric(text: str) -> Metric:
 
 def _check_arrays(scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike) -> tuple[Float64, Float64, Int64]:
     """Convert the arguments to arrays; raise an error that names the first invalid query."""
-    score_array = np.asarray(scores, dtype=np.float64)
-    label_array = np.asarray(labels, dtype=np.float64)
-    offset_array = np.asarray(offsets, dtype=np.int64)
+    score_array = as_numbers(scores, "scores")
+    label_array = as_numbers(labels, "labels")
+    offset_array = as_whole_numbers(offsets, "offsets")
     if label_array.ndim != 1 or score_array.shape != label_array.shape:
         raise DataError(
             f"scores and labels must be vectors of the same length, one value per document; "

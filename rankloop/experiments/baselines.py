@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from rankloop.errors import DataError
@@ -32,8 +34,8 @@ def production_data(dataset: Dataset, n_queries: int, rng: np.random.Generator) 
     held_out = rng.choice(
         dataset.validation.n_queries, min(n_queries, dataset.validation.n_queries), replace=False
     )
-    return Dataset(
-        dataset.name, dataset.train.select(chosen), dataset.validation.select(held_out), dataset.test
+    return replace(
+        dataset, train=dataset.train.select(chosen), validation=dataset.validation.select(held_out)
     )
 
 

@@ -14,7 +14,7 @@ import re
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numba
 from numba.core.caching import CompileResultCacheImpl, FunctionCache
@@ -25,32 +25,33 @@ HASH_DIGITS = 12
 
 
 @cache
-def source_hash(module: str, folder: Path = FOLDER) -> str:
-    """A hash of the source of a module of kernels, and of all modules of kernels that it depends on."""
+def source_hash(file: Path, folder: Path = FOLDER) -> str:
+    """A hash of a file with kernels, and of all files of this folder that it depends on."""
     digest = hashlib.sha256()
-    for name in sorted(dependencies(module, folder)):
-        digest.update((folder / f"{name}.py").read_bytes())
+    for path in sorted(dependencies(file, folder)):
+        digest.update(path.read_bytes())
     return digest.hexdigest()[:HASH_DIGITS]
 
 
-def dependencies(module: str, folder: Path = FOLDER) -> set[str]:
-    """The modules of kernels that a module imports, directly or not, and the module itself.
+def dependencies(file: Path, folder: Path = FOLDER) -> set[Path]:
+    """The modules of kernels that a file imports, directly or not, and the file itself.
 
-    >>> sorted(dependencies("expected_ranks"))
+    >>> sorted(path.stem for path in dependencies(FOLDER / "expected_ranks.py"))
     ['expected_ranks', 'jit', 'machine_code']
     """
-    found: set[str] = set()
-    open_ones = [module]
+    found: set[Path] = set()
+    open_ones = [file]
     while open_ones:
-        name = open_ones.pop()
-        if name not in found:
-            found.add(name)
-            open_ones += IMPORTED.findall((folder / f"{name}.py").read_text(encoding="utf-8"))
+        path = open_ones.pop()
+        if path not in found:
+            found.add(path)
+            names = IMPORTED.findall(path.read_text(encoding="utf-8"))
+            open_ones += [folder / f"{name}.py" for name in names]
     return found
 
 
 def cache_machine_code(compiled: Any) -> Any:
-    """Let a compiled function find its machine code on disk, and store it there, if there is a place for it."""
+    """Let a compiled function find its machine code on disk, and store it there, if there is a place."""
     # numba raises it if neither the folder of the source nor the user's own may be written to.
     with suppress(RuntimeError):
         compiled._cache = _KernelCache(compiled.py_func)
@@ -64,20 +65,20 @@ class _NamedBySource:
     _lineno: int
 
     def get_source_stamp(self) -> str:
-        file = Path(self._py_file)
         # numba does not tell code that checks bounds from code that does not.
-        return source_hash(file.stem, file.parent) + ("-bounds" if numba.config.BOUNDSCHECK else "")
+        checked = "-bounds" if getattr(numba.config, "BOUNDSCHECK", None) else ""
+        return source_hash(Path(self._py_file)) + checked
 
     def get_disambiguator(self) -> str:
         return f"{self._lineno}.{self.get_source_stamp()}"
 
 
-class _KernelCacheImpl(CompileResultCacheImpl):  # type: ignore[misc]
+class _KernelCacheImpl(CompileResultCacheImpl):
     # The places that numba looks at: NUMBA_CACHE_DIR, next to the source, in the user's cache folder.
-    _locator_classes = [  # noqa: RUF012
+    _locator_classes: ClassVar[list[Any]] = [  # type: ignore[misc]
         type(place.__name__, (_NamedBySource, place), {}) for place in CompileResultCacheImpl._locator_classes
     ]
 
 
-class _KernelCache(FunctionCache):  # type: ignore[misc]
+class _KernelCache(FunctionCache):
     _impl_class = _KernelCacheImpl

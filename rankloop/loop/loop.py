@@ -276,7 +276,7 @@ class Loop:
             learned = self.start if self.learning.revert else now.learned
         elif self.deployment is not None:
             step = self._step(now, problem, learned)
-            learned = step.model(self.start, learned) if step.share > 0.0 else now.learned
+            learned = step.policy(self.start, learned, now.learned)
         after = replace(now, stage="trained", learned=learned, guess=problem.guess)
         return after, Trained(now.timesteps, after, training.history, problem.guess, step)
 

@@ -12,10 +12,11 @@ import numpy as np
 
 from rankloop.errors import DataError, ModelFileError
 from rankloop.models.feature_names import checked_names
+from rankloop.models.lightgbm_check import check_text, without_parameters
 from rankloop.models.lightgbm_text import default_names, is_whole, spell_names, spelt_names
-from rankloop.ragged import threads
+from rankloop.ragged import openmp_threads
 from rankloop.storage.fingerprints import fingerprint
-from rankloop.types import Float32, Float64
+from rankloop.types import Float32, Float64, Scaling
 
 # The last line of a stored model: LightGBM ignores it, and reads the file as its own.
 TRAILER = "rankloop:"
@@ -46,12 +47,14 @@ class LightGBMModel:
             LightGBM can spell them.
         feature_names: the names of the features, in the order that it takes them; those in the text if None,
             unless they are LightGBM's own ``Column_0`` and so on.
+        scaling: how the features of its training data were scaled (`Dataset.scaling`), if that is known.
     """
 
     kind: ClassVar[str] = "lightgbm"
     takes_missing: ClassVar[bool] = True
     text: str = field(repr=False)
     feature_names: tuple[str, ...] | None = field(default=None, repr=False)
+    scaling: Scaling | None = field(default=None, kw_only=True, repr=False)
 
     def __post_init__(self) -> None:
         # One way to end: the text that is read from a file equals the text that was written.
@@ -71,8 +74,9 @@ class LightGBMModel:
         import lightgbm
 
         try:
-            return lightgbm.Booster(model_str=self.text)
-        except lightgbm.basic.LightGBMError as error:
+            # Without the parameters of the training, which scoring does not need.
+            return lightgbm.Booster(model_str=without_parameters(self.text))
+        except (lightgbm.basic.LightGBMError, ValueError) as error:
             raise ModelFileError(f"LightGBM cannot read these trees: {error}") from error
 
     @property
@@ -96,12 +100,13 @@ class LightGBMModel:
             raise DataError(
                 f"these trees take documents × {self.n_features} features, got shape {np.shape(features)}"
             )
-        scores = self.booster.predict(features, raw_score=True, num_threads=threads())
+        scores = self.booster.predict(features, raw_score=True, num_threads=openmp_threads())
         return np.asarray(scores, dtype=np.float64)
 
     def to_bytes(self) -> bytes:
         """The text, followed by one line with its fingerprint, by which damage is noticed."""
-        line = TRAILER + json.dumps({"fingerprint": self.fingerprint, **self._unspelt_names})
+        scaling = {} if self.scaling is None else {"scaling": self.scaling}
+        line = TRAILER + json.dumps({"fingerprint": self.fingerprint, **self._unspelt_names, **scaling})
         return f"{self.text}\n{line}\n".encode()
 
     @property
@@ -124,21 +129,31 @@ class LightGBMModel:
         except UnicodeDecodeError as error:
             raise ModelFileError(f"this is not a LightGBM text file: {error}") from error
         body, mark, trailer = text.rpartition("\n\n" + TRAILER)
-        if not mark:
-            if not is_whole(text):
-                raise ModelFileError(
-                    "the file was cut short: neither the line that ends a stored model "
-                    f"({TRAILER} …) nor the one that ends a model of LightGBM's own is there; store or copy "
-                    "it again"
-                )
-            model = cls(text)
-            _ = model.booster
-            return model
+        if not mark and not is_whole(text):
+            raise ModelFileError(
+                "the file was cut short: neither the line that ends a stored model "
+                f"({TRAILER} …) nor the one that ends a model of LightGBM's own is there; store or copy "
+                "it again"
+            )
+        model = cls._of_lightgbm(text) if not mark else cls._stored(body, trailer, data)
+        check_text(model.text)
+        _ = model.booster
+        return model
+
+    @classmethod
+    def _of_lightgbm(cls, text: str) -> LightGBMModel:
+        try:
+            return cls(text)
+        except (ValueError, KeyError) as error:
+            raise ModelFileError(f"the names of the features cannot be read: {error}") from error
+
+    @classmethod
+    def _stored(cls, body: str, trailer: str, data: bytes) -> LightGBMModel:
         try:
             content = json.loads(trailer)
             wanted = content["fingerprint"]
-            model = cls(body, content.get("feature_names"))
-        except (ValueError, KeyError, TypeError) as error:
+            model = cls(body, content.get("feature_names"), scaling=content.get("scaling"))
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise ModelFileError(f"the last line of the model file is damaged: {trailer[:40]!r}") from error
         if model.fingerprint != wanted:
             raise ModelFileError(
@@ -146,7 +161,6 @@ class LightGBMModel:
             )
         if model.to_bytes() != data:
             raise ModelFileError("the model file is damaged at its end: store or copy it again")
-        _ = model.booster
         return model
 
 
@@ -207,7 +221,7 @@ def boost(
     data = lightgbm.Dataset(features, label=np.zeros(len(features)), params=settings, free_raw_data=True)
     best, best_value = 0, -np.inf
     # Not LightGBM's own setting, which it would write into the model: its bytes must not depend on threads.
-    with threadpool_limits(threads(), user_api="openmp"):
+    with threadpool_limits(openmp_threads(), user_api="openmp"):
         booster = lightgbm.Booster(settings, data)
         if held_out is not None:
             equal = np.full(len(held_out.features), start)

@@ -13,7 +13,7 @@ from typing import Annotated, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from rankloop.errors import RankloopError
+from rankloop.errors import ModelFileError, RankloopError
 from rankloop.kernels.optimiser_steps import ADAM_METHOD, METHODS, ascend
 from rankloop.models.storage import pack, unpack
 from rankloop.options import Option
@@ -58,7 +58,10 @@ class OptimiserState:
     def from_bytes(cls, data: bytes) -> OptimiserState:
         """The state that `to_bytes` wrote; anything else is refused with `ModelFileError`."""
         content = unpack(data, STATE_KIND)
-        return cls(content.spec["step"], content.tensors["first_moment"], content.tensors["second_moment"])
+        step = content.spec.get("step")
+        if set(content.tensors) != {"first_moment", "second_moment"} or not isinstance(step, int) or step < 0:
+            raise ModelFileError("the file does not hold the state of an optimiser")
+        return cls(step, **content.tensors)
 
 
 # The rate is always part of the name: it is what a reader of results asks for first.
@@ -86,9 +89,26 @@ class _Optimiser(Named):
 
     def step(self, parameters: Parameters, gradient: Parameters, state: OptimiserState) -> None:
         """One ascent step, in place on the parameters and the state."""
+        self.check_state(parameters, state)
+        if gradient.shape != parameters.shape or gradient.dtype != parameters.dtype:
+            raise RankloopError(
+                f"{len(parameters)} parameters of {parameters.dtype} need a gradient like them, got "
+                f"{gradient.dtype} of shape {gradient.shape}"
+            )
         state.step += 1
         moments = state.first_moment, state.second_moment
         ascend(self.code, self.constants, parameters, gradient, *moments, state.step)
+
+    def check_state(self, parameters: Parameters, state: OptimiserState) -> None:
+        """Refuse the state of another optimiser, or of other parameters: kernels do not check it."""
+        wanted = parameters.shape if self.code == ADAM_METHOD else (0,)
+        for moment in (state.first_moment, state.second_moment):
+            if moment.shape != wanted or moment.dtype != parameters.dtype:
+                raise RankloopError(
+                    f"{self.name}: this state is not that of {len(parameters)} parameters of "
+                    f"{parameters.dtype}: its moments are {moment.dtype} of shape {moment.shape}; begin with "
+                    f"state(parameters)"
+                )
 
     def _refuse(self, name: str, wanted: str, *, unless: bool) -> None:
         if not unless:

@@ -84,7 +84,7 @@ class LightGBMSpec(NamedModel):
     rounds: int = 500
     patience: int = 50
     rate: float = 0.05
-    leaves: int = 31
+    leaves: int = 15
     min_docs: int = 20
     subsample: float = 0.8
     objective: TreeObjective = "auto"

@@ -11,7 +11,7 @@ from rankloop.errors import DataError
 from rankloop.kernels.click_probabilities import click_derivatives
 from rankloop.ragged import for_segments, offsets_of
 from rankloop.statistics import Statistics
-from rankloop.types import Bias, Float64, Int64
+from rankloop.types import Bias, Float64, Int64, as_numbers, as_whole_numbers
 
 # A relevance is never guessed to be surer than this before its features are known.
 LEAST_RELEVANCE = 1e-3
@@ -32,6 +32,22 @@ class ClickCounts:
     ranks: Int64
     displays: Float64
     clicks: Float64
+
+    def __post_init__(self) -> None:
+        # Kernels do not check their arguments, so everything is checked once, here.
+        for name in ("cells", "ranks"):
+            object.__setattr__(self, name, as_whole_numbers(getattr(self, name), name))
+        for name in ("displays", "clicks"):
+            object.__setattr__(self, name, as_numbers(getattr(self, name), name))
+        shape = (int(self.cells[-1]) if self.cells.ndim == 1 and len(self.cells) else -1,)
+        if not (self.ranks.shape == self.displays.shape == self.clicks.shape == shape):
+            raise DataError(
+                f"cells must end at the number of counts, got cells of shape {self.cells.shape}, and ranks, "
+                f"displays and clicks of shapes {self.ranks.shape}, {self.displays.shape} and "
+                f"{self.clicks.shape}"
+            )
+        if self.cells[0] != 0 or (self.cells[1:] < self.cells[:-1]).any() or (self.ranks < 0).any():
+            raise DataError("cells must ascend from 0, and ranks be at least 0")
 
     @classmethod
     def of(cls, statistics: Statistics) -> Self:
@@ -104,9 +120,13 @@ def click_likelihood(scores: object, counts: ClickCounts, bias: Bias) -> Likelih
         >>> found.gradient, found.curvature
         (array([0.5]), array([0.75]))
     """
-    flat = np.ascontiguousarray(scores, dtype=np.float64)
+    flat = as_numbers(scores, "scores")
     if flat.shape != (counts.n_items,):
         raise DataError(f"{counts.n_items} items need as many scores, got shape {flat.shape}")
+    if len(counts.ranks) and counts.ranks.max() >= bias.ranks:
+        raise DataError(
+            f"the bias has {bias.ranks} ranks, but documents were shown at rank {counts.ranks.max() + 1}"
+        )
     out = np.empty((3, len(flat)))
 
     def kernel(first: int, last: int, *_: object) -> None:

@@ -10,7 +10,7 @@ from rankloop.errors import DataError
 from rankloop.kernels.expectations import rewards_of_queries
 from rankloop.policies.plackett_luce import check_rank_weights, check_scores
 from rankloop.ragged import for_segments
-from rankloop.types import Float64, Int64
+from rankloop.types import Float64, Int64, as_numbers
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +38,7 @@ class Reward:
 
 def check_doc_weights(doc_weights: object, n_docs: int) -> Float64:
     """Convert weights to a flat float64 array with one finite number per item."""
-    array = np.ascontiguousarray(doc_weights, dtype=np.float64)
+    array = as_numbers(doc_weights, "weights")
     if array.shape != (n_docs,):
         raise DataError(f"{n_docs} items need {n_docs} weights, got shape {array.shape}")
     bad = np.flatnonzero(~np.isfinite(array))

@@ -11,7 +11,6 @@ from rankloop.errors import RankloopError
 from rankloop.logs import LogReader, LogStatistics
 from rankloop.models.feature_names import with_names
 from rankloop.models.specs import LightGBMSpec, ModelSpec, TreeObjective, model_spec
-from rankloop.objectives import ClickCounts
 from rankloop.offline._evaluate import evaluate
 from rankloop.offline.assumed_bias import BiasSource, assume_bias
 from rankloop.offline.fit_result import Fit, PolicyEvidence
@@ -25,11 +24,13 @@ from rankloop.training import (
     Epoch,
     Learning,
     RelevanceGuess,
+    ShownDocuments,
     Training,
     learn,
     learning_named,
     train_trees_on_clicks,
 )
+from rankloop.training.trees import QUERY_VARIANCE
 from rankloop.types import Bias
 
 # Levels of the expected α; clicks say less about a document the lower it is.
@@ -146,9 +147,15 @@ def _train(
     if isinstance(spec, LightGBMSpec) and spec.objective == "auto":
         spec = replace(spec, objective=_choose_objective(parts[0].statistics, learning))
     if isinstance(spec, LightGBMSpec) and spec.objective == "click-likelihood":
-        train, held_out = ((part.split.features, ClickCounts.of(part.statistics)) for part in parts)
+        train, held_out = (ShownDocuments.of(part.split, part.statistics) for part in parts)
         training = train_trees_on_clicks(
-            (train, held_out), bias, spec, rng=rng, progress=watched, keep_if_interrupted=True
+            (train, held_out),
+            bias,
+            spec,
+            query_variance=QUERY_VARIANCE,
+            rng=rng,
+            progress=watched,
+            keep_if_interrupted=True,
         )
         return training, None
     splits, statistics = (parts[0].split, parts[1].split), (parts[0].statistics, parts[1].statistics)

@@ -123,6 +123,8 @@ class RankingResolver:
         notes: caveats about the policies that have been resolved, which every report must state.
         by_features: the names of those that rank by features; queries without features are not known for
             them, and the notes say how many there are.
+        item_scores: the scores of the log's items by the policies that are given as scores, models or fits;
+            NaN where a policy has none.
     """
 
     def __init__(
@@ -135,6 +137,7 @@ class RankingResolver:
         self.rank_weights = worth.vectors if weights is None else weights
         self.notes: list[str] = []
         self.by_features: set[str] = set()
+        self.item_scores: list[Float64] = []
 
     def resolve(
         self, policies: tuple[Policy, Policy], ranking: Ranking
@@ -224,6 +227,10 @@ class RankingResolver:
 
     def _rank_scored(self, scored: ScoredDocuments, ranking: Ranking, against: str | None) -> PolicyRanking:
         """Whole queries, or each impression's own documents."""
+        inside = scored.items >= 0
+        scores = np.full(self.counts.n_items, np.nan)
+        scores[scored.items[inside]] = scored.scores[inside]
+        self.item_scores.append(scores)
         if not self.within.any():
             return self._rank_queries(scored, ranking)
         within = self._rank_impressions(scored, ranking, against)

@@ -8,13 +8,14 @@ from numpy.typing import ArrayLike, NDArray
 from rankloop.clicks import Impressions
 from rankloop.errors import DataError
 from rankloop.policies.plackett_luce import check_scores
-from rankloop.types import Float64, Int64
+from rankloop.types import Float64, Int64, as_whole_numbers
 
 
 def check_log(log: Impressions, offsets: Int64) -> Impressions:
     """Convert a log to the arrays that kernels expect; raise an error that names an invalid interaction."""
-    queries = np.ascontiguousarray(log.queries, dtype=np.int64)
-    rankings = np.ascontiguousarray(log.rankings, dtype=np.int32)
+    queries = as_whole_numbers(log.queries, "queries")
+    # Kernels take them as int32; a number that does not fit is found before it is cast.
+    rankings = as_whole_numbers(log.rankings, "rankings")
     clicks = np.ascontiguousarray(log.clicks, dtype=np.bool_)
     if queries.ndim != 1 or rankings.ndim != 2 or len(rankings) != len(queries):
         raise DataError(
@@ -34,7 +35,7 @@ def check_log(log: Impressions, offsets: Int64) -> Impressions:
     repeated = (in_order[:, 1:] == in_order[:, :-1]) & (in_order[:, 1:] >= 0)
     _reject(repeated.any(axis=1), "an item is shown twice")
     _reject((clicks & (rankings < 0)).any(axis=1), "a click at an empty rank")
-    return Impressions(queries, rankings, clicks)
+    return Impressions(queries, rankings.astype(np.int32), clicks)
 
 
 def check_interaction(ranking: ArrayLike, clicks: ArrayLike, n_items: int) -> tuple[Int64, NDArray[np.bool_]]:

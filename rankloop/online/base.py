@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from rankloop.errors import RankloopError
+from rankloop.errors import ModelFileError, RankloopError
 from rankloop.kernels.random_streams import seed_stream
 from rankloop.models import model_from_bytes, model_to_bytes
 from rankloop.models.mlp import Network
@@ -19,6 +19,8 @@ from rankloop.registry import Named, Registry
 from rankloop.types import Float64, Model
 
 STATE_KIND = "online-state"
+# The size of the state of the random number generator.
+STREAM_WORDS = 4
 
 
 class Method(Named, ABC):
@@ -100,6 +102,19 @@ class MethodState:
     memory: Float64
     stream: NDArray[np.uint64]
 
+    def __post_init__(self) -> None:
+        # Kernels do not check it.
+        if self.stream.shape != (STREAM_WORDS,) or self.stream.dtype != np.uint64 or not self.stream.any():
+            raise RankloopError(
+                f"the stream of random numbers must be {STREAM_WORDS} words of uint64, not all 0, got "
+                f"{self.stream.dtype} of shape {self.stream.shape}"
+            )
+        if self.memory.ndim != 1 or self.memory.dtype != np.float64:
+            raise RankloopError(
+                f"the memory of a method is flat and float64, got {self.memory.dtype} of shape "
+                f"{self.memory.shape}"
+            )
+
     @classmethod
     def start(cls, method: Method, model: Model, rng: np.random.Generator) -> MethodState:
         """Create the state before the first interaction, seeded with one number from the generator.
@@ -133,11 +148,11 @@ class MethodState:
     def from_bytes(cls, data: bytes) -> MethodState:
         """The state that `to_bytes` wrote; anything else is refused with `ModelFileError`."""
         content = unpack(data, STATE_KIND)
-        learned = model_from_bytes(content.tensors["learned"].tobytes())
-        assert isinstance(learned, Network)  # `to_bytes` writes nothing else
-        return cls(
-            learned,
-            content.spec["interactions"],
-            content.tensors["memory"],
-            content.tensors["stream"],
-        )
+        try:
+            learned = model_from_bytes(content.tensors["learned"].tobytes())
+            interactions = content.spec["interactions"]
+            if not isinstance(learned, Network) or not isinstance(interactions, int) or interactions < 0:
+                raise ModelFileError("its model is not a network, or its number of interactions is wrong")
+            return cls(learned, interactions, content.tensors["memory"], content.tensors["stream"])
+        except (KeyError, RankloopError) as error:
+            raise ModelFileError(f"the file does not hold the state of an online method: {error}") from error

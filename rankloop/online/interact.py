@@ -149,6 +149,11 @@ def _run(
         raise DataError(
             f"the model expects {model.n_features} features, but the documents have {queries.n_features}"
         )
+    if state.memory.shape != method.memory(model).shape:
+        raise DataError(
+            f"the state is not one of {method}: its memory has {len(state.memory)} numbers, not "
+            f"{len(method.memory(model))}"
+        )
     arrays: tuple[Any, ...] = (queries.features, queries.starts, queries.offsets)
     if traffic is None:
         arrays += (np.empty(0), np.empty((0, 0)), False)

@@ -10,7 +10,7 @@ from rankloop import clicks
 from rankloop.clicks.simulation import check_relevance
 from rankloop.errors import DataError
 from rankloop.ragged import offsets_of
-from rankloop.types import Dataset, Float32, Float64, Int64, Model, Split, check_offsets
+from rankloop.types import Dataset, Float32, Float64, Int64, Model, Split, as_whole_numbers, check_offsets
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +33,7 @@ class Queries:
                 "features must be matrices of documents × features with the same features, "
                 f"got shapes {[part.shape for part in parts]}"
             )
-        offsets = np.ascontiguousarray(self.offsets, dtype=np.int64)
+        offsets = as_whole_numbers(self.offsets, "offsets")
         check_offsets(offsets, sum(map(len, parts)))
         object.__setattr__(self, "features", parts)
         object.__setattr__(self, "offsets", offsets)

@@ -17,12 +17,19 @@ from rankloop.errors import DataError
 from rankloop.kernels.expectations import LARGEST_SCORE, expected_weights_of_queries
 from rankloop.kernels.ranking_samples import draw_rankings, log_probabilities
 from rankloop.ragged import descending, for_segments, segment_index
-from rankloop.types import Float64, Int64, check_offsets, reject_documents
+from rankloop.types import (
+    Float64,
+    Int64,
+    as_numbers,
+    as_whole_numbers,
+    check_offsets,
+    reject_documents,
+)
 
 
 def check_scores(scores: object, offsets: Int64) -> Float64:
     """Convert scores to a flat float64 array; raise an error for NaN, +inf and extremely large scores."""
-    array = np.ascontiguousarray(scores, dtype=np.float64)
+    array = as_numbers(scores, "scores")
     if array.ndim != 1:
         raise DataError(f"scores must be one flat array over all queries, got shape {array.shape}")
     check_offsets(offsets, len(array))
@@ -40,7 +47,7 @@ def check_scores(scores: object, offsets: Int64) -> Float64:
 
 def check_rank_weights(rank_weights: object) -> Float64:
     """Convert rank weights to a finite float64 array whose last axis is ranks."""
-    array = np.ascontiguousarray(rank_weights, dtype=np.float64)
+    array = as_numbers(rank_weights, "rank weights")
     if array.ndim not in (1, 2) or array.shape[-1] == 0 or not np.isfinite(array).all():
         raise DataError(
             "rank weights must be finite, one per rank from rank 1 to the cut-off (or a matrix with one "
@@ -141,7 +148,7 @@ def sample_rankings(
 
 def check_rankings(rankings: object, offsets: Int64) -> Int64:
     """Convert rankings to int64 (…, queries, ranks): each item at most once, -1 only at the end."""
-    array = np.ascontiguousarray(rankings, dtype=np.int64)
+    array = as_whole_numbers(rankings, "rankings")
     n_queries = len(offsets) - 1
     if array.ndim < 2 or array.shape[-2] != n_queries or array.shape[-1] == 0:
         raise DataError(f"rankings must be (…, {n_queries} queries, ranks), got shape {array.shape}")

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 from rankloop.errors import DataError
 from rankloop.statistics.exposure import Exposure
 from rankloop.statistics.statistics import Statistics
-from rankloop.types import Int64, check_offsets
+from rankloop.types import Int64, as_whole_numbers, check_offsets
 
 
 def of_impressions(
@@ -40,8 +40,8 @@ def of_impressions(
         >>> statistics.clicks
         array([0, 1, 2])
     """
-    came = np.asarray(queries, dtype=np.int64)
-    shown = np.asarray(rankings, dtype=np.int64)
+    came = as_whole_numbers(queries, "queries")
+    shown = as_whole_numbers(rankings, "rankings")
     clicked = np.asarray(clicks, dtype=np.bool_)
     check_offsets(offsets, len(exposure.alpha))
     if came.ndim != 1 or shown.ndim != 2 or len(shown) != len(came) or clicked.shape != shown.shape:

@@ -83,7 +83,7 @@ def try_lock(handle: int) -> bool:
     Raises:
         OSError: the file system has no locks.
     """
-    if fcntl is None:
+    if not CAN_LOCK:
         return True
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -96,7 +96,7 @@ def try_lock(handle: int) -> bool:
 
 def wait_for_lock(handle: int) -> None:
     """Lock an open file or folder as soon as nobody else has."""
-    if fcntl is not None:
+    if CAN_LOCK:
         fcntl.flock(handle, fcntl.LOCK_EX)
 
 

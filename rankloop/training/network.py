@@ -9,7 +9,7 @@ from rankloop.kernels.epoch import run_epoch
 from rankloop.models.mlp import Network, NetworkLearner
 from rankloop.objectives import ExpectedReward, TrainingObjective
 from rankloop.progress import Progress
-from rankloop.ragged import offsets_of, segment_max, segment_std
+from rankloop.ragged import segment_max, segment_std
 from rankloop.training.history import History, Training
 from rankloop.training.settings import Settings
 from rankloop.training.task import Task, diverged
@@ -104,7 +104,7 @@ def _convincing(gain: Float64, caution: float) -> bool:
 
 
 def _run_epoch(learner: Learner, task: Task, order: Int64, batch: int) -> None:
-    if isinstance(learner, NetworkLearner):
+    if isinstance(learner, NetworkLearner) and type(task) is Task:
         _run_compiled_epoch(learner, task, order, batch)
         return
     # If all documents of a query have the same weight, every ranking is equally good: nothing to learn.
@@ -114,15 +114,17 @@ def _run_epoch(learner: Learner, task: Task, order: Int64, batch: int) -> None:
         queries = queries[matters[queries]]
         if not len(queries):
             continue
-        rows = np.concatenate([np.arange(task.offsets[q], task.offsets[q + 1]) for q in queries])
-        offsets = offsets_of(task.offsets[queries + 1] - task.offsets[queries])
-        features = task.features[rows]
-        part = Task(features, offsets, task.doc_weights[rows], task.rank_weights, task.objective)
-        learner.update(features, part.gradient(learner.scores(features)))
+        part = task.part(queries)
+        learner.update(part.features, part.gradient(learner.scores(part.features)))
 
 
 def _run_compiled_epoch(learner: NetworkLearner, task: Task, order: Int64, batch: int) -> None:
     network: Network = learner.start
+    learner.optimiser.check_state(learner.parameters, learner.state)
+    if task.features.shape[1] != network.n_features:
+        raise DataError(
+            f"the model takes {network.n_features} features, but the documents have {task.features.shape[1]}"
+        )
     learner.state.step, finite = run_epoch(
         task.objective.code,
         order,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Self
 
 import numpy as np
 
@@ -13,8 +14,8 @@ from rankloop.objectives import ExpectedReward, Reward, TrainingObjective, expec
 from rankloop.objectives.expected_reward import check_doc_weights
 from rankloop.policies import expected_rank_weights
 from rankloop.policies.plackett_luce import check_rank_weights
-from rankloop.ragged import ranks, segment_sum
-from rankloop.types import Float32, Float64, Int64, Split, check_offsets
+from rankloop.ragged import offsets_of, ranks, segment_sum
+from rankloop.types import Float32, Float64, Int64, Split, as_whole_numbers, check_offsets
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +41,7 @@ class Task:
         features = np.ascontiguousarray(self.features, dtype=np.float32)
         if features.ndim != 2:
             raise DataError(f"features must be documents × features, got shape {features.shape}")
-        offsets = np.ascontiguousarray(self.offsets, dtype=np.int64)
+        offsets = as_whole_numbers(self.offsets, "offsets")
         check_offsets(offsets, len(features))
         object.__setattr__(self, "features", features)
         object.__setattr__(self, "offsets", offsets)
@@ -73,6 +74,25 @@ class Task:
     def n_queries(self) -> int:
         """The number of queries."""
         return len(self.offsets) - 1
+
+    def rows(self, queries: Int64) -> Int64:
+        """The documents of some of the queries, in their order."""
+        return np.concatenate([np.arange(self.offsets[q], self.offsets[q + 1]) for q in queries])
+
+    def part(self, queries: Int64) -> Self:
+        """The task of some of the queries.
+
+        >>> task = Task(np.eye(3), np.array([0, 2, 3]), np.array([1.0, 0.0, 2.0]), np.ones(1))
+        >>> task.part(np.array([1])).doc_weights
+        array([2.])
+        """
+        rows = self.rows(queries)
+        return replace(
+            self,
+            features=self.features[rows],
+            offsets=offsets_of(np.diff(self.offsets)[queries]),
+            doc_weights=self.doc_weights[rows],
+        )
 
     def reward(self, scores: Float64) -> Reward:
         """Compute the objective with its derivatives, as sums over queries rather than means."""

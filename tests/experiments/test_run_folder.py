@@ -24,10 +24,11 @@ SPEC = RunSpec(data="synthetic(queries=60, features=5)", horizon=2000, intervent
 def interrupted(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run that was interrupted after its second evaluation."""
     folder = tmp_path_factory.mktemp("interrupted")
-    with pytest.MonkeyPatch.context() as patch, pytest.raises(InterruptedRunError):
+    with pytest.MonkeyPatch.context() as patch:
         # A checkpoint after every event, however long writing takes.
         patch.setattr("rankloop.experiments.run.WORK_PER_WRITE", 0.0)
-        Run(SPEC, folder).resume(progress=interrupt_after(7))
+        with pytest.raises(InterruptedRunError):
+            Run(SPEC, folder).resume(progress=interrupt_after(7))
     return folder
 
 
@@ -114,7 +115,7 @@ def test_data_that_has_changed_is_noticed(tmp_path: Path) -> None:
     with pytest.raises(InterruptedRunError):
         Run(spec, tmp_path / "run").resume(progress=interrupt_after(4))
     write(0.25)
-    with pytest.raises(RankloopError, match="has changed since this was begun .*: restore the data"):
+    with pytest.raises(RankloopError, match=r"has changed since this was begun .*: restore the data"):
         Run(spec, tmp_path / "run").resume()
     changed = Setup.build(spec)
     with pytest.raises(RankloopError, match="has changed since this was begun"):
@@ -141,7 +142,7 @@ def test_damaged_files_are_named(folder: Path, name: str, content: bytes) -> Non
         _ = Run(SPEC, folder).result
 
 
-def test_a_folder_that_was_moved_is_the_same_run(folder: Path, tmp_path: Path, interrupted: Path) -> None:
+def test_a_folder_that_was_moved_is_the_same_run(folder: Path, tmp_path: Path) -> None:
     moved = folder.rename(tmp_path / "elsewhere")
     whole = tmp_path / "whole"
     Run(SPEC, moved).resume()

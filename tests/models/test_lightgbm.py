@@ -172,7 +172,7 @@ def test_damaged_and_foreign_files_are_refused(model: LightGBMModel) -> None:
 
 
 def test_text_that_lightgbm_cannot_read(capfd: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(ModelFileError, match="LightGBM cannot read these trees"):
+    with pytest.raises(ModelFileError, match=r"LightGBM cannot read|no line that ends the trees"):
         LightGBMModel.from_bytes(LightGBMModel("tree\nnothing else\n").to_bytes())
     capfd.readouterr()  # LightGBM itself prints what it thinks of it
 
