@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import ClassVar
 
 from pydantic import BaseModel, ConfigDict, RootModel
 
@@ -14,6 +15,7 @@ from rankloop.errors import RankloopError
 from rankloop.experiments.files import FACTS, LEARNED, RESULTS, SPEC, TIMING, parse_json, read_json, validate
 from rankloop.experiments.setup import SetupFacts, read_facts
 from rankloop.experiments.spec import ALL, RunSpec
+from rankloop.notebook import NotebookResult
 from rankloop.storage.files import write_whole
 from rankloop.storage.fingerprints import canonical_json, fingerprint
 
@@ -61,7 +63,7 @@ class Timing(RootModel[dict[str, float]]):
 
 
 @dataclass(frozen=True)
-class RunResult:
+class RunResult(NotebookResult):
     """The results of a run, finished or not.
 
     Attributes:
@@ -74,6 +76,7 @@ class RunResult:
         timing: seconds by stage.
     """
 
+    document: ClassVar[str] = "rankloop.experiments.report:page_document"
     folder: Path
     name: str
     version: str

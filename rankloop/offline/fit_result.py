@@ -15,13 +15,14 @@ import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from rankloop.bias.storage import bias_from_text, bias_to_text
 from rankloop.errors import DataError, ModelFileError
 from rankloop.exchange import Export, ExportFormat, PolicySource, write_model
 from rankloop.model_files import load
 from rankloop.models.storage import model_to_bytes
+from rankloop.notebook import NotebookResult
 from rankloop.offline.held_out_estimate import HeldOutEstimate
 from rankloop.storage.folders import check_folder, write_folder
 from rankloop.training import Calibration, Epoch
@@ -73,7 +74,7 @@ class GuessReport:
 
 
 @dataclass(frozen=True, eq=False)
-class Fit:
+class Fit(NotebookResult):
     """A ranker that was fitted to a log, and what it was fitted with.
 
     Attributes:
@@ -100,6 +101,7 @@ class Fit:
         name: the name of its folder if it was loaded from one, and else that of its model.
     """
 
+    document: ClassVar[str] = "rankloop.reports.fit:fit_document"
     model: Model
     bias: Bias
     history: tuple[Epoch, ...]
