@@ -19,7 +19,7 @@ import numpy as np
 
 from rankloop.clicks import bias_of, users
 from rankloop.live.learner.settings import LearnerSettings
-from rankloop.live.learner.trial import Trial
+from rankloop.live.learner.trial import LiveTrial
 from rankloop.live.ranking.live_policy import LivePolicy, policy_of
 from rankloop.live.ranking.problem import RankingProblem
 from rankloop.models import Linear
@@ -63,7 +63,7 @@ def deployed(seed: int) -> int:
             trials += 1
             candidate = policy(f"learned-{trials}", rng)
             ratios, gain = weights(candidate, live)
-            trial = Trial.begin(
+            trial = LiveTrial.begin(
                 trials, candidate.name, "live", bias=BIAS, mean=MEAN, part=count, settings=SETTINGS
             )
     return wrong
