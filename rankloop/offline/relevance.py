@@ -199,11 +199,13 @@ def estimate_relevance(counts: LogCounts, bias: Bias, *, shrink: bool = True) ->
     )
 
 
-def _by_rank(rank: NDArray[Any], shown: Int64, clicked: Int64, bias: Bias, mean: float) -> Float64:
+def _by_rank(
+    rank: NDArray[Any], shown: NDArray[Any], clicked: NDArray[Any], bias: Bias, mean: float
+) -> Float64:
     """The mean relevance of what is shown at the rank of each cell, with a little of the overall mean."""
     displays, clicks = (
         np.bincount(rank, weights=counted, minlength=bias.ranks) for counted in (shown, clicked)
     )
     more = clicks - bias.beta * displays + EXAMINED_PER_RANK * mean
-    means: Float64 = more / (bias.alpha * displays + EXAMINED_PER_RANK)
-    return means[rank]
+    result: Float64 = (more / (bias.alpha * displays + EXAMINED_PER_RANK))[rank]
+    return result

@@ -116,3 +116,11 @@ def test_a_path_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(RankloopError, match="cannot be written"):
         save_bias(BIAS, tmp_path / "file" / "bias.json")
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, "9" * 10_000, '{"alpha": ' + "9" * 10_000 + "}"])
+def test_numbers_and_brackets_without_end(tmp_path: Path, text: str) -> None:
+    """Before: a RecursionError or a ValueError of the JSON parser."""
+    (tmp_path / "bias.json").write_text(text)
+    with pytest.raises(DataError, match=r"bias\.json: the file is damaged or is not a bias file"):
+        load_bias(tmp_path / "bias.json")
