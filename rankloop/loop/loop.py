@@ -272,7 +272,9 @@ class Loop:
             return after, Trained(now.timesteps, after, ())
         training = self._learn(now, problem)
         learned, step = training.model, None
-        if self.deployment is not None and learned is not self.start:
+        if learned is self.start:
+            learned = self.start if self.learning.revert else now.learned
+        elif self.deployment is not None:
             step = self._step(now, problem, learned)
             learned = step.policy(self.start, learned, now.learned)
         after = replace(now, stage="trained", learned=learned, guess=problem.guess)

@@ -14,8 +14,9 @@ from rankloop.logs.reader import ExposureSource, LogReader
 from rankloop.offline._evaluate import evaluate
 from rankloop.offline._fit import fit
 from rankloop.offline._rank import Rankings, rank
-from rankloop.offline.assumed_bias import declared_randomised
+from rankloop.offline.assumed_bias import BiasSource, declared_randomised, item_features
 from rankloop.offline.fit_result import Fit
+from rankloop.offline.relevance import Relevances, relevance
 from rankloop.progress import Progress
 from rankloop.types import Model
 
@@ -61,8 +62,8 @@ class Log(LogReader):
         """Estimate how users click; see `rankloop.estimate_bias`.
 
         Args:
-            method: ``pairs``, ``documents``, ``randomised`` or ``assumed``; ``auto`` for the first that the
-                log supports.
+            method: ``pairs``, ``documents``, ``features``, ``randomised`` or ``assumed``; ``auto`` for the
+                first that the log supports.
             model: ``affine``, ``position`` or ``harvesting``.
             randomised: the id of a policy that ranks at random; None for the one that was declared when the
                 log was imported, if there is one.
@@ -74,12 +75,14 @@ class Log(LogReader):
             seed: the random seed.
             progress: called with what is being done.
         """
+        counts = self.count(ranks, progress=progress)
         return estimate_bias(
-            self.count(ranks, progress=progress),
+            counts,
             rng=np.random.default_rng(seed),
             method=method,
             randomised=randomised or declared_randomised(self, method),
             curve=curve,
+            features=item_features(self, counts),
             model=model,
             resamples=resamples,
             confidence=confidence,
@@ -90,6 +93,17 @@ class Log(LogReader):
     # The functions themselves, with this log as their first argument.
     fit = fit
     evaluate = evaluate
+
+    def relevance(
+        self,
+        *,
+        bias: BiasSource = None,
+        shrink: bool = True,
+        seed: int = 0,
+        progress: Progress | None = None,
+    ) -> Relevances:
+        """The relevance of every document that was shown, corrected for bias; see `rankloop.relevance`."""
+        return relevance(self, bias=bias, shrink=shrink, seed=seed, progress=progress)
 
     def rank(
         self,

@@ -7,7 +7,7 @@ from functools import partial
 
 from matplotlib.axes import Axes
 
-from rankloop.offline import Comparison, PolicyEstimate, ValueInterval
+from rankloop.offline import Comparison, PolicyEstimate, Sensitivity, ValueInterval
 from rankloop.offline.intervals import CONFIDENCE
 from rankloop.reports.document import (
     Column,
@@ -22,6 +22,7 @@ from rankloop.reports.document import (
     warnings,
 )
 from rankloop.reports.drawing import THIN, draw_svg
+from rankloop.reports.sensitivity import sensitivity_section
 from rankloop.reports.style import colour, marker
 
 # A low figure: one line per interval.
@@ -35,8 +36,8 @@ BOTTOM = 0.3
 Bar = tuple[ValueInterval, float, float, int]
 
 
-def evaluation_document(found: Comparison) -> Document:
-    """The report on a comparison."""
+def evaluation_document(found: Comparison, sensitivity: Sensitivity | None = None) -> Document:
+    """The report on a comparison; with how it changes with the bias, if that is given."""
     name = f"{found.new.name} against {found.against.name}"
     gain = found.difference.estimate
     return Document(
@@ -51,6 +52,7 @@ def evaluation_document(found: Comparison) -> Document:
             ),
             *([Text(worth, brief=True)] if (worth := found.control.sentence(found.impressions)) else []),
             *warnings(found.notes),
+            *(() if sensitivity is None else (sensitivity_section(sensitivity),)),
             Section("Intervals", (_intervals(found),)),
             Section("Numbers", _numbers(found)),
             Section("Support", _support(found)),

@@ -38,6 +38,8 @@ class Learning:
         objective: what networks are trained on; the reward is what they are stopped and judged by.
         least_held_out: the number of held-out impressions below which the loop keeps its start: standard
             errors of a few queries cannot be trusted, and a guess of relevance makes them small.
+        revert: whether the loop goes back to its start when nothing that it learns now is convincing; if
+            not, it keeps what it learned before, which was.
         name: the preset that this is, or that it varies.
     """
 
@@ -52,6 +54,7 @@ class Learning:
     guess: GuessModel = field(default_factory=TreeGuess)
     objective: TrainingObjective = field(default_factory=ExpectedReward)
     least_held_out: int = 1
+    revert: bool = True
     name: str = "robust"
 
     def rank_weights(self, bias: Bias) -> Float64:
@@ -123,6 +126,7 @@ DOUBLY_ROBUST = replace(
     estimator=InterventionAware(clip="off", average="query", control="model", prior=PRIOR),
     objective=Softmax(),
     least_held_out=30,
+    revert=False,
     name="doubly-robust",
 )
 LEARNING = {learning.name: learning for learning in (ROBUST, PAPER, DOUBLY_ROBUST)}
