@@ -10,7 +10,7 @@ PYTEST := $(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist wo
 PORTABLE := $(CURDIR)/build/portable-kernels
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-extras test-long test-portable kernels lint format docs docs-serve docs-cli bench attack constraints lock setup-locked release-check clean clean-kernels
+.PHONY: help setup demo live test test-extras test-long test-portable kernels lint format docs docs-serve docs-cli bench attack constraints lock setup-locked release-check clean clean-kernels
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -37,6 +37,9 @@ $(DOCS): $(READY)
 
 demo: $(READY) ## learn from simulated clicks: a table and a page of curves, under three minutes
 	@$(BIN)/rankloop demo
+
+live: $(READY) ## the live service with simulated users, and its page in the browser; Ctrl-C ends it
+	@$(BIN)/python -m rankloop.live.demo
 
 test: $(READY) ## lint, types, import directions, tests and doctests; no heavy extras
 	@$(MAKE) --no-print-directory --jobs 2 --output-sync lint kernels

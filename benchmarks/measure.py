@@ -53,6 +53,7 @@ class Effort:
         loop_queries: number of queries of the loop.
         loop_interactions: number of interactions of the loop.
         log_rows: number of rows of the log that is counted.
+        requests: number of requests to the live service, per endpoint and size.
     """
 
     queries: int
@@ -63,6 +64,7 @@ class Effort:
     loop_queries: int
     loop_interactions: int
     log_rows: int
+    requests: int
 
 
 # Set 1 of the Yahoo! learning-to-rank challenge has 29,921 queries.
@@ -75,6 +77,7 @@ FULL = Effort(
     loop_queries=2_000,
     loop_interactions=10**7,
     log_rows=10**8,
+    requests=3_000,
 )
 QUICK = Effort(
     queries=20,
@@ -85,6 +88,7 @@ QUICK = Effort(
     loop_queries=60,
     loop_interactions=20_000,
     log_rows=200_000,
+    requests=40,
 )
 
 

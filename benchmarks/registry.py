@@ -5,6 +5,8 @@ from __future__ import annotations
 from benchmarks.exposure import EXPOSURE
 from benchmarks.gradient import GRADIENT
 from benchmarks.growth import GRADIENT_GROWTH
+from benchmarks.learning import LEARNING
+from benchmarks.live import LIVE
 from benchmarks.logs import LOGS
 from benchmarks.loops import LOOPS
 from benchmarks.measure import Benchmark, Target
@@ -20,8 +22,10 @@ BENCHMARKS: tuple[Benchmark, ...] = (
     NETWORK,
     SIMULATION,
     LOOPS,
+    LEARNING,
     ONLINE,
     DATASET,
     LOGS,
+    LIVE,
 )
 TARGETS: dict[str, Target] = {target.name: target for b in BENCHMARKS for target in b.targets}

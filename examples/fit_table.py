@@ -1,29 +1,32 @@
-"""What a log of three policies teaches `rankloop fit`, and LightGBM's own ways: a table of docs/offline.md.
+"""What logs teach `rankloop fit`, and LightGBM's own objectives: tables of docs/offline.md.
 
-    python -m examples.fit_table run FIRST LAST FILE           # seeds FIRST to LAST, one line of FILE each
-    python -m examples.fit_table run FIRST LAST FILE SPREAD    # with policies that explore more, or less
-    python -m examples.fit_table show FILE                     # means over seeds with 90 % intervals
+    python -m examples.fit_table run RESULTS.jsonl --seeds 0 1 2 --settings long-tail sparse-1
+    python -m examples.fit_table show RESULTS.jsonl
 
-Each seed has 2,000 Yahoo-shaped queries of 100 features and the paper's users. A production ranker (trained
-on 13 labelled queries) logs a third of 10⁶ impressions, a policy fitted to them the next third, and one
-fitted to both the last; each draws its rankings from scores whose standard deviation within a query is SPREAD
-(1.5 if not given; with 5 policies hardly explore). NDCG@5 is that of the true labels of the 467 test queries,
-sorted by score. `rankloop fit` is given the users' true bias, or
-one that was estimated from the same log. Lines that are in the file already are not run again.
+A setting is a log: how many queries there are, how often each comes on average, how much the policies that
+log explore. `run` appends a line per setting, seed and method as soon as it is known, and skips those that
+are in the file already. `show` prints a table per setting: means over seeds with 90 % intervals, and
+differences that are paired by seed.
 
-LightGBM's own objective, lambdarank, is given the clicks as people give them to it: one row a document with
-its clicks a display as the label, or one group an impression with clicks as labels, without and with
-LightGBM's `position`. The latter two take one row a displayed document, 5 · 10⁶ of them, of which a sample of
-a fifth is used: with all, one fit takes hours. All of them stop on held-out queries by NDCG@5 of their own
-labels, and the number of leaves is chosen by the same.
+Every seed has another Yahoo-shaped collection and the paper's users. Three rankers, trained on 13, 26 and 52
+labelled queries, log a third of the impressions each; they draw rankings from scores whose standard deviation
+within a query is SPREAD (1.5, or 5 where policies hardly explore). NDCG@5 is that of the true labels of test
+queries that are not in the log, sorted by score.
+
+LightGBM's own objective, lambdarank, is given the clicks as people give them to it: one row per document with
+its clicks per display as the label, or one group per impression with clicks as labels, without and with
+LightGBM's `position`. The latter two take one row per displayed document; of more than 200,000 impressions, a
+sample of so many is used. All of them stop on held-out queries by NDCG@5 of their own labels, and choose 7 or
+31 leaves in the same way.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
-import sys
 import tempfile
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -39,19 +42,52 @@ from rankloop.logs import PolicyTraffic, write_simulated
 from rankloop.models.lightgbm import DEFAULTS
 from rankloop.models.specs import LightGBMSpec
 from rankloop.offline import open_log
-from rankloop.ragged import segment_std
+from rankloop.ragged import segment_index, segment_std, threads
 from rankloop.types import Dataset, Float64, Model, Split
 
-IMPRESSIONS, POLICIES, SPREAD = 1_000_000, 3, 1.5
-# Of the impressions, for methods that take one row a displayed document.
+# Labelled queries of the rankers that log.
+LABELLED = (13, 26, 52)
+# The share of a collection's queries that is logged; the others are the test.
+LOGGED = (19_944 + 2_994) / (19_944 + 2_994 + 6_983)
+# The most impressions for methods that take one row per displayed document.
 SAMPLE = 200_000
 HELD_OUT = 0.2
 METRIC = "ndcg@5"
 USERS = users("paper@5")
 TREES = LightGBMSpec()
 LEAVES = (7, 31)
-# Labels of lambdarank are whole numbers: click rates are told in so many steps.
+# Labels of lambdarank are whole numbers: click rates are rounded to so many steps.
 LEVELS = 30
+
+
+@dataclass(frozen=True)
+class Setting:
+    """The size of a log, and how much its policies explore.
+
+    Attributes:
+        queries: the number of queries that may come.
+        per_query: impressions per query, on average.
+        spread: the standard deviation of the policies' scores within a query.
+        features: features per document.
+    """
+
+    queries: int
+    per_query: float
+    spread: float
+    features: int
+
+
+SETTINGS = {
+    "long-tail": Setting(6_000, 5, 5.0, 100),
+    "sparse-1": Setting(20_000, 1, 1.5, 40),
+    "sparse-3": Setting(20_000, 3, 1.5, 40),
+    "sparse-10": Setting(20_000, 10, 1.5, 40),
+    "sparse-1-peaked": Setting(20_000, 1, 5.0, 40),
+    "sparse-3-peaked": Setting(20_000, 3, 5.0, 40),
+    "sparse-10-peaked": Setting(20_000, 10, 5.0, 40),
+    "dense": Setting(1_533, 652, 1.5, 100),
+    "dense-peaked": Setting(1_533, 652, 5.0, 100),
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,17 +97,21 @@ class World:
     Attributes:
         data: the collection; its test queries are never logged.
         split: the queries that are logged: training and validation queries.
+        production: the first of the rankers that logged.
         parts: what each policy gathered.
         folder: where the log is.
+        seed: the seed of everything.
     """
 
     data: Dataset
     split: Split
+    production: Model
     parts: list[PolicyTraffic]
     folder: Path
+    seed: int
 
 
-def joined(data: Dataset) -> Split:
+def join(data: Dataset) -> Split:
     """Training and validation queries as one split."""
     first, second = data.train, data.validation
     return Split.build(
@@ -81,45 +121,36 @@ def joined(data: Dataset) -> Split:
     )
 
 
-def soft(model: Model, split: Split, spread: float) -> Float64:
-    """A model's scores, such that they spread by so much within a query."""
-    scores = model.scores(split.features)
-    result: Float64 = scores * (spread / segment_std(scores, split.offsets).mean())
-    return result
+def make_world(setting: Setting, seed: int, folder: Path) -> World:
+    """Let three rankers log."""
+    data = rankloop.synthetic(queries=round(setting.queries / LOGGED), features=setting.features, seed=seed)
+    split, rng = join(data), np.random.default_rng([seed, 1])
+    impressions = round(setting.per_query * split.n_queries / len(LABELLED))
+    rankers = [production_ranker(data, n_queries=labelled, seed=seed) for labelled in LABELLED]
+    parts = []
+    for number, ranker in enumerate(rankers):
+        scores = ranker.scores(split.features)
+        scores = scores * (setting.spread / segment_std(scores, split.offsets).mean())
+        shown = gather_log(scores, split.offsets, split.labels / 4, USERS, impressions, rng)
+        parts.append(PolicyTraffic(f"policy-{number}", scores, shown))
+    write_simulated(folder, split, parts)
+    return World(data, split, rankers[0], parts, folder, seed)
 
 
-def world_of(seed: int, folder: Path, spread: float) -> World:
-    """Let three policies log, the later two fitted to what was logged before."""
-    data = rankloop.synthetic(queries=2_000, features=100, seed=seed)
-    split, rng = joined(data), np.random.default_rng([seed, 1])
-    model: Model = production_ranker(data, seed=seed)
-    parts: list[PolicyTraffic] = []
-    for number in range(POLICIES):
-        scores = soft(model, split, spread)
-        interactions = gather_log(
-            scores, split.offsets, split.labels / 4, USERS, IMPRESSIONS // POLICIES, rng
-        )
-        parts.append(PolicyTraffic(f"policy-{number}", scores, interactions))
-        write_simulated(folder, split, parts, overwrite=True)
-        if number < POLICIES - 1:
-            model = open_log(folder).fit("mlp", bias=bias_of(USERS), seed=seed).model
-    return World(data, split, parts, folder)
-
-
-def held_out_queries(world: World, seed: int) -> Any:
-    """Which queries LightGBM's own ways stop on: as many as `fit` holds out."""
+def held_out_queries(world: World) -> Any:
+    """Which queries LightGBM's own objectives stop on: as many as `fit` holds out."""
     chosen = np.zeros(world.split.n_queries, np.bool_)
     count = round(HELD_OUT * world.split.n_queries)
-    chosen[np.random.default_rng([seed, 2]).choice(len(chosen), count, replace=False)] = True
+    chosen[np.random.default_rng([world.seed, 2]).choice(len(chosen), count, replace=False)] = True
     return chosen
 
 
-def fitted(world: World, model: str, seed: int, *, estimate: bool = False) -> Model:
+def fit_log(world: World, model: str, *, estimate: bool = False) -> Model:
     """What `rankloop fit` gives, with the bias that users have or with one estimated from the log."""
     log, bias = open_log(world.folder), bias_of(USERS)
     if estimate:
-        bias = log.estimate_bias(resamples=0, held_out=False, seed=seed).bias
-    return log.fit(model, bias=bias, seed=seed).model
+        bias = log.estimate_bias(resamples=0, held_out=False, seed=world.seed).bias
+    return log.fit(model, bias=bias, seed=world.seed).model
 
 
 def lambdarank(train: lightgbm.Dataset, valid: lightgbm.Dataset, seed: int, levels: int) -> Any:
@@ -137,7 +168,7 @@ def lambdarank(train: lightgbm.Dataset, valid: lightgbm.Dataset, seed: int, leve
             "metric": "ndcg",
             "eval_at": [5],
             "label_gain": list(range(levels + 1)),
-            "num_threads": rankloop.ragged.threads(),
+            "num_threads": threads(),
         }
         booster = lightgbm.train(
             parameters,
@@ -152,35 +183,39 @@ def lambdarank(train: lightgbm.Dataset, valid: lightgbm.Dataset, seed: int, leve
     return best
 
 
-def click_rates(world: World, seed: int) -> Any:
-    """One row a document that was shown, its label the clicks a display."""
+def train_on_documents(world: World, labels: Float64, chosen: Any, levels: int) -> Any:
+    """Lambdarank on one row per document."""
+    query = segment_index(world.split.offsets)
+    held_out = held_out_queries(world)
+
+    def rows(which: Any) -> dict[str, Any]:
+        items = np.flatnonzero(chosen & which[query])
+        sizes = np.bincount(query[items], minlength=len(which))
+        return {"data": world.split.features[items], "label": labels[items], "group": sizes[sizes > 0]}
+
+    train = lightgbm.Dataset(**rows(~held_out), free_raw_data=False)
+    return lambdarank(train, lightgbm.Dataset(**rows(held_out), reference=train), world.seed, levels)
+
+
+def train_on_click_rates(world: World) -> Any:
+    """One row per document that was shown; the label is the clicks per display."""
     displays, clicks = (
         sum(getattr(part.interactions.counts(world.split.offsets), name).sum(axis=1) for part in world.parts)  # type: ignore[attr-defined]
         for name in ("displays_by_rank", "clicks_by_rank")
     )
     labels = np.round(LEVELS * clicks / np.maximum(displays, 1))
-    shown = displays > 0
-    query = np.repeat(np.arange(world.split.n_queries), world.split.sizes)
-    held_out = held_out_queries(world, seed)
-
-    def rows(which: Any) -> dict[str, Any]:
-        chosen = np.flatnonzero(shown & which[query])
-        sizes = np.bincount(query[chosen], minlength=len(which))
-        return {"data": world.split.features[chosen], "label": labels[chosen], "group": sizes[sizes > 0]}
-
-    train = lightgbm.Dataset(**rows(~held_out), free_raw_data=False)
-    return lambdarank(train, lightgbm.Dataset(**rows(held_out), reference=train), seed, LEVELS)
+    return train_on_documents(world, labels, displays > 0, LEVELS)
 
 
-def single_clicks(world: World, seed: int, *, position: bool) -> Any:
-    """One group an impression, its labels the clicks; with or without the positions."""
-    rng = np.random.default_rng([seed, 3])
+def train_on_single_clicks(world: World, *, position: bool) -> Any:
+    """One group per impression, with clicks as labels; with or without the positions."""
+    rng = np.random.default_rng([world.seed, 3])
     logs: list[Impressions] = [part.interactions for part in world.parts]  # type: ignore[misc]
     queries, rankings, clicks = (
         np.concatenate([getattr(log, name) for log in logs]) for name in ("queries", "rankings", "clicks")
     )
-    chosen = rng.choice(len(queries), SAMPLE, replace=False)
-    held_out = held_out_queries(world, seed)
+    chosen = rng.choice(len(queries), min(SAMPLE, len(queries)), replace=False)
+    held_out = held_out_queries(world)
 
     def rows(impressions: Any) -> dict[str, Any]:
         number, rank = np.nonzero(rankings[impressions] >= 0)
@@ -195,55 +230,47 @@ def single_clicks(world: World, seed: int, *, position: bool) -> Any:
     inside = held_out[queries[chosen]]
     train = lightgbm.Dataset(**rows(chosen[~inside]), free_raw_data=False)
     valid = lightgbm.Dataset(**rows(chosen[inside]), reference=train)
-    return lambdarank(train, valid, seed, 1)
+    return lambdarank(train, valid, world.seed, 1)
 
 
-Scores = Callable[[World, int], Float64]
+def train_on_labels(world: World) -> Any:
+    """Lambdarank on the true labels of all documents: what no click can tell better."""
+    everything = np.ones(world.split.n_docs, np.bool_)
+    return train_on_documents(world, world.split.labels.astype(np.float64), everything, 4)
 
 
-def of_model(name: str, *, estimate: bool = False) -> Scores:
-    """Test scores of what `rankloop fit` gives."""
-    return lambda world, seed: fitted(world, name, seed, estimate=estimate).scores(world.data.test.features)
+Scores = Callable[[World], Float64]
 
 
-def of_booster(grown: Callable[[World, int], Any]) -> Scores:
-    """Test scores of LightGBM's own trees."""
-    return lambda world, seed: np.asarray(grown(world, seed).predict(world.data.test.features))
+def of_model(model: Callable[[World], Model]) -> Scores:
+    """The test scores of a model of rankloop."""
+    return lambda world: model(world).scores(world.data.test.features)
 
 
+def of_booster(grown: Callable[[World], Any]) -> Scores:
+    """The test scores of LightGBM's own trees."""
+    return lambda world: np.asarray(grown(world).predict(world.data.test.features))
+
+
+FIT = "`rankloop fit`"
 METHODS: dict[str, Scores] = {
-    "production ranker": lambda world, seed: production_ranker(world.data, seed=seed).scores(
-        world.data.test.features
-    ),
-    "lambdarank, click rates": of_booster(click_rates),
-    "`rankloop fit`, LightGBM": of_model("lightgbm"),
-    "`rankloop fit`, LightGBM, bias estimated": of_model("lightgbm", estimate=True),
-    "`rankloop fit`, MLP": of_model("mlp"),
-    "lambdarank, single clicks": of_booster(lambda world, seed: single_clicks(world, seed, position=False)),
-    "lambdarank, single clicks, `position`": of_booster(
-        lambda world, seed: single_clicks(world, seed, position=True)
-    ),
-    "supervised, LightGBM": lambda world, seed: rankloop.train(
-        world.data, "lightgbm", metric=METRIC, seed=seed
-    ).model.scores(world.data.test.features),
+    "production ranker": of_model(lambda world: world.production),
+    FIT: of_model(lambda world: fit_log(world, "lightgbm")),
+    "lambdarank, `position`": of_booster(lambda world: train_on_single_clicks(world, position=True)),
+    "lambdarank, single clicks": of_booster(lambda world: train_on_single_clicks(world, position=False)),
+    "lambdarank, click rates": of_booster(train_on_click_rates),
+    "`rankloop fit`, bias estimated": of_model(lambda world: fit_log(world, "lightgbm", estimate=True)),
+    "`rankloop fit`, MLP": of_model(lambda world: fit_log(world, "mlp")),
+    "lambdarank, true labels": of_booster(train_on_labels),
 }
+# On logs of 20,000 queries these take long and say little.
+EXTRAS = ("`rankloop fit`, bias estimated", "`rankloop fit`, MLP", "lambdarank, true labels")
 
 
-def run(first: int, last: int, path: Path, spread: float) -> None:
-    """Run what is missing, and add it to the file."""
-    done = {(row["method"], row["seed"], row["spread"]) for row in read(path)}
-    for seed in range(first, last + 1):
-        missing = [method for method in METHODS if (method, seed, spread) not in done]
-        if not missing:
-            continue
-        with tempfile.TemporaryDirectory() as folder:
-            world = world_of(seed, Path(folder) / "log", spread)
-            for method in missing:
-                scores = METHODS[method](world, seed)
-                value = rankloop.ranking_metrics(scores, world.data.test, [METRIC])[METRIC]
-                row = {"method": method, "seed": seed, "spread": spread, METRIC: value}
-                with path.open("a") as file:
-                    file.write(json.dumps(row) + "\n")
+def methods_of(setting: Setting) -> list[str]:
+    """The methods of a setting."""
+    large = setting.queries >= SETTINGS["sparse-1"].queries
+    return [method for method in METHODS if not (large and method in EXTRAS)]
 
 
 def read(path: Path) -> Iterator[dict[str, Any]]:
@@ -251,32 +278,73 @@ def read(path: Path) -> Iterator[dict[str, Any]]:
     return iter([json.loads(line) for line in path.read_text().splitlines()] if path.exists() else [])
 
 
+def run(path: Path, seeds: Sequence[int], settings: Sequence[str], methods: Sequence[str] | None) -> None:
+    """Run what is missing, and add it to the file."""
+    done = {(row["setting"], row["seed"], row["method"]) for row in read(path)}
+    for seed in seeds:
+        for name in settings:
+            wanted = methods or methods_of(SETTINGS[name])
+            missing = [method for method in wanted if (name, seed, method) not in done]
+            if not missing:
+                continue
+            with tempfile.TemporaryDirectory() as folder:
+                world = make_world(SETTINGS[name], seed, Path(folder) / "log")
+                for method in missing:
+                    start = time.process_time()
+                    scores = METHODS[method](world)
+                    seconds = time.process_time() - start
+                    value = rankloop.ranking_metrics(scores, world.data.test, [METRIC])[METRIC]
+                    row = {"setting": name, "seed": seed, "method": method, METRIC: value, "cpu": seconds}
+                    with path.open("a") as file:
+                        file.write(json.dumps(row) + "\n")
+
+
 def show(path: Path) -> None:
-    """Print means over seeds, as tables in Markdown; differences are taken seed by seed."""
+    """Print a table per setting, in Markdown; differences are taken seed by seed."""
     rows = list(read(path))
-    for spread in sorted({row["spread"] for row in rows}):
-        print(f"\nspread {spread:g}\n")
-        show_one([row for row in rows if row["spread"] == spread])
+    for name, setting in SETTINGS.items():
+        of_setting = [row for row in rows if row["setting"] == name]
+        if not of_setting:
+            continue
+        print(
+            f"\n{name}: {setting.queries:,} queries, {setting.per_query:g} impressions each, spread "
+            f"{setting.spread:g}\n\n| | {METRIC} | `rankloop fit` − this | seeds | CPU seconds |\n"
+            f"|---|---|---|---|---|"
+        )
+        show_one(of_setting)
 
 
 def show_one(rows: list[dict[str, Any]]) -> None:
-    """Print the table of one spread."""
-    values: dict[str, dict[int, float]] = {method: {} for method in METHODS}
-    for row in rows:
-        values[row["method"]][row["seed"]] = row[METRIC]
-    best = values["`rankloop fit`, LightGBM"]
-    print(f"| | {METRIC} | `rankloop fit`, LightGBM − this | seeds |\n|---|---|---|---|")
+    """Print the rows of one setting."""
+    values = {method: {row["seed"]: row for row in rows if row["method"] == method} for method in METHODS}
+    best = values[FIT]
     for method, by_seed in values.items():
         if not by_seed:
             continue
-        gains = [best[seed] - value for seed, value in by_seed.items() if seed in best]
-        gain = str(Mean.of(gains)) if gains and by_seed is not best else ""
-        print(f"| {method} | {Mean.of(list(by_seed.values()))} | {gain} | {len(by_seed)} |")
+        gains = [best[seed][METRIC] - row[METRIC] for seed, row in by_seed.items() if seed in best]
+        gain = str(Mean.of(gains)) if len(gains) > 1 and method != FIT else ""
+        mean = Mean.of([row[METRIC] for row in by_seed.values()])
+        seconds = np.mean([row["cpu"] for row in by_seed.values()])
+        print(f"| {method} | {mean} | {gain} | {len(by_seed)} | {seconds:.0f} |")
+
+
+def main() -> None:
+    """Run or show."""
+    parser = argparse.ArgumentParser(prog="python -m examples.fit_table", description=__doc__.split("\n")[0])
+    commands = parser.add_subparsers(dest="command", required=True)
+    runs = commands.add_parser("run", help="run what is missing, and append it to the file")
+    runs.add_argument("path", type=Path, metavar="RESULTS", help="a file of JSON lines")
+    runs.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3, 4])
+    runs.add_argument("--settings", nargs="+", choices=SETTINGS, default=list(SETTINGS), metavar="SETTING")
+    runs.add_argument("--methods", nargs="+", choices=METHODS, metavar="METHOD", help="default: all")
+    shows = commands.add_parser("show", help="print the tables")
+    shows.add_argument("path", type=Path, metavar="RESULTS")
+    given = parser.parse_args()
+    if given.command == "run":
+        run(given.path, given.seeds, given.settings, given.methods)
+    else:
+        show(given.path)
 
 
 if __name__ == "__main__":
-    if sys.argv[1] == "run":
-        first_seed, last_seed, file, *more = sys.argv[2:]
-        run(int(first_seed), int(last_seed), Path(file), float(more[0]) if more else SPREAD)
-    else:
-        show(Path(sys.argv[2]))
+    main()

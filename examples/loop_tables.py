@@ -1,18 +1,30 @@
-"""The tables of docs/loop.md and docs/online.md: means over many loops of the same size.
+"""The tables of docs/loop.md and docs/online.md: what is learned and what users are shown, over many seeds.
 
-    python -m examples.loop_tables run TABLE FIRST LAST FILE   # seeds FIRST to LAST, one line of FILE each
-    python -m examples.loop_tables show FILE…                  # means over seeds with 90 % intervals
+    python -m examples.loop_tables run TABLE FILE --seeds 0 19     # one line of FILE per learner and seed
+    python -m examples.loop_tables show TABLE FILE…                # Markdown, with 90 % intervals over seeds
 
-TABLE is safety, estimators or online. Each run has 2,000 Yahoo-shaped queries of 100 features (each seed has
-its own collection and production ranker), the paper's users and 10⁶ interactions. Runs that are already in
-the file are skipped.
+TABLE is one of
+
+    efficiency   the new default, the one before it, PDGD, biased PDGD and the paper's form; 10⁶ interactions
+    static       no interventions: one log of the production ranker, 3·10⁵ interactions
+    small        300 queries, 30 of them held out, 50,000 interactions
+    real         MQ2008, the MSLR sample and LightGBM's example, 10⁵ interactions; set RANKLOOP_DATA
+    estimators   estimators with and without interventions; 10⁶ interactions
+    online       online methods next to the estimator; 10⁶ interactions
+
+Unless stated otherwise a seed has its own collection of 2,000 Yahoo-shaped queries with 100 features, its own
+production ranker, and the paper's users. Runs that are already in FILE are skipped, so an interrupted
+command resumes; --learners picks some of the learners.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-from dataclasses import dataclass
+import os
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -22,105 +34,177 @@ import rankloop
 from rankloop import online
 from rankloop.experiments.baselines import oracle as learn_oracle
 from rankloop.experiments.baselines import production_ranker
-from rankloop.experiments.spec import short_name
 from rankloop.experiments.summary import Mean
 from rankloop.loop import Evaluated, Loop, exponential_times
-from rankloop.training import ROBUST
-from rankloop.types import Model
+from rankloop.training import DOUBLY_ROBUST, LEARNING
+from rankloop.types import Dataset, Model
 
-HORIZON, FIRST_TIME, MEASURED_ONLINE = 1_000_000, 100, 20
+FIRST_TIME, INTERVENTIONS = 100, 20
 METRIC = "ndcg@5"
-AWARE = str(ROBUST.estimator)
+# A policy this far below its start is counted as one that harmed users.
+HARM = 0.005
 
 
 @dataclass(frozen=True)
-class Setting:
-    """The setting of one line of a table.
+class Learner:
+    """One line of a table.
 
     Attributes:
-        learner: an estimator or an online method.
-        interventions: their number, or ``all``.
+        interventions: their number, or ``all`` for an online method that logs itself.
+        options: further options of `Loop`.
     """
 
-    learner: str
-    interventions: int | str
+    interventions: int | str = INTERVENTIONS
+    options: dict[str, Any] = field(default_factory=dict)
 
-    def loop(self, data: rankloop.Dataset, start: Model, seed: int) -> Loop:
-        """Build the loop of this setting."""
-        options: dict[str, Any] = {"seed": seed, "interventions": self.interventions}
-        if isinstance(self.interventions, int):
-            options["interventions"] = exponential_times(FIRST_TIME, HORIZON, self.interventions)
-        if self.learner.split("(")[0] in online.METHODS:
-            options["method"] = online.method(self.learner)
-            options["evaluations"] = exponential_times(FIRST_TIME, HORIZON, MEASURED_ONLINE)
-        else:
-            options["estimator"] = rankloop.estimator(self.learner)
-        return Loop(data, rankloop.SimulatedUsers.of(data, "paper@5"), start, HORIZON, **options)
+    def loop(
+        self, data: Dataset, users: rankloop.SimulatedUsers, start: Model, table: Table, seed: int
+    ) -> Loop:
+        """Build the loop of this learner."""
+        times = exponential_times(FIRST_TIME, table.horizon, INTERVENTIONS)
+        options: dict[str, Any] = {"seed": seed, "evaluations": table.horizons[:-1], **self.options}
+        if self.interventions == "all":
+            options |= {"interventions": "all", "evaluations": tuple(sorted({*times, *table.horizons[:-1]}))}
+        elif self.interventions:
+            chosen = exponential_times(FIRST_TIME, table.horizon, int(self.interventions))
+            options |= {
+                "interventions": chosen,
+                "evaluations": tuple(t for t in table.horizons[:-1] if t not in chosen),
+            }
+        return Loop(data, users, start, table.horizon, **options)
 
 
-TABLES = {
-    "safety": [Setting(AWARE, 20)],
-    "estimators": [
-        Setting(name, interventions)
-        for name in (AWARE, "intervention-aware", "intervention-oblivious", "policy-aware", "affine")
-        for interventions in (20, 0)
-    ],
-    "online": [
-        Setting("pdgd", "all"),
-        Setting("biased-pdgd", "all"),
-        Setting("coltr", "all"),
-        Setting("pdgd", 0),
-        Setting("pdgd", 100),
-        Setting(AWARE, 0),
-        Setting(AWARE, 100),
-    ],
+@dataclass(frozen=True)
+class Table:
+    """A table: learners at horizons.
+
+    Attributes:
+        learners: by the names of the lines.
+        horizons: the numbers of interactions that are columns; the last one ends the run.
+        collections: from a seed to the data of each collection, by name.
+    """
+
+    learners: dict[str, Learner]
+    horizons: tuple[int, ...]
+    collections: Callable[[int], Iterator[tuple[str, Dataset]]]
+
+    @property
+    def horizon(self) -> int:
+        """The number of interactions of a run."""
+        return self.horizons[-1]
+
+
+def generated(queries: int) -> Callable[[int], Iterator[tuple[str, Dataset]]]:
+    """One generated collection per seed."""
+
+    def collections(seed: int) -> Iterator[tuple[str, Dataset]]:
+        yield "yahoo-shaped", rankloop.synthetic(queries=queries, features=100, seed=seed)
+
+    return collections
+
+
+def real(seed: int) -> Iterator[tuple[str, Dataset]]:
+    """The public collections in the folder that RANKLOOP_DATA names; each seed splits them anew."""
+    from examples.supervised_on_real_data import SETS
+
+    for name, path in SETS.items():
+        yield name, rankloop.data.load(Path(os.environ["RANKLOOP_DATA"]) / path, seed=seed)
+
+
+def preset(name: str, interventions: int = INTERVENTIONS) -> Learner:
+    """A preset of learning, with its own exploration."""
+    return Learner(interventions, {"learning": LEARNING[name]})
+
+
+def method(name: str, interventions: int | str = "all") -> Learner:
+    """An online method."""
+    return Learner(interventions, {"method": online.method(name)})
+
+
+COMPARED = {
+    "doubly robust": preset("doubly-robust"),
+    "robust": preset("robust"),
+    "pdgd": method("pdgd"),
+    "biased-pdgd": method("biased-pdgd"),
+    "paper": preset("paper"),
 }
+ESTIMATORS = ("intervention-aware", "intervention-oblivious", "policy-aware", "affine")
+TABLES = {
+    "efficiency": Table(COMPARED, (1_000, 3_000, 10_000, 30_000, 100_000, 1_000_000), generated(2_000)),
+    "static": Table(
+        {name: preset(name, 0) for name in ("doubly-robust", "robust")},
+        (3_000, 30_000, 300_000),
+        generated(2_000),
+    ),
+    "small": Table(
+        {name: preset(name, 10) for name in ("doubly-robust", "robust")},
+        (1_000, 10_000, 50_000),
+        generated(300),
+    ),
+    "real": Table(COMPARED, (1_000, 10_000, 100_000), real),
+    "estimators": Table(
+        {
+            f"{name}, {interventions}": Learner(
+                interventions, {"learning": LEARNING["robust"], "estimator": rankloop.estimator(name)}
+            )
+            for name in (str(LEARNING["robust"].estimator), *ESTIMATORS)
+            for interventions in (INTERVENTIONS, 0)
+        },
+        (10_000, 100_000, 1_000_000),
+        generated(2_000),
+    ),
+    "online": Table(
+        {
+            **{f"{name}, online": method(name) for name in ("pdgd", "biased-pdgd", "coltr")},
+            "pdgd, 0": method("pdgd", 0),
+            "pdgd, 100": method("pdgd", 100),
+            "doubly robust, 0": preset("doubly-robust", 0),
+            "doubly robust, 100": preset("doubly-robust", 100),
+        },
+        (10_000, 100_000, 1_000_000),
+        generated(2_000),
+    ),
+}
+ORACLE = "oracle"
 
 
-def truth(model: Model, data: rankloop.Dataset) -> float:
+def truth(model: Model, data: Dataset) -> float:
     """Compute the true metric of a model's policy on the test queries."""
     return rankloop.policy_metrics(model.scores(data.test.features), data.test, [METRIC])[METRIC]
 
 
-def run(setting: Setting, seed: int) -> dict[str, Any]:
-    """Run one loop and return its results."""
-    data = rankloop.synthetic(queries=2_000, features=100, seed=seed)
-    start = production_ranker(data, seed=seed)
-    users = rankloop.SimulatedUsers.of(data, "paper@5")
-    oracle = learn_oracle(
-        start,
-        data,
-        users.relevance,
-        ROBUST.rank_weights(users.bias),
-        settings=ROBUST.settings,
-        rng=np.random.default_rng(seed),
-    )
-    events = [event for event in setting.loop(data, start, seed).run() if isinstance(event, Evaluated)]
-    times = np.array([event.timesteps for event in events])
-    logging = np.array([event.logging for event in events])
-    return {
-        "learner": setting.learner,
-        "interventions": setting.interventions,
-        "seed": seed,
-        "start": truth(start, data),
-        "oracle": truth(oracle, data),
-        "learned": events[-1].learned,
-        "logging": events[-1].logging,
-        "shown": float(np.diff(times, prepend=0) @ logging / HORIZON),
-        "lowest": min(event.learned for event in events),
-        "curve": [[event.timesteps, event.learned, event.logging] for event in events],
-    }
+def run_learner(name: str, table: Table, data: Dataset, start: Model, seed: int) -> dict[str, Any]:
+    """Run one learner, or train the oracle, and return its results."""
+    users = rankloop.SimulatedUsers.of(data, "paper@5", relevance=f"linear(max_label={data.max_label:g})")
+    begin = time.process_time()
+    curve: list[list[Any]] = []
+    if name == ORACLE:
+        rng = np.random.default_rng(seed)
+        bound = learn_oracle(start, data, users.relevance, DOUBLY_ROBUST, users.bias, rng=rng)
+        curve.append([0, truth(bound, data), float("nan")])
+    else:
+        events = table.learners[name].loop(data, users, start, table, seed).run()
+        curve = [[e.timesteps, e.learned, e.logging] for e in events if isinstance(e, Evaluated)]
+    return {"start": truth(start, data), "cpu": time.process_time() - begin, "curve": curve}
 
 
-def run_table(table: str, first: int, last: int, path: Path) -> None:
-    """Run the settings that are missing in the file, and append their results."""
-    done = {(row["learner"], row["interventions"], row["seed"]) for row in read([path])}
-    for seed in range(first, last + 1):
-        for setting in TABLES[table]:
-            if (setting.learner, setting.interventions, seed) not in done:
-                line = json.dumps(run(setting, seed))
+def run_table(table: str, path: Path, seeds: tuple[int, int], learners: list[str]) -> None:
+    """Run what is missing in the file, and append it."""
+    chosen = TABLES[table]
+    names = learners or [ORACLE, *chosen.learners]
+    done = {(row["collection"], row["learner"], row["seed"]) for row in read([path])}
+    for seed in range(seeds[0], seeds[1] + 1):
+        for collection, data in chosen.collections(seed):
+            missing = [name for name in names if (collection, name, seed) not in done]
+            if not missing:
+                continue
+            start = production_ranker(data, seed=seed)
+            for name in missing:
+                found = run_learner(name, chosen, data, start, seed)
+                line = json.dumps({"collection": collection, "learner": name, "seed": seed, **found})
                 with path.open("a") as file:
                     file.write(line + "\n")
+                print(collection, name, seed, f"{found['cpu']:.0f} s of CPU time", flush=True)
 
 
 def read(paths: list[Path]) -> list[dict[str, Any]]:
@@ -128,52 +212,88 @@ def read(paths: list[Path]) -> list[dict[str, Any]]:
     return [json.loads(line) for path in paths if path.exists() for line in path.read_text().splitlines()]
 
 
-def show(paths: list[Path]) -> None:
-    """Print the means of every setting as a Markdown table."""
-    groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
-    for row in read(paths):
-        groups.setdefault((row["learner"], str(row["interventions"])), []).append(row)
-    print(
-        "| learner | interventions | seeds | learned | oracle − learned | shown on average | logging last |"
-    )
-    print("|---|---|---|---|---|---|---|")
-    for (learner, interventions), rows in groups.items():
-        columns = [
-            [row["learned"] for row in rows],
-            [row["oracle"] - row["learned"] for row in rows],
-            [row["shown"] for row in rows],
-            [row["logging"] for row in rows],
+def learned_at(row: dict[str, Any], horizon: int) -> float:
+    """What had been learned after so many interactions."""
+    return next(learned for timesteps, learned, _ in reversed(row["curve"]) if timesteps <= horizon)
+
+
+def shown_until(row: dict[str, Any], horizon: int, *, changing: bool) -> float:
+    """What users were shown on average until then; a policy that changes all the time is interpolated."""
+    total, before, last = 0.0, 0, row["start"]
+    for timesteps, _, logging in row["curve"]:
+        if timesteps > horizon:
+            break
+        total += (timesteps - before) * (0.5 * (last + logging) if changing else logging)
+        before, last = timesteps, logging
+    return total / before
+
+
+def show(table: str, paths: list[Path]) -> None:
+    """Print the means over seeds as Markdown tables."""
+    chosen, rows = TABLES[table], read(paths)
+    for collection in dict.fromkeys(row["collection"] for row in rows):
+        mine = [row for row in rows if row["collection"] == collection]
+        by_learner = {
+            name: [row for row in mine if row["learner"] == name]
+            for name in dict.fromkeys(row["learner"] for row in mine)
+        }
+        starts = {row["seed"]: row["start"] for row in mine}
+        print(f"\n**{collection}**: starting policy {Mean.of(list(starts.values()))}", end="")
+        if bounds := by_learner.pop(ORACLE, None):
+            print(f"; oracle {Mean.of([row['curve'][0][1] for row in bounds])}", end="")
+        print(f"; {len(starts)} seeds\n")
+        for caption, value in (("learned", _learned), ("shown on average", _shown)):
+            print(f"| {caption} | seeds |", " | ".join(f"{h:,}" for h in chosen.horizons), "|")
+            print("|---" * (2 + len(chosen.horizons)) + "|")
+            for name, lines in by_learner.items():
+                cells = [_cell([value(chosen, row, h) for row in lines]) for h in chosen.horizons]
+                print(f"| {name} | {len(lines)} |", " | ".join(cells), "|")
+            print()
+        _show_safety(by_learner)
+
+
+def _learned(_table: Table, row: dict[str, Any], horizon: int) -> float:
+    return learned_at(row, horizon)
+
+
+def _shown(table: Table, row: dict[str, Any], horizon: int) -> float:
+    return shown_until(row, horizon, changing=table.learners[row["learner"]].interventions == "all")
+
+
+def _show_safety(by_learner: dict[str, list[dict[str, Any]]]) -> None:
+    print("| | first deployment by | most below its start | runs with more than .005 | CPU seconds |")
+    print("|---|---|---|---|---|")
+    for name, lines in by_learner.items():
+        below = np.array([row["start"] - min(learned for _, learned, _ in row["curve"]) for row in lines])
+        first = [
+            next((t for t, learned, _ in row["curve"] if learned != row["start"]), np.inf) for row in lines
         ]
-        cells = [
-            short_name(learner),
-            interventions,
-            str(len(rows)),
-            *map(str, map(Mean.of, columns)),
-        ]
-        print("|", " | ".join(cells), "|")
-    first = next(iter(groups.values()))
-    for name in ("start", "oracle"):
-        print(f"{name}: {Mean.of([row[name] for row in first])}")
-    for (learner, interventions), rows in groups.items():
-        below = np.array([row["start"] - row["lowest"] for row in rows])
-        behind = np.array([row["oracle"] - row["learned"] for row in rows])
+        cpu = np.mean([row["cpu"] for row in lines])
         print(
-            f"{short_name(learner)}, {interventions}: furthest below the start {below.max():.4f}, "
-            f"more than .005 on {np.sum(below > 0.005)} of {len(rows)}; furthest behind the oracle "
-            f"{behind.max():.4f}, more than .006 on {np.sum(behind > 0.006)}"
+            f"| {name} | {np.median(first):,.0f} (median), {np.max(first):,.0f} (last) | {below.max():.4f} | "
+            f"{(below > HARM).sum()} of {len(lines)} | {cpu:.0f} |"
         )
 
 
+def _cell(values: list[float]) -> str:
+    return str(Mean.of(values)).replace("0.", ".")
+
+
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(prog="python -m examples.loop_tables")
+    parser = argparse.ArgumentParser(
+        prog="python -m examples.loop_tables",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     commands = parser.add_subparsers(required=True)
     running = commands.add_parser("run", help=run_table.__doc__)
     running.add_argument("table", choices=TABLES)
-    running.add_argument("first", type=int, help="the first seed")
-    running.add_argument("last", type=int, help="the last seed")
     running.add_argument("path", type=Path, help="the file of results, one JSON object per line")
+    running.add_argument("--seeds", type=int, nargs=2, default=(0, 19), metavar=("FIRST", "LAST"))
+    running.add_argument("--learners", nargs="*", default=[], help="only these, such as pdgd or oracle")
     running.set_defaults(command=run_table)
     showing = commands.add_parser("show", help=show.__doc__)
+    showing.add_argument("table", choices=TABLES)
     showing.add_argument("paths", type=Path, nargs="+", help="files that `run` wrote")
     showing.set_defaults(command=show)
     options = vars(parser.parse_args())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Literal, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,7 @@ Float32 = NDArray[np.float32]
 Float64 = NDArray[np.float64]
 Int64 = NDArray[np.int64]
 Str = NDArray[np.str_]
+Scaling = Literal["query", "none"]
 
 
 def check_offsets(offsets: Int64, n_docs: int) -> None:
@@ -204,12 +205,15 @@ class Dataset:
         train: queries for training.
         validation: queries for early stopping.
         test: queries for the reported results.
+        scaling: how features were scaled when they were read: ``query``, to [0, 1] within each query, or
+            ``none``. None if nothing is known about that. A model that is trained on it remembers it.
     """
 
     name: str
     train: Split
     validation: Split
     test: Split
+    scaling: Scaling | None = None
 
     def __post_init__(self) -> None:
         widths = {part: getattr(self, part).n_features for part in ("train", "validation", "test")}

@@ -35,6 +35,8 @@ NAMES = [
     "simulation_per_second",
     "loop_seconds",
     "loop_growth",
+    "clicks_ratio",
+    "shown_gain",
     "pdgd_per_second",
     "coltr_per_second",
     "pdgd_vs_matmul",

@@ -13,6 +13,7 @@ PROGRAMS = [
     "messy_log",
     "messy_truth",
     "plackett_luce_error",
+    "safety_tables",
     "supervised_on_real_data",
 ]
 

@@ -19,6 +19,7 @@ from rankloop.data.by_name import GENERATED_DATA
 from rankloop.errors import RankloopError
 from rankloop.estimators import ESTIMATORS, Naive
 from rankloop.evaluation import METRICS
+from rankloop.evidence import EVIDENCE
 from rankloop.loop import EXPLORATIONS
 from rankloop.models.optimisers import OPTIMISERS
 from rankloop.models.specs import MODELS
@@ -28,7 +29,18 @@ from rankloop.options import REQUIRED, options_of
 from rankloop.registry import Named, Registry, name_of, register
 
 ROOT = Path(__file__).parents[1]
-ALL = [ESTIMATORS, EXPLORATIONS, GENERATED_DATA, METHODS, METRICS, MODELS, OPTIMISERS, RELEVANCES, USERS]
+ALL = [
+    ESTIMATORS,
+    EVIDENCE,
+    EXPLORATIONS,
+    GENERATED_DATA,
+    METHODS,
+    METRICS,
+    MODELS,
+    OPTIMISERS,
+    RELEVANCES,
+    USERS,
+]
 
 
 class Shape(Named):
@@ -191,6 +203,7 @@ PAGES = {
     "clicks.md": USERS,
     "online.md": METHODS,
     "loop.md": EXPLORATIONS,
+    "evidence.md": EVIDENCE,
 }
 
 

@@ -2,6 +2,7 @@
 
 from rankloop.checks.contract import ContractError as ContractError
 from rankloop.checks.estimators import check_estimator as check_estimator
+from rankloop.checks.evidence_rules import check_evidence_rule as check_evidence_rule
 from rankloop.checks.explorations import check_exploration as check_exploration
 from rankloop.checks.methods import check_method as check_method
 from rankloop.checks.metrics import check_metric as check_metric

@@ -30,6 +30,14 @@ def only_softens(exploration: Exploration) -> None:
 
 
 @Clause
+def explores_in_a_share(exploration: Exploration) -> None:
+    """The share of interactions that explore is above 0, at most 1, and never grows."""
+    shares = [exploration.explored(timesteps) for timesteps in (0, 1, 1_000, 10**6, 10**9)]
+    require(all(0.0 < share <= 1.0 for share in shares), f"the shares are {shares}")
+    require(shares == sorted(shares, reverse=True), f"the shares grow with the interactions: {shares}")
+
+
+@Clause
 def leaves_its_inputs_alone(exploration: Exploration) -> None:
     """Scores and offsets are not changed."""
     given: dict[str, Any] = {"scores": 30.0 * _scores(), "offsets": OFFSETS.copy()}
@@ -58,6 +66,7 @@ def ignores_the_order_of_documents(exploration: Exploration) -> None:
 EXPLORATION_CLAUSES: tuple[Clause[Any], ...] = (
     *VALUE_CLAUSES,
     only_softens,
+    explores_in_a_share,
     leaves_its_inputs_alone,
     has_no_chance_and_no_memory,
     ignores_the_order_of_documents,

@@ -75,7 +75,9 @@ def ubi(
     ],
     out: OutOption = Path("log"),
     features: FeaturesOption = None,
-    policy: Annotated[str | None, typer.Option(help="The policy of queries that do not name one.")] = None,
+    policy: Annotated[
+        str | None, typer.Option(help=r"The policy of queries that do not name one. \[default: production]")
+    ] = None,
     shown: Annotated[
         str,
         typer.Option(
@@ -145,7 +147,9 @@ def metarank(
     ],
     out: OutOption = Path("log"),
     features: FeaturesOption = None,
-    policy: Annotated[str | None, typer.Option(help="The policy of rankings that do not name one.")] = None,
+    policy: Annotated[
+        str | None, typer.Option(help=r"The policy of rankings that do not name one. \[default: production]")
+    ] = None,
     clicks: Annotated[
         list[str] | None,
         typer.Option(
@@ -216,7 +220,8 @@ def columns(
         list[Path],
         typer.Argument(
             metavar="TABLE",
-            help=f"{FILES}: one row per document shown, as CSV, TSV, JSON lines or Parquet.",
+            help=f"{FILES}: one row per document shown, per search with a list of documents, or per event; "
+            "as CSV, TSV, JSON lines or Parquet.",
         ),
     ],
     out: OutOption = Path("log"),
@@ -224,8 +229,9 @@ def columns(
         str,
         typer.Option(
             "--columns",
-            help="The names of the columns, as in 'impression_id=session, clicked=clicks, timestamp=-'; - "
-            "for a column that does not exist.",
+            help="The names of the columns, as in 'impression_id=session, doc_id=payload.sku, timestamp=-'; "
+            "- for a column that does not exist. Others are guessed from their names and values, and the "
+            "guess is printed.",
         ),
     ] = "",
     impression: Annotated[
@@ -237,7 +243,8 @@ def columns(
     ] = None,
     features: FeaturesOption = None,
     policy: Annotated[
-        str | None, typer.Option(help="The policy of all rows, if there is no column for it.")
+        str | None,
+        typer.Option(help=r"The policy of all rows, if there is no column for it. \[default: production]"),
     ] = None,
     clicks: Annotated[Path | None, typer.Option(help="A second table, with one row per click.")] = None,
     candidates: Annotated[
@@ -247,6 +254,40 @@ def columns(
         list[str] | None,
         typer.Option(
             help="Rows to import, as in split=train; may be given several times.", show_default=False
+        ),
+    ] = None,
+    shown_event: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="In a table of events: a kind of event that shows documents; may be given several times. "
+            r"\[default: recognised by its name]",
+            show_default=False,
+        ),
+    ] = None,
+    click_event: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="In a table of events: a kind of event that is a click; may be given several times. "
+            r"\[default: recognised by its name]",
+            show_default=False,
+        ),
+    ] = None,
+    signal: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--signal",
+            help="What an action is worth, as in purchase=5: a kind of event, or a column that is true where "
+            "it happened; may be given several times. A click is worth 1.",
+            show_default=False,
+        ),
+    ] = None,
+    feature_columns: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="A column of the table that is a feature, also with wildcards, as in 'prop_*'; or auto for "
+            "all columns of numbers that are known before a click. May be given several times.",
+            show_default=False,
         ),
     ] = None,
     position_base: Annotated[
@@ -260,9 +301,12 @@ def columns(
     page: PageOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Import any table with one row per document shown."""
-    from rankloop.logs import Columns, import_columns
+    """Import any table: one row per document shown, per search with a list of documents, or per event."""
+    from rankloop.logs import Columns, Events, import_columns
+    from rankloop.logs.importers.signals import parse_signals
 
+    events = Events(tuple(shown_event or ()), tuple(click_event or ()))
+    signals = parse_signals(signal or [])
     called, wanted = Columns.parse(names), _only(only or [])
     if impression is not None:
         called = called.identified_by(impression)
@@ -275,6 +319,9 @@ def columns(
             clicks=clicks,
             candidates=candidates,
             only=wanted,
+            events=events,
+            signals=signals,
+            feature_columns=feature_columns or (),
             options=options,
         ),
         {

@@ -27,7 +27,7 @@ def demo(
         Path, typer.Option("--out", "-o", help="Folder of the runs; an interrupted demo resumes there.")
     ] = Path("rankloop-demo"),
 ) -> None:
-    """Learn from simulated clicks, and compare the loop to a static and a naive learner."""
+    """Learn from simulated clicks: a static log, an online method (PDGD), and the loop."""
     from rankloop.cli import console
     from rankloop.experiments.demo import demonstrate, set_up
     from rankloop.experiments.report import demo_document

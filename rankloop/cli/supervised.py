@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -17,6 +17,15 @@ MetricsOption = Annotated[
         "--metric",
         help=r"Metric; can be given several times. \[default: ndcg@5]",
         show_default=False,
+    ),
+]
+
+
+NormaliseOption = Annotated[
+    str,
+    typer.Option(
+        help="How features of files are scaled: query, to 0 … 1 within each query, or none, which `rankloop "
+        "export` needs."
     ),
 ]
 
@@ -48,6 +57,7 @@ def train(
     batch: Annotated[
         int | None, typer.Option(help=r"Networks only: queries per step. \[default: 1]", min=1)
     ] = None,
+    normalise: NormaliseOption = "query",
     fold: FoldOption = 1,
     seed: SeedOption = 0,
     as_json: JsonOption = False,
@@ -72,7 +82,7 @@ def train(
             "--model 'lightgbm(rounds=300, rate=0.1)'"
         )
     settings = Settings(**options)
-    collection = rankloop.dataset(data, fold=fold)
+    collection = rankloop.dataset(data, fold=fold, normalise=_scaling(normalise))
     with console.announce_compilation(), console.progress() as progress:
         named = rename_task(progress, f"training {model}")
         result = rankloop.train(
@@ -105,11 +115,16 @@ def measure(
     fold: FoldOption = 1,
     as_json: JsonOption = False,
 ) -> None:
-    """Compute metrics of a saved model: of its ranking by score, and exactly of its policy."""
+    """Compute metrics of a saved model: of its ranking by score, and exactly of its policy.
+
+    Features of files are scaled as in the training of the model.
+    """
     import rankloop
+    from rankloop.models.feature_names import scaling_of_model
 
     loaded = rankloop.load(model)
-    collection = rankloop.dataset(data, fold=fold)
+    scaling = scaling_of_model(loaded) or "query"
+    collection = rankloop.dataset(data, fold=fold, normalise=_scaling(scaling))
     if split not in ("train", "validation", "test"):
         raise RankloopError(f"--split must be train, validation or test, got {split!r}")
     chosen = getattr(collection, split)
@@ -138,6 +153,12 @@ def describe(
         typer.echo(json.dumps(rows, indent=2))
         return
     console.print_document(dataset_document(data, rows))
+
+
+def _scaling(text: str) -> Literal["query"] | None:
+    if text not in ("query", "none"):
+        raise RankloopError(f"--normalise is query or none, not {text!r}")
+    return "query" if text == "query" else None
 
 
 def _measure(facts: dict[str, Any], split: Any, scores: Any, metrics: list[str], as_json: bool) -> None:

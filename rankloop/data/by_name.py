@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Literal
 
 from rankloop.data.letor import load
 from rankloop.data.synthetic import SHAPES, synthetic
@@ -50,13 +50,14 @@ class Synthetic(GeneratedData):
         return synthetic(self.shape, queries=self.queries, features=self.features, seed=self.seed)
 
 
-def dataset(text: str, *, fold: int = 1) -> Dataset:
+def dataset(text: str, *, fold: int = 1, normalise: Literal["query"] | None = "query") -> Dataset:
     """Load or generate the data set with this path or name.
 
     Args:
         text: the path of a file or a folder (see `load`), or the name of a generated data set with any of its
             options: ``synthetic(shape=yahoo, queries=2000, features=100, seed=0)``.
         fold: which fold, if the folder has several.
+        normalise: how features of files are scaled (see `load`); generated ones are scaled already.
 
     Example:
         >>> dataset("synthetic(queries=30, features=5)").train.n_features
@@ -64,7 +65,7 @@ def dataset(text: str, *, fold: int = 1) -> Dataset:
     """
     # A file may have the name of a generated data set; then the file is meant.
     if Path(text).exists():
-        return load(text, fold=fold)
+        return load(text, fold=fold, normalise=normalise)
     if text.startswith(GENERATED_DATA.names):
         generated = GENERATED_DATA.parse(text)
         if fold != 1:

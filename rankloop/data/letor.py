@@ -76,7 +76,7 @@ def load(
         # In place: the arrays were created here, and a second copy of a large matrix may not fit in memory.
         for part in (train, validation, test):
             prepare.min_max_into(part.features, part.offsets, out=part.features)
-    dataset = Dataset(name or files.name, train, validation, test)
+    dataset = Dataset(name or files.name, train, validation, test, normalise or "none")
     return prepare.drop_constant(dataset) if drop_constant else dataset
 
 

@@ -85,7 +85,7 @@ def drop_constant(dataset: Dataset) -> Dataset:
         replace(part, features=np.ascontiguousarray(part.features[:, columns]))
         for part in (dataset.train, dataset.validation, dataset.test)
     )
-    return Dataset(dataset.name, train, validation, test)
+    return replace(dataset, train=train, validation=validation, test=test)
 
 
 def split_queries(split: Split, shares: Sequence[float], rng: np.random.Generator) -> tuple[Split, ...]:

@@ -60,18 +60,19 @@ def calibrated_gain(clicks: DebiasedClicks, new: Float64, old: Float64) -> Gain:
     counts = clicks.counts
     effect = (counts * (new - old)) @ columns / clicks.timesteps
     promised = float(effect[0])
-    centred = np.stack([_centred(column, weights, offsets) for column in columns.T], axis=1)
-    # Columns that clicks cannot tell apart say the same about the gain: one of them is enough.
-    scale = np.sqrt(weights @ centred**2)
-    used = _independent(centred * np.sqrt(weights)[:, None], scale)
+    within = np.stack([centred(column, weights, offsets) for column in columns.T], axis=1)
+    # Columns that clicks cannot tell apart say the same about the gain: one of them is enough. Compared with
+    # columns before they are centred, of which a constant leaves only rounding errors.
+    scale = np.sqrt(weights @ columns**2)
+    used = _independent(within * np.sqrt(weights)[:, None], scale)
     if not used.any():
         return Gain(promised, np.inf, np.inf, np.inf, promised)
-    centred, effect = centred[:, used], effect[used]
-    inverse = np.linalg.inv((weights[:, None] * centred).T @ centred)
+    within, effect = within[:, used], effect[used]
+    inverse = np.linalg.inv((weights[:, None] * within).T @ within)
     shortfall = clicks.unexplained - weights * _mean(clicks.unexplained, weights, offsets)
-    slopes = inverse @ (centred.T @ shortfall)
-    left = shortfall - weights * (centred @ slopes)
-    by_query = segment_sum(centred * left[:, None], offsets)
+    slopes = inverse @ (within.T @ shortfall)
+    left = shortfall - weights * (within @ slopes)
+    by_query = segment_sum(within * left[:, None], offsets)
     informative = int(np.count_nonzero(segment_sum((weights > 0.0).astype(np.int64), offsets) > 1))
     freedom = informative - len(effect)
     direction = inverse @ effect
@@ -88,7 +89,12 @@ def _mean(total: Float64, weights: Float64, offsets: Int64) -> Float64:
     return np.repeat(means, np.diff(offsets))
 
 
-def _centred(values: Float64, weights: Float64, offsets: Int64) -> Float64:
+def centred(values: Float64, weights: Float64, offsets: Int64) -> Float64:
+    """Subtract the weighted mean of each query; nothing where all weights are 0.
+
+    >>> centred(np.array([1.0, 4.0, 5.0]), np.array([2.0, 1.0, 0.0]), np.array([0, 2, 3]))
+    array([-1.,  2.,  5.])
+    """
     return values - _mean(weights * values, weights, offsets)
 
 

@@ -42,6 +42,8 @@ class Gain:
         >>> round(Gain(0.1, click_error=0.05, observed_error=0.03, query_error=0.05, by_guess=0.0).error, 6)
         0.064031
         """
+        if np.isinf(self.click_error) or np.isinf(self.query_error):
+            return np.inf
         between = max(self.query_error**2 - self.observed_error**2, 0.0)
         return float(np.sqrt(self.click_error**2 + between))
 

@@ -13,15 +13,17 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from rankloop.errors import RankloopError
-from rankloop.evidence.debiased_clicks import DebiasedClicks, combine
+from rankloop.evidence.debiased_clicks import DebiasedClicks, Gain, combine
 from rankloop.evidence.rules import Decision, EvidenceRule
 from rankloop.evidence.trust_region import worst_loss
 from rankloop.models import Blend
 from rankloop.policies import expected_rank_weights
 from rankloop.types import Float32, Float64, Int64, Model
 
-# From the whole way to below 1 %, each step about 0.7 of the one before.
-SHARES = tuple(2.0 ** (-0.5 * k) for k in range(15))
+# From the whole way to a thousandth of it: large steps are close to each other, tiny ones need not be.
+SHARES = tuple(2.0**-k for k in (0.0, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0))
+# A smaller gain is a rounding error: the learned policy is the start.
+LEAST_GAIN = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,20 +62,22 @@ class Step:
     """How far to go, and why.
 
     Attributes:
-        share: of the way from the start to the learned policy; 0 to stay.
+        share: of the way from the start to the learned policy; 0 to go nowhere.
         decision: the decision on the step that was chosen, or on the smallest one if none was.
         possible_loss: what that step could lose whatever users do, as a share of the value of the start;
             NaN without a trust region.
+        back: whether what is deployed turned out worse than the start, which returns.
     """
 
     share: float
     decision: Decision
     possible_loss: float
+    back: bool = False
 
-    def model(self, start: Model, learned: Model) -> Model:
-        """Return the policy at this step."""
+    def policy(self, start: Model, learned: Model, deployed: Model | None = None) -> Model:
+        """Return the policy to deploy: a step from the start, what is deployed already, or the start."""
         if self.share == 0.0:
-            return start
+            return start if self.back or deployed is None else deployed
         return learned if self.share == 1.0 else Blend(start, learned, self.share)
 
 
@@ -85,6 +89,7 @@ def choose_step(
     look: int,
     *,
     surroundings: Surroundings | None = None,
+    deployed: Model | None = None,
 ) -> Step:
     """Choose the step of the highest estimated gain among those that the rule and the trust region allow.
 
@@ -95,6 +100,9 @@ def choose_step(
         rule: the rule of evidence.
         look: the number of the look at the evidence, from 1.
         surroundings: the trust region; None for none. The policy of the first trial has to stay inside.
+        deployed: the policy that was deployed before. By the clicks of the first trial, it stays if it is
+            better than the step by more than a standard error, and goes if it is worse than the start by more
+            than that.
     """
     if not trials:
         raise RankloopError("a step needs a trial: a learned model, and clicks that it was not trained on")
@@ -110,10 +118,18 @@ def choose_step(
         for step in steps
         if step.decision.deploy and (limit is None or step.possible_loss <= limit.around.width)
     ]
-    best = max(allowed, key=lambda step: step.decision.gain, default=None)
-    # The rule tolerates small losses, but nobody takes a step that is expected to lose.
-    if best is None or best.decision.gain <= 0.0:
-        return replace(steps[-1], share=0.0)
+    best = max(allowed, key=lambda step: step.decision.gain, default=steps[-1])
+    # The rule tolerates small losses, but nobody takes a step that is expected to lose, or leads nowhere.
+    if not allowed or best.decision.gain <= LEAST_GAIN:
+        best = replace(best, share=0.0)
+    if deployed is None:
+        return best
+    there = contests[0].gain(rule, look, deployed.scores(trials[0].features))
+    if there.value < -there.error:
+        return replace(best, back=True)
+    if best.share > 0.0:
+        ahead = there.value - contests[0].step_gain(rule, look, best.share).value
+        return replace(best, share=0.0) if ahead > there.error else best
     return best
 
 
@@ -124,12 +140,14 @@ class _Contest:
         self.clicks = trial.clicks
         self._scores = start.scores(trial.features), trial.model.scores(trial.features)
         self._theta = rank_weights
-        self.old = self.expected(0.0)
+        self.old = expected_rank_weights(self._scores[0], self.clicks.offsets, self._theta)
 
-    def expected(self, share: float) -> Float64:
-        scores = (1.0 - share) * self._scores[0] + share * self._scores[1]
-        result: Float64 = expected_rank_weights(scores, self.clicks.offsets, self._theta)
-        return result
+    def gain(self, rule: EvidenceRule, look: int, scores: Float64) -> Gain:
+        new = expected_rank_weights(scores, self.clicks.offsets, self._theta)
+        return rule.gain(self.clicks, new, self.old, look)
+
+    def step_gain(self, rule: EvidenceRule, look: int, share: float) -> Gain:
+        return self.gain(rule, look, (1.0 - share) * self._scores[0] + share * self._scores[1])
 
 
 class _Limit:
@@ -148,7 +166,7 @@ class _Limit:
 
 
 def _judge(contests: Sequence[_Contest], rule: EvidenceRule, look: int, share: float) -> Decision:
-    gains = [rule.gain(one.clicks, one.expected(share), one.old, look) for one in contests]
+    gains = [one.step_gain(rule, look, share) for one in contests]
     impressions = [one.clicks.timesteps for one in contests]
     values = [one.clicks.value_by_guess(one.old) for one in contests]
     value = float(np.average(values, weights=impressions))

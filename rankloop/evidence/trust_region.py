@@ -18,18 +18,16 @@ import numpy as np
 
 from rankloop.errors import RankloopError
 from rankloop.estimators.intervention_aware import mean_relevance
+from rankloop.evidence.calibrated_gain import centred
 from rankloop.evidence.debiased_clicks import DebiasedClicks, combine
-from rankloop.evidence.mixture import log_e_value
+from rankloop.evidence.mixture import best_tuning, log_e_value
 from rankloop.policies import expected_rank_weights
 from rankloop.ragged import segment_max
 from rankloop.statistics import Statistics
 from rankloop.types import Bias, Float64, Int64
 
-# The policy that the start is compared with to see whether clicks agree with it: its scores times this. Near
-# enough for clicks of the start to tell the difference, and softer, so worse if the start is any good.
-SOFTER = 0.8
-# The number of impressions after which the comparison is most sensitive.
-EXPECTED_IMPRESSIONS = 1_000
+# The number of impressions and the level at which the test whether clicks agree is most sensitive.
+EXPECTED_IMPRESSIONS, LEVEL = 1_000, 0.05
 
 
 def worst_loss(new: Float64, start: Float64, offsets: Int64) -> Float64:
@@ -60,10 +58,11 @@ class TrustRegion:
 
         ε = min(loosest, tightest · max(E, 1))
 
-    E is an e-value: the evidence that the start is better than a softer version of itself. Users whose clicks
-    mean the opposite of relevance, and joins that mix up documents, say that it is not. If it is not, E ever
-    exceeds c with probability at most 1/c, however often one looks (Ville), so a policy whose loss could
-    exceed c · tightest of the value of the start is deployed with probability at most 1/c.
+    E is an e-value: the evidence that documents which the start shows more are more relevant (`agreement`).
+    Users whose clicks mean the opposite of relevance, and joins that mix up documents, say that they are not.
+    If they are not, E ever exceeds c with probability at most 1/c, however often one looks (Ville), so a
+    policy whose loss could exceed c · tightest of the value of the start is deployed with probability at most
+    1/c.
 
     Attributes:
         tightest: ε without any evidence.
@@ -92,9 +91,13 @@ class TrustRegion:
 
 
 def agreement(parts: Sequence[tuple[Statistics, Float64]], bias: Bias, rank_weights: Float64) -> float:
-    """Compute the logarithm of the e-value that the start is better than a softer version of itself.
+    """Compute the logarithm of the e-value that documents to which the start gives more are more relevant.
 
-    All clicks count, those on training queries too: the start has not learned from them.
+        Σ_q N_q/T Σ_d R(d) a_d (λ_d − λ̄_q) > 0,    λ̄_q = Σ_d a_d λ_d / Σ_d a_d
+
+    λ and a are the expected rank weight and the expected α of a document under the start: relevance is to
+    rise with λ where the start is looked at. R comes from all clicks, those on training queries too, since
+    the start has not learned from them; the estimate is unbiased whichever policies logged them.
 
     Args:
         parts: all clicks so far, with the scores of the start; several parts for several sets of queries.
@@ -103,16 +106,17 @@ def agreement(parts: Sequence[tuple[Statistics, Float64]], bias: Bias, rank_weig
     """
     gains, impressions = [], []
     for statistics, start in parts:
+        offsets = statistics.offsets
         guess = np.full(statistics.n_items, mean_relevance(statistics, bias))
-        clicks = DebiasedClicks.of(statistics, bias, guess)
-        own, softer = (
-            expected_rank_weights(scale * start, statistics.offsets, rank_weights) for scale in (1.0, SOFTER)
-        )
-        gains.append(clicks.gain(own - softer))
+        examined = np.maximum(expected_rank_weights(start, offsets, bias.alpha), 0.0)
+        given = expected_rank_weights(start, offsets, rank_weights)
+        contrast = examined * centred(given, examined, offsets)
+        gains.append(DebiasedClicks.of(statistics, bias, guess).gain(contrast))
         impressions.append(statistics.timesteps)
     gain = combine(gains, impressions)
-    if not 0.0 < gain.click_error < np.inf:
+    error = max(gain.click_error, gain.observed_error)
+    if not 0.0 < error < np.inf:
         return 0.0
-    information = gain.click_error**-2
-    tuning = information * EXPECTED_IMPRESSIONS / sum(impressions)
-    return log_e_value(gain.value * information, information, tuning)
+    information = error**-2
+    expected = information * EXPECTED_IMPRESSIONS / sum(impressions)
+    return log_e_value(gain.value * information, information, best_tuning(expected, LEVEL))

@@ -15,9 +15,9 @@ from typing import ClassVar
 import numpy as np
 
 from rankloop.errors import RankloopError
-from rankloop.models import LightGBMModel, Linear, TreeEnsemble
-from rankloop.models.feature_names import names_of_model
-from rankloop.models.lightgbm_trees import trees_of_text
+from rankloop.exchange.blends import plain_trees, unblended
+from rankloop.models import Linear, TreeEnsemble
+from rankloop.models.feature_names import names_of_model, scaling_of_model
 from rankloop.models.mlp import Network
 from rankloop.models.optimisers import Parameters
 from rankloop.registry import Named, Registry
@@ -50,6 +50,13 @@ class PolicySource:
     fill_values: tuple[float, ...] | None = None
 
     def __post_init__(self) -> None:
+        if scaling_of_model(self.model) == "query":
+            raise ExportError(
+                f"this policy ({self.model.kind}) was trained on features that are scaled to [0, 1] within "
+                f"each query, which no engine does: train it on the features as they are, with --normalise "
+                f"none (in Python, rankloop.dataset(path, normalise=None))"
+            )
+        object.__setattr__(self, "model", unblended(self.model))
         if not MODEL_NAME.fullmatch(self.name):
             raise ExportError(
                 f"the name of a model is letters, digits and _ . -, starting with a letter, not {self.name!r}"
@@ -72,9 +79,7 @@ class PolicySource:
         Raises:
             RankloopError: LightGBM's trees are of a kind that no other program can express.
         """
-        if isinstance(self.model, LightGBMModel):
-            return trees_of_text(self.model.text, self.known_names)
-        return self.model if isinstance(self.model, TreeEnsemble) else None
+        return plain_trees(self.model, self.known_names)
 
     @property
     def layers(self) -> list[tuple[Parameters, Parameters]] | None:

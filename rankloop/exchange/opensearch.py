@@ -61,7 +61,9 @@ class LtrPlugin(ExportFormat):
                 f"A feature that does not match a document is 0 to {self}.",
             )
         else:
-            raise self.refuse(source, "the plug-in has no networks", ("onnx", "solr", "vespa"))
+            raise self.refuse(
+                source, "the plug-in has trees and linear models alone", ("onnx", "solr", "vespa")
+            )
         model = {"model": {"name": source.name, "model": {"type": kind, "definition": definition}}}
         features = feature_set(source, missing=missing)
         return Export(

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+from dataclasses import replace
 
 import numpy as np
 
 from rankloop.errors import DataError
 from rankloop.models import MLP
-from rankloop.models.mlp import Network
 from rankloop.progress import Progress
-from rankloop.training import LearningProblem, Settings, learn, train
-from rankloop.types import Dataset, Float64, Model
+from rankloop.training import Learning, LearningProblem, learn, train
+from rankloop.types import Bias, Dataset, Float64, Model
 
 # The paper trains its production ranker on 1 % of the training queries.
 PRODUCTION_SHARE = 0.01
 # Fewer queries than this say nothing about ranking, however small the collection.
 PRODUCTION_QUERIES = 10
-
-AnyNetwork = TypeVar("AnyNetwork", bound=Network)
 
 
 def production_queries(n_queries: int, share: float = PRODUCTION_SHARE) -> int:
@@ -37,8 +34,8 @@ def production_data(dataset: Dataset, n_queries: int, rng: np.random.Generator) 
     held_out = rng.choice(
         dataset.validation.n_queries, min(n_queries, dataset.validation.n_queries), replace=False
     )
-    return Dataset(
-        dataset.name, dataset.train.select(chosen), dataset.validation.select(held_out), dataset.test
+    return replace(
+        dataset, train=dataset.train.select(chosen), validation=dataset.validation.select(held_out)
     )
 
 
@@ -57,49 +54,41 @@ def random_ranker(n_features: int, rng: np.random.Generator) -> MLP:
     >>> random_ranker(3, np.random.default_rng(0)).scores(np.eye(3, dtype=np.float32))
     array([0., 0., 0.])
     """
-    return scaled(MLP.initialise(n_features, rng), 0.0)
+    return MLP.initialise(n_features, rng).times(0.0)
 
 
 def oracle(
     start: Model,
     dataset: Dataset,
     relevance: Float64,
-    rank_weights: Float64,
+    learning: Learning,
+    bias: Bias,
     *,
-    settings: Settings,
     rng: np.random.Generator,
     progress: Progress | None = None,
 ) -> Model:
     """Learn from the true relevance: an upper bound for learning from clicks.
 
-    The network, the starting policy, the optimiser and early stopping are those of the loop; only the weights
-    are the true relevance instead of estimates from clicks. There is no caution, because true values need no
-    significance test.
+    The network, the starting policy, the training objective, the optimiser and early stopping are those of
+    the loop; only the weights are the true relevance instead of estimates from clicks. There is no caution,
+    because true values need no significance test.
 
     Args:
         start: the policy that every training starts from.
         dataset: its training queries are learned from, its validation queries decide when to stop.
         relevance: the relevance of every item, training queries first, then validation queries.
-        rank_weights: θ, what each rank is worth.
-        settings: the settings of the training.
+        learning: how the loop learns.
+        bias: how users click: it may say what a rank is worth.
         rng: draws the order of the queries.
         progress: called after every epoch.
     """
     train_weights, held_out_weights = np.split(relevance, [dataset.train.n_docs])
     splits = (dataset.train, dataset.validation)
-    problem = LearningProblem.from_weights(splits, (train_weights, held_out_weights), rank_weights)
-    return learn(start, problem, settings=settings.without_caution(), rng=rng, progress=progress).model
-
-
-def scaled(network: AnyNetwork, by: float) -> AnyNetwork:
-    """The network with all its scores multiplied by a number: its output layer is.
-
-    >>> model = random_ranker(2, np.random.default_rng(0)).with_parameters(np.ones(1185, np.float32))
-    >>> rows = np.eye(2, dtype=np.float32)
-    >>> bool(np.all(scaled(model, 0.5).scores(rows) == 0.5 * model.scores(rows)))
-    True
-    """
-    outputs = int(network.widths[-2]) + 1  # the weights of one output unit, and its bias
-    parameters = network.parameters.copy()
-    parameters[-outputs:] *= by
-    return network.with_parameters(parameters)
+    problem = LearningProblem.from_weights(
+        splits,
+        (train_weights, held_out_weights),
+        learning.rank_weights(bias),
+        objective=learning.objective,
+    )
+    settings = learning.settings.without_caution()
+    return learn(start, problem, settings=settings, rng=rng, progress=progress).model

@@ -1,4 +1,4 @@
-"""The demonstration: the loop, compared to learning without interventions and to naive learning."""
+"""The demonstration: the loop, compared to learning from a static log and to an online method."""
 
 from __future__ import annotations
 
@@ -13,20 +13,31 @@ from rankloop.experiments.spec import RunSpec
 from rankloop.progress import Progress
 from rankloop.storage.files import check_writable
 
-LOOP, STATIC, NAIVE = "loop", "static", "naive"
+LOOP, STATIC, PDGD = "loop", "static", "pdgd"
+# What says how clicks become a policy, which an online method does in its own way.
+OF_ESTIMATORS = (
+    "estimator",
+    "objective",
+    "caution",
+    "evidence",
+    "exploration",
+    "interventions",
+    "evaluations",
+)
 
 
 def specs(loop: RunSpec) -> dict[str, RunSpec]:
     """The runs of the demonstration by name, the longest first.
 
     >>> loop = RunSpec(interventions=5, estimator="intervention-aware")
-    >>> {name: (spec.estimator, spec.interventions) for name, spec in specs(loop).items()}
-    {'loop': ('intervention-aware', 5), 'naive': ('naive', 5), 'static': ('intervention-aware', 0)}
+    >>> {name: (spec.learner, spec.interventions) for name, spec in specs(loop).items()}
+    {'loop': ('intervention-aware', 5), 'pdgd': ('pdgd', 'all'), 'static': ('intervention-aware', 0)}
     """
+    online = {name: value for name, value in loop.model_dump().items() if name not in OF_ESTIMATORS}
     return {
         LOOP: loop,
-        NAIVE: loop.model_copy(update={"estimator": NAIVE}),
-        STATIC: loop.model_copy(update={"interventions": 0}),
+        PDGD: RunSpec(**{**online, "method": PDGD, "evaluations": loop.intervention_times}),
+        STATIC: loop.model_copy(update={"interventions": 0, "evaluations": loop.intervention_times}),
     }
 
 

@@ -32,7 +32,10 @@ class Row(BaseModel):
         estimate_error: the standard error of the estimate.
         truth: the true reward of the learned policy on the same held-out queries: what is estimated.
         kept_start: whether the starting policy was kept because nothing better was found.
-        scale: what the scores of the logging policy were multiplied by.
+        scale: what the scores of the logging policy were multiplied by when it explored.
+        explored: the share of the interactions in which it explored.
+        guess_gain: how much more likely clicks are by the guess of relevance, in nats per display, on queries
+            whose clicks it did not see; None if there is no guess.
         support: the share of items whose expected α under the logging policy is below each level.
     """
 
@@ -46,6 +49,8 @@ class Row(BaseModel):
     truth: float
     kept_start: bool
     scale: float
+    explored: float = 1.0
+    guess_gain: float | None = None
     support: dict[str, float]
 
 

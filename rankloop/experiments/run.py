@@ -243,6 +243,8 @@ def _row(event: Evaluated, loop: Loop, setup: Setup) -> Row:
         truth=reward.value(learned.scores(held_out.features)),
         kept_start=learned.fingerprint == loop.start.fingerprint,
         scale=event.state.scale,
+        explored=event.state.explored,
+        guess_gain=None if event.state.guess is None else event.state.guess.gain,
         support={f"{level:g}": share for level, share in event.support.items()},
     )
 

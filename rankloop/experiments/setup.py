@@ -16,17 +16,20 @@ from rankloop.data.summary import dataset_fingerprint
 from rankloop.errors import RankloopError
 from rankloop.estimators import estimator
 from rankloop.evaluation import policy_metrics
+from rankloop.evidence import evidence
 from rankloop.experiments.baselines import oracle, production_ranker
 from rankloop.experiments.files import FACTS, START, read_model
 from rankloop.experiments.spec import RunSpec
 from rankloop.experiments.starting_policy import Peakedness, starting_policy
 from rankloop.loop import Loop
+from rankloop.loop.deployment import Deployment
 from rankloop.loop.exploration import exploration
 from rankloop.loop.simulated_users import SimulatedUsers
 from rankloop.model_files import load, save
+from rankloop.objectives import training_objective
 from rankloop.progress import Progress, rename_task
 from rankloop.storage.files import write_whole
-from rankloop.training import LEARNING
+from rankloop.training import LEARNING, Learning
 from rankloop.types import Dataset, Model
 
 # The baselines that know the truth: their names in specs, facts, tables, reports and file names.
@@ -141,13 +144,12 @@ class Setup:
         )
         baselines: dict[str, Model] = {}
         if spec.oracle:
-            learning = LEARNING[spec.learning]
             baselines[ORACLE] = oracle(
                 start,
                 env.collection,
                 env.users.relevance,
-                learning.rank_weights(env.users.bias),
-                settings=learning.settings,
+                _learning(spec),
+                env.users.bias,
                 rng=np.random.default_rng(spec.seed),
                 progress=rename_task(progress, ORACLE),
             )
@@ -205,9 +207,6 @@ class Setup:
 
     def loop(self, spec: RunSpec) -> Loop:
         """The loop that a spec describes, with this setup."""
-        learning = LEARNING[spec.learning]
-        if spec.caution is not None:
-            learning = replace(learning, settings=replace(learning.settings, caution=spec.caution))
         return Loop(
             self.environment.collection,
             self.environment.users,
@@ -215,14 +214,25 @@ class Setup:
             spec.horizon,
             spec.intervention_times,
             spec.evaluation_times,
-            learning=learning,
+            learning=_learning(spec),
             estimator=None if spec.estimator is None else estimator(spec.estimator),
             exploration=None if spec.exploration is None else exploration(spec.exploration),
+            deployment=None if spec.evidence is None else Deployment(evidence=evidence(spec.evidence)),
             method=None if spec.method is None else online.method(spec.method),
             floor=spec.floor,
             metric=spec.metric,
             seed=spec.seed,
         )
+
+
+def _learning(spec: RunSpec) -> Learning:
+    """The preset of a spec, with what the spec changes."""
+    learning = LEARNING[spec.learning]
+    if spec.objective is not None:
+        learning = replace(learning, objective=training_objective(spec.objective))
+    if spec.caution is not None:
+        learning = replace(learning, settings=replace(learning.settings, caution=spec.caution))
+    return learning
 
 
 def is_saved(folder: Path) -> bool:

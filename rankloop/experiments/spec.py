@@ -32,6 +32,8 @@ FIRST_INTERVENTION, FIRST_SHARE = 100, 0.1
 # For online methods: evaluating is cheap compared to what estimators need to learn at each of their times.
 ONLINE_EVALUATIONS = 20
 ALL: Literal["all"] = "all"
+# The preset of learning of a run.
+DEFAULT_LEARNING = "doubly-robust"
 # How a field that holds None is written.
 NOT_GIVEN = "default"
 
@@ -105,6 +107,18 @@ def _check_exploration(text: str) -> str:
     from rankloop.loop.exploration import exploration
 
     return _spell_out_options(exploration(text))
+
+
+def _check_objective(text: str) -> str:
+    from rankloop.objectives import training_objective
+
+    return str(training_objective(text))
+
+
+def _check_evidence(text: str) -> str:
+    from rankloop.evidence import evidence
+
+    return _spell_out_options(evidence(text))
 
 
 def _check_method(text: str) -> str:
@@ -198,14 +212,21 @@ class RunSpec(BaseModel):
         shown_default="an intervention-aware one, set by --learning",
     )
     learning: Annotated[str, AfterValidator(check_learning)] = option_field(
-        "robust",
-        "How weights become a policy: robust (rankloop's own settings) or paper (the paper's).",
+        DEFAULT_LEARNING,
+        "How clicks become a policy: doubly-robust (a guess of relevance, corrected by clicks), robust "
+        "(without a guess) or paper (as the paper does it).",
         panel=LEARNING,
+    )
+    objective: Annotated[str, AfterValidator(_check_objective)] | None = option_field(
+        None,
+        "What networks are trained on: pairwise-logistic, softmax, linear or expected-reward(ranks=…).",
+        panel=LEARNING,
+        shown_default="set by --learning",
     )
     exploration: Annotated[str, AfterValidator(_check_exploration)] | None = option_field(
         None,
-        "How much softer a learned policy is made before it logs: soft(by=…), spread(to=…), "
-        "support(share=…) or as-learned.",
+        "How a learned policy explores when it logs: explore(share=…, to=…) softens it in a share of the "
+        "interactions; soft(by=…), spread(to=…) and support(share=…) soften it in all; as-learned, in none.",
         panel=LEARNING,
         shown_default="set by --learning",
     )
@@ -217,6 +238,13 @@ class RunSpec(BaseModel):
         shown_default="set by --learning",
         ge=0,
         allow_inf_nan=False,
+    )
+    evidence: Annotated[str, AfterValidator(_check_evidence)] | None = option_field(
+        None,
+        "Rule of evidence, such as click-noise(level=0.05), by which steps from the starting policy towards "
+        "the learned one are deployed, inside a trust region; replaces --caution.",
+        panel=LEARNING,
+        shown_default="none",
     )
     floor: float = option_field(
         0.0,
@@ -271,7 +299,7 @@ class RunSpec(BaseModel):
 
         asked = {name: value for name, value in given.items() if value is not None}
         if "method" in asked:
-            for name in ("estimator", "caution", "floor"):
+            for name in ("estimator", "caution", "evidence", "floor"):
                 if asked.get(name):
                     raise RankloopError(
                         f"the online method {asked['method']} does not use {name}: leave it out"
@@ -287,11 +315,12 @@ class RunSpec(BaseModel):
                 "interventions=all is for online methods, such as method=pdgd; with an estimator, give the "
                 "number of interventions or their times"
             )
-        learning = LEARNING.get(asked.get("learning", "robust"))
+        learning = LEARNING.get(asked.get("learning", DEFAULT_LEARNING))
         if learning is None:
             return asked
         return {
             "estimator": str(learning.estimator),
+            "objective": str(learning.objective),
             "exploration": _spell_out_options(default_exploration(learning)),
             "caution": learning.settings.caution,
             **asked,
@@ -360,16 +389,22 @@ class RunSpec(BaseModel):
 
 
 def short_name(name: str) -> str:
-    """A short name for the default estimator, whose full name is long; any other name as it is.
+    """A short name for the estimators of the presets, whose full names are long; any other name as it is.
 
+    >>> short_name("intervention-aware(average=query, clip=off, control=model, prior=10)")
+    'doubly robust intervention-aware'
     >>> short_name("intervention-aware(average=query, clip=off, control=mean, prior=10)")
     'robust intervention-aware'
     >>> short_name("affine")
     'affine'
     """
-    from rankloop.training import ROBUST
+    from rankloop.training import DOUBLY_ROBUST, ROBUST
 
-    return "robust intervention-aware" if name == str(ROBUST.estimator) else name
+    long = {
+        str(preset.estimator): f"{preset.name.replace('-', ' ')} intervention-aware"
+        for preset in (DOUBLY_ROBUST, ROBUST)
+    }
+    return long.get(name, name)
 
 
 def spell(value: object) -> str:

@@ -8,7 +8,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict
 
 from rankloop.errors import DataError, ModelFileError, RankloopError
-from rankloop.experiments.baselines import production_ranker, random_ranker, scaled
+from rankloop.experiments.baselines import production_ranker, random_ranker
 from rankloop.experiments.spec import PRODUCTION, RANDOM
 from rankloop.loop import SUPPORT_LEVELS
 from rankloop.model_files import load
@@ -134,4 +134,4 @@ def _soften(model: Model, temperature: float) -> Model:
             "a temperature scales the output layer of a network (mlp or linear); the starting policy is of "
             f"another kind: {model.kind}"
         )
-    return scaled(model, 1.0 / temperature)
+    return model.times(1.0 / temperature)

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from rankloop.kernels.expectations import LARGEST_SCORE, gradient_workspace, reward_of_query
+from rankloop.kernels.expectations import LARGEST_SCORE, gradient_workspace
 from rankloop.kernels.jit import kernel
 from rankloop.kernels.network_layers import backward, forward
 from rankloop.kernels.optimiser_steps import ascend
 from rankloop.kernels.query_sizes import longest_query
+from rankloop.kernels.training_objectives import objective_of_query
 
 
 @kernel
 def run_epoch(
+    objective,
     order,
     batch,
     offsets,
@@ -28,7 +30,7 @@ def run_epoch(
     second_moment,
     step,
 ):
-    """Ascend the expected reward of the queries in ``order``, ``batch`` queries per step.
+    """Ascend the objective of this number on the queries in ``order``, ``batch`` queries per step.
 
     Parameters and moments change in place. A query whose documents all have the same weight cannot be ranked
     better or worse, so it is skipped. Return the number of steps taken so far, and whether scores stayed
@@ -49,7 +51,7 @@ def run_epoch(
             scores[:n] = forward(features, a, b, widths, parameters, activation, activations)
             if not np.all(np.abs(scores[:n]) <= LARGEST_SCORE):
                 return step, False
-            reward_of_query(scores[:n], weights, rank_weights, work, slope[:n], unused[:n], unused[:n])
+            objective_of_query(objective, scores[:n], weights, rank_weights, work, slope[:n], unused[:n])
             backward(features, a, b, widths, parameters, activation, activations, slope[:n], deltas, gradient)
             pending += 1
         if pending and ((i + 1) % batch == 0 or i + 1 == len(order)):

@@ -10,7 +10,7 @@ from typing import Any
 
 from sqlalchemy import Connection, func, select
 
-from rankloop.live.learner.learner import SETTINGS, load_note, load_trial
+from rankloop.live.learner.notes import SETTINGS, load_note, load_trial
 from rankloop.live.learner.trial import Trial
 from rankloop.live.ranking.deployment import Deployment
 from rankloop.live.store.database import Store, read

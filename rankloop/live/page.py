@@ -13,8 +13,8 @@ from rankloop.live.overview import Overview
 from rankloop.live.store.events import ACCEPTED, KINDS
 from rankloop.reports.document import (
     NONE,
-    Action,
     Block,
+    Button,
     Cell,
     Column,
     Document,
@@ -143,7 +143,7 @@ def _learned(found: Overview, keys: bool) -> tuple[Block, ...]:
     ]
     if trial.stage == "shadow" and trial.gain.lower > 0.0:
         values = (("candidate", trial.candidate),)
-        blocks.append(Action(f"Deploy {trial.candidate}", DEPLOY, values, keys))
+        blocks.append(Button(f"Deploy {trial.candidate}", DEPLOY, values, keys))
     return tuple(blocks)
 
 
@@ -233,7 +233,7 @@ def _history(found: Overview, keys: bool) -> tuple[Block, ...]:
     ]
     blocks: list[Block] = [Table.build("Deployments, newest first; nothing is ever deleted.", columns, rows)]
     if len(found.history) > 1:
-        blocks.insert(0, Action("Roll back", ROLL_BACK, (), keys))
+        blocks.insert(0, Button("Roll back", ROLL_BACK, (), keys))
     diary = [[_when(one["created_at"]), one["kind"], one["text"]] for one in found.verdicts]
     if diary:
         wide = [Column("when", words=True), Column("kind", words=True), Column("what", words=True)]

@@ -10,6 +10,7 @@ from .importers.metarank import MetarankFields as MetarankFields
 from .importers.metarank import import_metarank as import_metarank
 from .importers.pipeline import ImportOptions as ImportOptions
 from .importers.report import ImportReport as ImportReport
+from .importers.tables.events import Events as Events
 from .importers.ubi import import_ubi as import_ubi
 from .log_statistics import LogStatistics as LogStatistics
 from .problems import Problem as Problem

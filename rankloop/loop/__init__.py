@@ -1,5 +1,7 @@
 """The paper's Algorithm 1: gather, learn, evaluate, deploy, repeat, as a generator of events."""
 
+from rankloop.loop.deployment import Clicks as Clicks
+from rankloop.loop.deployment import Deployment as Deployment
 from rankloop.loop.events import Deployed as Deployed
 from rankloop.loop.events import Evaluated as Evaluated
 from rankloop.loop.events import Event as Event

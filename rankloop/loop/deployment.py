@@ -68,8 +68,8 @@ class Deployment:
 
     Attributes:
         evidence: the rule of evidence.
-        trust: the trust region; None for no limit. It takes a start that is better than a softer version of
-            itself: choose None for a start that knows nothing.
+        trust: the trust region; None for no limit. It takes a start that ranks more relevant documents
+            higher: choose None for a start that knows nothing.
         folds: of cross-fitting: with few held-out impressions, the training queries are divided, and each
             part is the evidence for a policy that was learned from the others; 1 for none. It is a
             training more per fold, and the start is left much earlier.
@@ -92,6 +92,7 @@ class Deployment:
         look: int,
         *,
         learn: Learn,
+        deployed: Model | None = None,
     ) -> Step:
         """Choose how far to go from the start towards a learned policy.
 
@@ -102,12 +103,15 @@ class Deployment:
             rank_weights: θ, what each rank is worth.
             look: the number of the look at the evidence, from 1.
             learn: learns a policy in the same way from part of the clicks, for cross-fitting.
+            deployed: the policy that was deployed before, if it is not the start.
         """
         trials = [Trial(learned, clicks.splits[1].features, clicks.debiased(1))]
         if self.folds > 1 and trials[0].clicks.timesteps < ENOUGH_IMPRESSIONS:
             trials += self._cross_fitted(clicks, learn)
         around = None if self.trust is None else _surroundings(self.trust, start, clicks, rank_weights)
-        return choose_step(start, trials, rank_weights, self.evidence, look, surroundings=around)
+        return choose_step(
+            start, trials, rank_weights, self.evidence, look, surroundings=around, deployed=deployed
+        )
 
     def _cross_fitted(self, clicks: Clicks, learn: Learn) -> Iterator[Trial]:
         split, statistics = clicks.splits[0], clicks.statistics[0]

@@ -9,10 +9,11 @@ import numpy as np
 
 from rankloop import online
 from rankloop.errors import ModelFileError
+from rankloop.evidence import Step
 from rankloop.models import model_from_bytes, model_to_bytes
 from rankloop.models.storage import pack, unpack
 from rankloop.statistics import Statistics, statistics_from_bytes, statistics_to_bytes
-from rankloop.training import Epoch
+from rankloop.training import Epoch, RelevanceGuess
 from rankloop.types import Model
 
 Stage = Literal["deployed", "gathered", "trained", "evaluated"]
@@ -31,8 +32,10 @@ class LoopState:
             online method, which learns from each interaction and keeps none.
         learned: the policy learned last; the starting policy before that.
         logging: the model whose scores, multiplied by the scale, make up the logging policy.
-        scale: how soft the logging policy is.
+        scale: how soft the logging policy is when it explores.
+        explored: the share of interactions in which it explores; in the others, it is as it was learned.
         online: the state of an online method; None if policies are learned from statistics.
+        guess: the guess of relevance that the last policy was learned with, if there was one.
     """
 
     phase: int
@@ -41,7 +44,9 @@ class LoopState:
     learned: Model
     logging: Model
     scale: float
+    explored: float = 1.0
     online: online.MethodState | None = None
+    guess: RelevanceGuess | None = None
 
     @property
     def timesteps(self) -> int:
@@ -61,7 +66,10 @@ class LoopState:
         }
         if self.online is not None:
             parts["online"] = self.online.to_bytes()
-        spec = {"phase": self.phase, "stage": self.stage, "scale": self.scale, "owner": owner}
+        if self.guess is not None:
+            parts["guess"] = self.guess.to_bytes()
+        numbers = {"phase": self.phase, "scale": self.scale, "explored": self.explored}
+        spec = {**numbers, "stage": self.stage, "owner": owner}
         return pack(STATE_KIND, spec, {name: np.frombuffer(part, np.uint8) for name, part in parts.items()})
 
     @classmethod
@@ -82,6 +90,7 @@ class LoopState:
                 learned=model_from_bytes(parts["learned"]),
                 logging=model_from_bytes(parts["logging"]),
                 online=online.MethodState.from_bytes(parts["online"]) if "online" in parts else None,
+                guess=RelevanceGuess.from_bytes(parts["guess"]) if "guess" in parts else None,
                 **content.spec,
             )
         except (KeyError, TypeError) as error:
@@ -110,10 +119,15 @@ class Trained(Event):
 
     Attributes:
         epochs: the epochs of the training; empty for an online method, and as long as there are no
-            interactions with training queries or none with held-out queries.
+            interactions with training queries or too few with held-out queries.
+        guess: the guess of relevance behind the weights, if the estimator uses one.
+        step: how far the evidence lets the loop go towards what was learned; None if there is no such rule,
+            or nothing was learned.
     """
 
     epochs: tuple[Epoch, ...]
+    guess: RelevanceGuess | None = None
+    step: Step | None = None
 
 
 @dataclass(frozen=True)
@@ -138,7 +152,14 @@ class Evaluated(Event):
 
 @dataclass(frozen=True)
 class Deployed(Event):
-    """The learned policy, its scores multiplied by ``scale``, became the logging policy."""
+    """The learned policy became the logging policy.
+
+    Attributes:
+        policy: the id of the logging policy.
+        scale: what its scores are multiplied by when it explores.
+        explored: the share of interactions in which it explores.
+    """
 
     policy: str
     scale: float
+    explored: float = 1.0

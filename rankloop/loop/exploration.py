@@ -21,6 +21,8 @@ from rankloop.types import Float64, Int64
 
 # Steps of the search for a scale: a precision of 2^-12 of the range, far finer than matters.
 SEARCH_STEPS = 12
+# The share of `Explore` is constant up to this number of interactions.
+DECAY_FROM = 1_000
 
 Exposed = Callable[[Float64], Float64]
 
@@ -45,6 +47,14 @@ class Exploration(Named, ABC):
         Returns:
             A number above 0 and up to 1.
         """
+
+    def explored(self, timesteps: int) -> float:  # noqa: ARG002
+        """Return the share of interactions that the softened policy serves; the learned one serves the rest.
+
+        Args:
+            timesteps: the number of interactions so far.
+        """
+        return 1.0
 
 
 EXPLORATIONS: Registry[Exploration] = Registry("exploration", Exploration)
@@ -122,6 +132,43 @@ class Spread(Exploration):
         several = np.diff(offsets) > 1  # a query with one candidate has nothing to explore
         spread = segment_std(scores, offsets)[several].sum() / max(several.sum(), 1)
         return min(1.0, self.to / float(spread)) if spread > 0.0 else 1.0
+
+
+@register
+@dataclass(frozen=True)
+class Explore(Spread):
+    """A share of the interactions explores; the learned policy itself serves the others.
+
+    Logging policies are then mixtures. Which of the two policies served an interaction is known, so each has
+    statistics of its own, and these add.
+
+    Attributes:
+        to: the spread of the scores of the policy that explores, as in `Spread`.
+        share: the share of the interactions that it serves at first.
+        decay: from 1,000 interactions on, the share falls with this power of their number.
+
+    Example:
+        >>> half_life = Explore(share=0.2, decay=0.5)
+        >>> [round(half_life.explored(t), 4) for t in (100, 1_000, 4_000, 100_000)]
+        [0.2, 0.2, 0.1, 0.02]
+    """
+
+    name: ClassVar[str] = "explore"
+    share: float = 0.1
+    decay: float = 0.25
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not (0.0 < self.share <= 1.0 and 0.0 <= self.decay <= 1.0):
+            raise RankloopError(
+                f"explore: share must be above 0, decay at least 0, and both at most 1, got {self.share}, "
+                f"{self.decay}"
+            )
+
+    def explored(self, timesteps: int) -> float:
+        """Return the share after this many interactions."""
+        fallen: float = min(1.0, DECAY_FROM / max(timesteps, 1)) ** self.decay
+        return self.share * fallen
 
 
 @register

@@ -23,13 +23,15 @@ from rankloop import online
 from rankloop.errors import RankloopError
 from rankloop.estimators import Estimator, InterventionAware
 from rankloop.evaluation import policy_metrics
+from rankloop.evidence import Step
+from rankloop.loop.deployment import Clicks, Deployment
 from rankloop.loop.events import Deployed, Evaluated, Event, Gathered, LoopState, Trained
 from rankloop.loop.exploration import AsLearned, Exploration
 from rankloop.loop.presets import default_exploration
 from rankloop.policies import expected_rank_weights
 from rankloop.statistics import Exposure, Statistics
-from rankloop.training import ROBUST, Epoch, Learning, LearningProblem, learn
-from rankloop.types import Bias, Dataset, Float64, Int64, Model
+from rankloop.training import DOUBLY_ROBUST, Learning, LearningProblem, Training, learn
+from rankloop.types import Bias, Dataset, Float64, Int64, Model, Split
 
 # The purposes of random numbers: each seed, phase and purpose has its own stream.
 GATHERING, TRAINING, ONLINE = 0, 1, 2
@@ -94,6 +96,8 @@ class Loop:
         estimator: how clicks become weights; None for the estimator of `learning`.
         exploration: how soft the learned policy becomes when it logs; None for the exploration that goes with
             `learning`, or ``as-learned`` for an online method.
+        deployment: by what evidence a learned policy replaces the start; None for the caution of the settings
+            of `learning` alone.
         method: an online method to learn with, instead of estimator and training.
         floor: the share of interactions that the starting policy keeps serving.
         metric: the metric that `Evaluated` reports.
@@ -106,9 +110,10 @@ class Loop:
     horizon: int
     interventions: tuple[int, ...] | Literal["all"] = ()
     evaluations: tuple[int, ...] = ()
-    learning: Learning = ROBUST
+    learning: Learning = DOUBLY_ROBUST
     estimator: Estimator | None = None
     exploration: Exploration | None = None
+    deployment: Deployment | None = None
     method: online.Method | None = None
     floor: float = 0.0
     metric: str = "ndcg@5"
@@ -197,11 +202,15 @@ class Loop:
             return self._interact(now, self.method, wanted)
         rng = self._random(now, GATHERING)
         from_start = self._draw_floor(now, wanted, rng)
-        gathered = self._gather_from(now.logging, now.scale, wanted - from_start, rng)
-        if from_start:
-            gathered += self._gather_from(self.start, 1.0, from_start, rng)
-        after = replace(now, stage="gathered", statistics=now.statistics + gathered)
-        return after, Gathered(until, after, wanted, policy_id(now.logging, now.scale))
+        mixture = _mixture(now)
+        served = rng.multinomial(wanted - from_start, [share for _, share in mixture])
+        parts = [(now.logging, scale, int(n)) for (scale, _), n in zip(mixture, served, strict=True)]
+        statistics = now.statistics
+        for model, scale, interactions in (*parts, (self.start, 1.0, from_start)):
+            if interactions:
+                statistics += self._gather_from(model, scale, interactions, rng)
+        after = replace(now, stage="gathered", statistics=statistics, guess=None)
+        return after, Gathered(until, after, wanted, mixture_id(now.logging, now.scale, now.explored))
 
     def _interact(self, now: LoopState, method: online.Method, wanted: int) -> tuple[LoopState, Event]:
         assert now.online is not None  # `_beginning` gave the method a state
@@ -230,41 +239,88 @@ class Loop:
         return self.source.gather(policy_id(model, scale), scores, exposure, interactions, rng)
 
     def _problem(self, now: LoopState) -> LearningProblem | None:
-        """Build the problem that the clicks so far pose; None if one of the splits has no interactions."""
+        """Build the problem that the clicks so far pose; None if there are too few to learn anything."""
         if self.method is not None:
             return None
-        n_train = self.dataset.train.n_queries
-        train = now.statistics.select(np.arange(n_train))
-        held_out = now.statistics.select(np.arange(n_train, now.statistics.n_queries))
-        if train.timesteps == 0 or held_out.timesteps == 0:
+        divided = self._divided(now)
+        if divided[0].timesteps == 0 or divided[1].timesteps < self.learning.least_held_out:
             return None
-        learning = replace(self.learning, estimator=self.effective_estimator)
-        splits = (self.dataset.train, self.dataset.validation)
-        return learning.problem(splits, (train, held_out), self.source.bias)
+        # A guess that was stored is that of these clicks.
+        return self._learning.problem(
+            self._splits, divided, self.source.bias, start=self.start, guess=now.guess
+        )
+
+    @property
+    def _learning(self) -> Learning:
+        return replace(self.learning, estimator=self.effective_estimator)
+
+    @property
+    def _splits(self) -> tuple[Split, Split]:
+        return self.dataset.train, self.dataset.validation
+
+    def _divided(self, now: LoopState) -> tuple[Statistics, Statistics]:
+        """The clicks on training queries, and those on held-out queries."""
+        n_train = self.dataset.train.n_queries
+        numbers = np.arange(now.statistics.n_queries)
+        return now.statistics.select(numbers[:n_train]), now.statistics.select(numbers[n_train:])
 
     def _train(self, now: LoopState, problem: LearningProblem | None) -> tuple[LoopState, Event]:
         # An online method has already learned, while it gathered. Without clicks the start is kept.
         learned = self.start if self.method is None else now.learned
-        epochs: tuple[Epoch, ...] = ()
-        if problem is not None:
-            rng = self._random(now, TRAINING)
-            training = learn(self.start, problem, settings=self.learning.settings, rng=rng)
-            learned, epochs = training.model, training.history
-        after = replace(now, stage="trained", learned=learned)
-        return after, Trained(now.timesteps, after, epochs)
+        if problem is None:
+            after = replace(now, stage="trained", learned=learned)
+            return after, Trained(now.timesteps, after, ())
+        training = self._learn(now, problem)
+        learned, step = training.model, None
+        if learned is self.start:
+            learned = self.start if self.learning.revert else now.learned
+        elif self.deployment is not None:
+            step = self._step(now, problem, learned)
+            learned = step.policy(self.start, learned, now.learned)
+        after = replace(now, stage="trained", learned=learned, guess=problem.guess)
+        return after, Trained(now.timesteps, after, training.history, problem.guess, step)
+
+    def _learn(self, now: LoopState, problem: LearningProblem) -> Training:
+        settings = self.learning.settings
+        if self.deployment is not None:
+            settings = settings.without_caution()
+        return learn(self.start, problem, settings=settings, rng=self._random(now, TRAINING))
+
+    def _step(self, now: LoopState, problem: LearningProblem, learned: Model) -> Step:
+        """Choose how far to go from the start towards what was learned."""
+        assert self.deployment is not None
+        guess = None if problem.guess is None else (problem.guess.train, problem.guess.held_out)
+        splits, statistics, bias = self._splits, self._divided(now), self.source.bias
+
+        def learn_again(splits: tuple[Split, Split], statistics: tuple[Statistics, Statistics]) -> Model:
+            part = self._learning.problem(splits, statistics, bias, start=self.start)
+            return self._learn(now, part).model
+
+        return self.deployment.step(
+            self.start,
+            learned,
+            Clicks(splits, statistics, bias, guess),
+            self.learning.rank_weights(bias),
+            now.phase + 1,
+            learn=learn_again,
+        )
 
     def _evaluate(self, now: LoopState, problem: LearningProblem | None) -> tuple[LoopState, Event]:
         estimate = error = float("nan")
         if problem is not None and problem.held_out is not None:
             values = problem.held_out.values(now.learned.scores(problem.held_out.features))
             estimate, error = float(values.mean()), float(values.std() / np.sqrt(len(values)))
-        exposed = self._exposed(now.scale * self.queries.scores(now.logging))
+        scores, logging = self.queries.scores(now.logging), 0.0
+        exposed = np.zeros(len(scores))
+        for scale, share in _mixture(now):
+            exposed += share * self._exposed(scale * scores)
+            logging += share * self._true_value(now.logging, scale)
         after = replace(now, stage="evaluated")
         return after, Evaluated(
             now.timesteps,
             after,
             learned=self._true_value(now.learned, 1.0),
-            logging=self._true_value(now.logging, now.scale),
+            logging=logging,
             estimate=estimate,
             estimate_error=error,
             support={level: float(np.mean(exposed < level)) for level in SUPPORT_LEVELS},
@@ -281,9 +337,12 @@ class Loop:
         scores = self.queries.scores(now.learned)
         clip = InterventionAware().bound(self.horizon)
         scale = self.effective_exploration.scale(scores, self.offsets, self._exposed, clip)
-        after = replace(now, phase=now.phase + 1, stage="deployed", logging=now.learned, scale=scale)
-        policy = policy_id(now.learned, scale)
-        return after, Deployed(now.timesteps, after, policy, scale)
+        explored = self.effective_exploration.explored(now.timesteps)
+        after = replace(
+            now, phase=now.phase + 1, stage="deployed", logging=now.learned, scale=scale, explored=explored
+        )
+        policy = mixture_id(now.learned, scale, explored)
+        return after, Deployed(now.timesteps, after, policy, scale, explored)
 
 
 def policy_id(model: Model, scale: float) -> str:
@@ -292,6 +351,20 @@ def policy_id(model: Model, scale: float) -> str:
     The same model at another scale is another policy, with another exposure.
     """
     return f"{model.fingerprint}*{scale:.6g}"
+
+
+def mixture_id(model: Model, scale: float, explored: float) -> str:
+    """Return the id of a logging policy that explores in a share of the interactions."""
+    if explored == 1.0 or scale == 1.0:
+        return policy_id(model, scale)
+    return f"{policy_id(model, 1.0)} + {explored:.6g} {policy_id(model, scale)}"
+
+
+def _mixture(now: LoopState) -> list[tuple[float, float]]:
+    """The scales of the logging policy, and the share of the interactions that each serves."""
+    if now.explored == 1.0 or now.scale == 1.0:
+        return [(now.scale, 1.0)]
+    return [(now.scale, now.explored), (1.0, 1.0 - now.explored)]
 
 
 def _check_times(name: str, times: tuple[int, ...], horizon: int) -> None:

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from rankloop.loop.exploration import AsLearned, Exploration, Spread
-from rankloop.training import PAPER, ROBUST, Learning
+from rankloop.loop.exploration import AsLearned, Exploration, Explore, Spread
+from rankloop.training import DOUBLY_ROBUST, PAPER, ROBUST, Learning
 
 # In the paper, the learned policy itself logs.
-EXPLORATION: Mapping[str, Exploration] = {ROBUST.name: Spread(), PAPER.name: AsLearned()}
+EXPLORATION: Mapping[str, Exploration] = {
+    DOUBLY_ROBUST.name: Explore(),
+    ROBUST.name: Spread(),
+    PAPER.name: AsLearned(),
+}
 
 
 def default_exploration(learning: Learning) -> Exploration:
     """Return the exploration that goes with a way of learning unless another one is chosen.
 
-    A custom `Learning` gets the exploration of the robust preset.
+    A custom `Learning` gets the exploration of the default preset.
 
-    >>> print(default_exploration(ROBUST), default_exploration(PAPER))
-    spread as-learned
+    >>> print(default_exploration(DOUBLY_ROBUST), default_exploration(PAPER))
+    explore as-learned
     """
-    return EXPLORATION.get(learning.name, EXPLORATION[ROBUST.name])
+    return EXPLORATION.get(learning.name, EXPLORATION[DOUBLY_ROBUST.name])

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from rankloop.errors import RankloopError
-from rankloop.types import Model
+from rankloop.types import Model, Scaling
 
 Names = tuple[str, ...]
 
@@ -37,6 +37,22 @@ def with_names(model: Model, names: Names | None) -> Model:
     holder: Any = model
     named: Model = replace(holder, feature_names=names)
     return named
+
+
+def scaling_of_model(model: Model) -> Scaling | None:
+    """How the features of the training data were scaled (`Dataset.scaling`); None if that is not known."""
+    scaling: Scaling | None = getattr(model, "scaling", None)
+    parts = [getattr(model, name) for name in ("first", "second") if hasattr(model, name)]  # of a blend
+    return scaling or next(filter(None, map(scaling_of_model, parts)), None)
+
+
+def with_scaling(model: Model, scaling: Scaling | None) -> Model:
+    """The same model, knowing how the features were scaled that it was trained on."""
+    if scaling is None or not hasattr(model, "scaling"):
+        return model
+    holder: Any = model
+    marked: Model = replace(holder, scaling=scaling)
+    return marked
 
 
 def checked_names(names: Iterable[str] | None, n_features: int) -> Names | None:

@@ -16,7 +16,7 @@ from rankloop.models.lightgbm_check import check_text, without_parameters
 from rankloop.models.lightgbm_text import default_names, is_whole, spell_names, spelt_names
 from rankloop.ragged import openmp_threads
 from rankloop.storage.fingerprints import fingerprint
-from rankloop.types import Float32, Float64
+from rankloop.types import Float32, Float64, Scaling
 
 # The last line of a stored model: LightGBM ignores it, and reads the file as its own.
 TRAILER = "rankloop:"
@@ -47,12 +47,14 @@ class LightGBMModel:
             LightGBM can spell them.
         feature_names: the names of the features, in the order that it takes them; those in the text if None,
             unless they are LightGBM's own ``Column_0`` and so on.
+        scaling: how the features of its training data were scaled (`Dataset.scaling`), if that is known.
     """
 
     kind: ClassVar[str] = "lightgbm"
     takes_missing: ClassVar[bool] = True
     text: str = field(repr=False)
     feature_names: tuple[str, ...] | None = field(default=None, repr=False)
+    scaling: Scaling | None = field(default=None, kw_only=True, repr=False)
 
     def __post_init__(self) -> None:
         # One way to end: the text that is read from a file equals the text that was written.
@@ -103,7 +105,8 @@ class LightGBMModel:
 
     def to_bytes(self) -> bytes:
         """The text, followed by one line with its fingerprint, by which damage is noticed."""
-        line = TRAILER + json.dumps({"fingerprint": self.fingerprint, **self._unspelt_names})
+        scaling = {} if self.scaling is None else {"scaling": self.scaling}
+        line = TRAILER + json.dumps({"fingerprint": self.fingerprint, **self._unspelt_names, **scaling})
         return f"{self.text}\n{line}\n".encode()
 
     @property
@@ -149,7 +152,7 @@ class LightGBMModel:
         try:
             content = json.loads(trailer)
             wanted = content["fingerprint"]
-            model = cls(body, content.get("feature_names"))
+            model = cls(body, content.get("feature_names"), scaling=content.get("scaling"))
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise ModelFileError(f"the last line of the model file is damaged: {trailer[:40]!r}") from error
         if model.fingerprint != wanted:

@@ -19,7 +19,7 @@ from rankloop.models.optimisers import Optimiser, OptimiserState, Parameters
 from rankloop.models.storage import fingerprint, pack, unpack
 from rankloop.names import unknown
 from rankloop.ragged import for_segments
-from rankloop.types import Float32, Float64, Int64
+from rankloop.types import Float32, Float64, Int64, Scaling
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,6 +35,7 @@ class Network:
         hidden: units of each hidden layer.
         activation: of the hidden units: ``sigmoid``, ``tanh`` or ``relu``.
         feature_names: the names of the features, in the order that it takes them, if they are known.
+        scaling: how the features of its training data were scaled (`Dataset.scaling`), if that is known.
     """
 
     kind: ClassVar[str]
@@ -43,6 +44,7 @@ class Network:
     hidden: tuple[int, ...] = ()
     activation: str = "sigmoid"
     feature_names: tuple[str, ...] | None = field(default=None, kw_only=True, repr=False)
+    scaling: Scaling | None = field(default=None, kw_only=True, repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "hidden", tuple(self.hidden))
@@ -82,8 +84,9 @@ class Network:
     @property
     def _spec(self) -> dict[str, Any]:
         options = {f.name: getattr(self, f.name) for f in fields(self) if f.init and f.name != "parameters"}
-        if self.feature_names is None:
-            del options["feature_names"]
+        for name in ("feature_names", "scaling"):
+            if options[name] is None:
+                del options[name]
         return {**options, "dtype": self.parameters.dtype.name}
 
     def scores(self, features: Float32) -> Float64:
@@ -104,6 +107,19 @@ class Network:
     def with_parameters(self, parameters: Parameters) -> Self:
         """The same layers with other parameters."""
         return replace(self, parameters=parameters)
+
+    def times(self, by: float) -> Self:
+        """The same model with all its scores multiplied by a number.
+
+        >>> model = MLP.initialise(2, np.random.default_rng(0))
+        >>> rows = np.eye(2, dtype=np.float32)
+        >>> bool(np.all(model.times(0.5).scores(rows) == 0.5 * model.scores(rows)))
+        True
+        """
+        outputs = int(self.widths[-2]) + 1  # the weights of one output unit, and its bias
+        parameters = self.parameters.copy()
+        parameters[-outputs:] *= by
+        return self.with_parameters(parameters)
 
     def to_bytes(self) -> bytes:
         """The whole model, without pickle."""

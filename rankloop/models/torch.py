@@ -42,11 +42,12 @@ class TorchModel:
     Attributes:
         module: the network; it returns n or n × 1 scores for n × n_features float32.
         n_features: the number of features per document.
+        scale: what the scores of the module are multiplied by.
     """
 
     kind: ClassVar[str] = "torch"
 
-    def __init__(self, module: torch.nn.Module, n_features: int) -> None:
+    def __init__(self, module: torch.nn.Module, n_features: int, *, scale: float = 1.0) -> None:
         torch = _torch()
         if not isinstance(module, torch.nn.Module):
             raise RankloopError(f"expected a torch.nn.Module, got {type(module).__name__}")
@@ -54,6 +55,7 @@ class TorchModel:
             raise RankloopError(f"a model needs at least one feature, got n_features={n_features}")
         self.module = copy.deepcopy(module).eval()
         self.n_features = n_features
+        self.scale = scale
 
     @cached_property
     def fingerprint(self) -> str:
@@ -74,7 +76,11 @@ class TorchModel:
             optimiser: `SGD` or `Adam`, or a function from the module's parameters to a
                 ``torch.optim.Optimizer``. Configure it as for a loss to minimise; the learner flips the sign.
         """
-        return TorchLearner(TorchModel(self.module, self.n_features), optimiser)
+        return TorchLearner(self.times(1.0), optimiser)
+
+    def times(self, by: float) -> TorchModel:
+        """The same model with all its scores multiplied by a number."""
+        return TorchModel(self.module, self.n_features, scale=by * self.scale)
 
     def to_bytes(self) -> bytes:
         """The module's state, without pickle; its architecture is your code and is not stored."""
@@ -91,7 +97,7 @@ class TorchModel:
                 "read it with TorchModel.from_bytes(data, module), with a module like the stored one"
             )
         torch = _torch()
-        model = cls(module, content.spec["n_features"])
+        model = cls(module, content.spec["n_features"], scale=content.spec["scale"])
         state = {
             name: torch.from_numpy(tensor).view(getattr(torch, content.spec["dtypes"][name]))
             for name, tensor in content.tensors.items()
@@ -110,7 +116,7 @@ class TorchModel:
             raise DataError(
                 f"this module takes documents × {self.n_features} features, got shape {np.shape(features)}"
             )
-        scores = self.module(_torch().tensor(rows))
+        scores = self.scale * self.module(_torch().tensor(rows))
         if tuple(scores.shape) not in ((len(rows),), (len(rows), 1)):
             raise RankloopError(
                 f"the module must return one score per document, of shape {len(rows)} or {len(rows)} × 1; "
@@ -125,6 +131,7 @@ class TorchModel:
         state = self.module.state_dict()
         return {
             "n_features": self.n_features,
+            "scale": self.scale,
             "dtypes": {name: str(state[name].dtype).removeprefix("torch.") for name in tensors},
             "shapes": {name: list(tensor.shape) for name, tensor in tensors.items()},
         }
@@ -162,7 +169,7 @@ class TorchLearner:
 
     def model(self) -> TorchModel:
         """The current parameters as a model."""
-        return TorchModel(self._live.module, self._live.n_features)
+        return self._live.times(1.0)
 
 
 def _make_optimiser(optimiser: Optimiser | MakeOptimiser, module: torch.nn.Module) -> Any:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -15,15 +15,24 @@ from rankloop.errors import DataError, RankloopError
 from rankloop.logs import LogCounts, LogReader, LogStatistics
 from rankloop.offline.assumed_bias import NO_RESAMPLES, AssumedBias, BiasSource, assume_bias
 from rankloop.offline.bias_resamples import QueryValues
-from rankloop.offline.comparison import Comparison, compare
+from rankloop.offline.comparison import Comparison, ControlReport, compare
 from rankloop.offline.control_variate import ControlVariate
 from rankloop.offline.fit_result import Fit, is_fit, load_fit
 from rankloop.offline.impression_sums import sum_impressions
-from rankloop.offline.intervals import ImpressionSample
+from rankloop.offline.intervals import DIFFERENCE, ImpressionSample
 from rankloop.offline.judged_queries import QueryChoice, judge_on, name_of
 from rankloop.offline.policy_rankings import Measure, Policy, PolicyRanking, Ranking, RankingResolver
+from rankloop.offline.relevance_control import (
+    MEAN,
+    SCORES,
+    RelevanceControl,
+    check_control,
+    control_by_features,
+    control_by_scores,
+)
 from rankloop.offline.verdict import VerdictEvidence
 from rankloop.progress import Progress, report
+from rankloop.types import Bias, Float64
 
 Rerank = Literal["impression", "query"]
 RERANKS = ("impression", "query")
@@ -31,6 +40,8 @@ RERANKS = ("impression", "query")
 EXPLORES = 0.01
 # Resampling fewer queries than this gives intervals that are too narrow.
 FEW_QUERIES = 30
+# A table of scores may lack this share of the queries; beyond it, it is probably one of another log.
+MOST_UNSCORED = 0.5
 
 
 @dataclass(frozen=True)
@@ -45,12 +56,16 @@ class EvaluationOptions:
             queries where the candidates of all policies that served the query are known, impressions
             elsewhere.
         support: the smallest expected α of a document whose clicks are used; None for 0.1/√T.
+        control: what guesses the relevance of documents before their clicks, which makes intervals narrower:
+            ``scores`` (a curve of the policies' own scores, if they have any), ``mean`` (all documents are
+            average), or a guess from features by name: ``trees``, ``logistic``.
         seed: the random seed of the bootstrap, and of the estimated bias.
     """
 
     ranking: Ranking = "sorted"
     rerank: Rerank | None = None
     support: float | None = None
+    control: str = SCORES
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -58,6 +73,7 @@ class EvaluationOptions:
             raise RankloopError(f"support is an expected α, from 0 to below 1, got {self.support}")
         if self.rerank not in (None, *RERANKS):
             raise RankloopError(f"policies re-rank each {' or '.join(RERANKS)}, not {self.rerank!r}")
+        check_control(self.control)
 
 
 DEFAULTS = EvaluationOptions()
@@ -121,15 +137,27 @@ def evaluate(
     notes += _notes_on_reranking(rankings, within & used)
     variate = ControlVariate.of(found.statistics, assumed.bias, used, options.support)
     report(progress, "evaluate", note="summing over impressions")
-    with log.open_engine() as running:
-        sums = sum_impressions(running, log, counts, variate.factors(rankings), assumed.bias, variate.guess)
-    times = np.where(used, found.statistics.query_counts, 0)
-    impressions = ImpressionSample(times, variate.before(rankings), sums)
+    impressions = _sample(log, counts, found, rankings, variate, assumed.bias, used)
+    control = None
+    knows_clicks = any(_was_fitted_to(policy, counts, used) for policy in policies)
+    guessed = _guess(log, found, assumed.bias, used, [] if knows_clicks else resolver.item_scores, options)
+    if guessed is not None and guessed.is_useful:
+        plain = impressions.query_variance(DIFFERENCE)
+        variate = replace(variate, item_guesses=guessed.guesses)
+        impressions = _sample(log, counts, found, rankings, variate, assumed.bias, used)
+        variance = impressions.query_variance(DIFFERENCE)
+        ratio = plain / variance if variance > 0.0 else 1.0
+        control = ControlReport(guessed.name, ratio, guessed.calibration.gain)
     report(progress, "evaluate", note="resampling queries")
     spread = None
     if assumed.resamples is not None:
         values = QueryValues(
-            log.rank_shares(found), counts.displays_by_rank, found.statistics.clicks, times, rankings, variate
+            log.rank_shares(found),
+            counts.displays_by_rank,
+            found.statistics.clicks,
+            impressions.times,
+            rankings,
+            variate,
         )
         spread = values.spread(assumed.bias, assumed.resamples, counts.fingerprint)
     elif assumed.estimated:
@@ -143,7 +171,47 @@ def evaluate(
         notes=(*assumed.notes, *judged.notes, *found.notes, *resolver.notes, *notes),
         seed=options.seed,
         spread=spread,
+        control=control,
     )
+
+
+def _sample(
+    log: LogReader,
+    counts: LogCounts,
+    found: LogStatistics,
+    rankings: tuple[PolicyRanking, PolicyRanking],
+    variate: ControlVariate,
+    bias: Bias,
+    used: NDArray[np.bool_],
+) -> ImpressionSample:
+    with log.open_engine() as running:
+        sums = sum_impressions(running, log, counts, variate.factors(rankings), bias, variate.relevance)
+    times = np.where(used, found.statistics.query_counts, 0)
+    return ImpressionSample(times, variate.before(rankings), sums)
+
+
+def _guess(
+    log: LogReader,
+    found: LogStatistics,
+    bias: Bias,
+    used: NDArray[np.bool_],
+    scores: Sequence[Float64],
+    options: EvaluationOptions,
+) -> RelevanceControl | None:
+    """The guess of relevance that was asked for, if there is one."""
+    # A curve through the clicks of a few queries predicts nothing.
+    if options.control == MEAN or used.sum() < FEW_QUERIES or (options.control == SCORES and not scores):
+        return None
+    if options.control == SCORES:
+        return control_by_scores(scores, found.statistics, bias, used)
+    return control_by_features(options.control, log, found, bias)
+
+
+def _was_fitted_to(policy: Policy, counts: LogCounts, used: NDArray[np.bool_]) -> bool:
+    """Whether a policy's scores know the clicks of some of these queries."""
+    if not isinstance(policy, Fit) or policy.log != counts.fingerprint:
+        return False
+    return bool(np.isin(counts.query_ids[used], np.array(policy.train_queries, dtype=np.str_)).any())
 
 
 def _load(policy: Policy, log: LogReader) -> Policy:
@@ -247,10 +315,18 @@ def _usable_queries(
             used = used & policy.known  # the resolver's notes count them
             continue
         if policy.name not in counts.policy_ids:
-            raise DataError(
-                f"{policy.name}: no scores for query {str(counts.query_ids[unknown[0]])!r} ({len(unknown)} "
-                f"of {chosen.sum()} queries in total): provide scores for the documents of every query"
+            if len(unknown) > MOST_UNSCORED * chosen.sum():
+                raise DataError(
+                    f"{policy.name}: no scores for query {str(counts.query_ids[unknown[0]])!r} "
+                    f"({len(unknown)} of {chosen.sum()} queries in total): provide scores for the documents "
+                    f"of every query"
+                )
+            notes.append(
+                f"{len(unknown):,} of {chosen.sum():,} queries are left out: {policy.name} has no scores for "
+                f"their documents."
             )
+            used = used & policy.known
+            continue
         notes.append(
             f"{len(unknown):,} queries are left out: policy {policy.name!r} never served them and has no "
             f"candidates for them, so it is not known how it would rank them."

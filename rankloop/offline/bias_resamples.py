@@ -3,11 +3,12 @@
 The estimate of a query is a function of sums that do not depend on the bias, so that it can be computed for
 the α and β of every resample:
 
-    S_q(α, β) = N_q m Λ_q + Σ_d λ_d (C_d − Σ_k n_dk (α_k m + β_k)) / ᾱ_d,    ᾱ_d = Σ_k α_k p_dk
+    S_q(α, β) = N_q Σ_d λ_d m_d + Σ_d λ_d (C_d − Σ_k n_dk (α_k m_d + β_k)) / ᾱ_d,    ᾱ_d = Σ_k α_k p_dk
 
-p_dk is the probability that d is at rank k in an impression of its query, m the mean relevance with these α
-and β. A bias that was estimated from the same log is resampled together with the clicks: the same queries are
-drawn for both. Any other bias varies independently of the clicks.
+p_dk is the probability that d is at rank k in an impression of its query. m_d is the guess of its relevance,
+or the mean relevance with these α and β if there is no guess for single documents. A bias that was estimated
+from the same log is resampled together with the clicks: the same queries are drawn for both. Any other bias
+varies independently of the clicks.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from rankloop.bias.bootstrap import draw_queries
 from rankloop.offline.control_variate import ControlVariate
 from rankloop.offline.policy_rankings import PolicyRanking
 from rankloop.ragged import segment_index, segment_sum
-from rankloop.types import Bias, Float64, Int64
+from rankloop.types import Bias, BiasEvidence, Float64, Int64
 
 # A resampled ᾱ is at least this share of the estimated one: a division by nearly 0 says nothing.
 LEAST_SHARE = 0.1
@@ -73,6 +74,13 @@ class BiasResamples:
             return None
         lines = Lines(*(np.array(details["resampled"][name], np.float64) for name in ("alpha", "beta")))
         return cls(lines, details.get("resample_seed"), details.get("log"))
+
+    @classmethod
+    def of_evidence(cls, evidence: BiasEvidence | None) -> Self | None:
+        """The resamples that a bias carries, if it has any; which queries were drawn is not known."""
+        if evidence is None or evidence.resamples is None:
+            return None
+        return cls(Lines(evidence.resamples[:, 0], evidence.resamples[:, 1]))
 
     def draws(self, shown: NDArray[np.bool_], log: str) -> NDArray[np.float64] | None:
         """How often each query was drawn in each resample, resamples × queries shown.
@@ -166,12 +174,14 @@ class _Part:
         self.times = values.times[used].astype(np.float64)
         self.alpha, self.supported = variate.alpha[items], variate.supported[items]
         self.lambdas = values._lambdas()[items]
+        self.guessed = None if variate.item_guesses is None else variate.relevance[items]
         always = np.stack([policy.always for policy in rankings], axis=1)[used]
         elsewhere = np.stack([policy.elsewhere for policy in rankings], axis=1)[used]
         self.always, self.elsewhere = always, elsewhere
         n_queries = len(self.times)
         self.n_queries = n_queries
-        self.inside = self._by_query(self.lambdas)
+        weighted = self.lambdas if self.guessed is None else self.lambdas * self.guessed[:, None]
+        self.inside = self._by_query(weighted)
         self.query_displays = self._by_query(self.displays)
         self.query_clicks = self._by_query(self.clicks[:, None])[:, 0]
 
@@ -188,9 +198,11 @@ class _Part:
     def by_query(self, lines: Lines, guess: float) -> Float64:
         """The sums of the values over the impressions of each query, queries × 2."""
         alpha = np.maximum(self.shares @ lines.alpha, LEAST_SHARE * self.alpha)
-        unexplained = self.clicks - self.displays @ (lines.alpha * guess + lines.beta)
+        relevance = np.full(len(alpha), guess) if self.guessed is None else self.guessed
+        unexplained = self.clicks - (self.displays @ lines.alpha) * relevance - self.displays @ lines.beta
         per_click = np.divide(unexplained, alpha, out=np.zeros(len(alpha)), where=self.supported)
-        before = guess * (self.inside + self.elsewhere) + self.always
+        inside = self.inside * guess if self.guessed is None else self.inside
+        before = inside + guess * self.elsewhere + self.always
         return self.times[:, None] * before + self._by_query(self.lambdas * per_click[:, None])
 
     def mean(self, by_query: Float64, weights: Float64) -> Float64:

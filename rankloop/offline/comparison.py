@@ -14,8 +14,39 @@ from rankloop.offline.intervals import ImpressionSample, ValueInterval
 from rankloop.offline.policy_rankings import PolicyRanking
 from rankloop.offline.verdict import ROUNDING, Verdict, VerdictEvidence, conclude
 
-# The estimator of the values: unbiased however traffic changes, and displays add no noise to it.
+# The estimators of the values: unbiased however traffic changes, and displays add no noise to them.
 ESTIMATOR = InterventionAware(clip="off", average="query", control="mean")
+GUIDED_ESTIMATOR = InterventionAware(clip="off", average="query", control="model")
+
+
+@dataclass(frozen=True)
+class ControlReport:
+    """What guessed the relevance of documents before their clicks, and what that is worth.
+
+    Attributes:
+        name: what guesses; ``mean relevance`` if all documents are assumed to be average.
+        worth: with the mean relevance, so many times the impressions would give an interval of the difference
+            that is as narrow as this one.
+        gain: how much more likely than by the mean relevance the guesses make clicks that they did not see,
+            in nats per display; None for the mean relevance.
+    """
+
+    name: str = "mean relevance"
+    worth: float = 1.0
+    gain: float | None = None
+
+    def sentence(self, impressions: int) -> str:
+        """What the guesses are worth, for a report; empty if there are none.
+
+        >>> ControlReport("trees on features", 1.5, 0.01).sentence(1_000)
+        'Relevance guessed by trees on features makes these 1,000 impressions worth about 1,500.'
+        """
+        if self.gain is None:
+            return ""
+        return (
+            f"Relevance guessed by {self.name} makes these {impressions:,} impressions worth about "
+            f"{round(self.worth * impressions):,}."
+        )
 
 
 @dataclass(frozen=True)
@@ -73,6 +104,7 @@ class Comparison:
         notes: caveats that every report must state.
         evidence: what a firm verdict needs.
         alike: whether both policies rank alike, up to rounding.
+        control: what guessed the relevance of documents before their clicks.
     """
 
     measure: str
@@ -87,6 +119,7 @@ class Comparison:
     notes: tuple[str, ...]
     evidence: VerdictEvidence
     alike: bool = False
+    control: ControlReport = ControlReport()
 
     @property
     def verdict(self) -> Verdict:
@@ -111,6 +144,7 @@ def compare(
     notes: tuple[str, ...] = (),
     seed: int = 0,
     spread: BiasSpread | None = None,
+    control: ControlReport | None = None,
 ) -> Comparison:
     """Compare two policies from sums over impressions, wherever these come from."""
     of_new, of_other, gain = impressions.intervals(np.random.default_rng(seed), spread)
@@ -128,10 +162,11 @@ def compare(
         queries=int((impressions.times > 0).sum()),
         guess=variate.guess,
         support=variate.support,
-        estimator=str(ESTIMATOR),
+        estimator=str(ESTIMATOR if variate.item_guesses is None else GUIDED_ESTIMATOR),
         notes=notes,
         evidence=evidence,
         alike=alike,
+        control=control or ControlReport(),
     )
 
 

@@ -47,6 +47,8 @@ class ControlVariate:
         support: the smallest ᾱ of an item whose clicks are used.
         frequencies: float64, queries; the query's share of the impressions.
         offsets: int64, queries + 1.
+        item_guesses: float64, items; a guess of each item's relevance that does not depend on the clicks of
+            its query; None for m everywhere.
     """
 
     guess: float
@@ -54,6 +56,7 @@ class ControlVariate:
     support: float
     frequencies: Float64
     offsets: Int64
+    item_guesses: Float64 | None = None
 
     @classmethod
     def of(
@@ -78,6 +81,15 @@ class ControlVariate:
         """Whether an item's clicks are used."""
         return (self.alpha > 0.0) & (self.alpha >= self.support)
 
+    @property
+    def relevance(self) -> Float64:
+        """float64, items; what is assumed about each item before its clicks.
+
+        Items without support are average, whatever was guessed: no click would correct the guess.
+        """
+        mean = np.full(len(self.alpha), self.guess)
+        return mean if self.item_guesses is None else np.where(self.supported, self.item_guesses, mean)
+
     def factors(self, rankings: tuple[PolicyRanking, PolicyRanking]) -> Float64:
         """The weight of a click on each item for each policy, items × 2: λ / ᾱ, or 0 without support."""
         clicks_count = self.supported & (self._per_item(self.frequencies) > 0.0)
@@ -89,9 +101,9 @@ class ControlVariate:
         )
 
     def before(self, rankings: tuple[PolicyRanking, PolicyRanking]) -> Float64:
-        """The value of each query before any click, queries × 2: all documents are assumed to be average."""
-        inside = segment_sum(_lambdas(rankings), self.offsets)
-        result: Float64 = self.guess * (inside + _elsewhere(rankings)) + _always(rankings)
+        """The value of each query before any click, queries × 2; documents not in the log are average."""
+        inside = segment_sum(_lambdas(rankings) * self.relevance[:, None], self.offsets)
+        result: Float64 = inside + self.guess * _elsewhere(rankings) + _always(rankings)
         return result
 
     def bounds(self, rankings: tuple[PolicyRanking, PolicyRanking]) -> SupportBounds:

@@ -1,6 +1,6 @@
 """Sums over the impressions of each query, from which variances are computed: one more pass over the log.
 
-The contribution of impression t to an estimate is ``e_t = Σ_{d shown at k} g_d (c − p_k)``, and its
+The contribution of impression t to an estimate is ``e_t = Σ_{d shown at k} g_d (c − p_dk)``, and its
 importance is ``w_t = Σ_{d shown at k} g_d α_k``, with one g for each of two policies:
 
     rows          impressions joined with g, where g is not 0
@@ -49,7 +49,7 @@ class ImpressionSums:
 
 
 def sum_impressions(
-    engine: Engine, log: LogFolder, counts: LogCounts, factors: Float64, bias: Bias, guess: float
+    engine: Engine, log: LogFolder, counts: LogCounts, factors: Float64, bias: Bias, relevance: Float64
 ) -> ImpressionSums:
     """Sum over the log's impressions.
 
@@ -58,13 +58,14 @@ def sum_impressions(
         log: the log.
         counts: its counts: names and numbers of its queries and items.
         factors: float64, items × 2; g of each policy.
-        bias: α and β by rank; ``p_k = α_k · guess + β_k``. Rows below its last rank are left out.
-        guess: the assumed relevance of every document.
+        bias: α and β by rank. Rows below its last rank are left out.
+        relevance: float64, items; m, what is assumed about each item: ``p_k = α_k m_d + β_k``.
     """
-    return _sums(engine, log, engine.given(_factors(counts, factors)), counts.n_queries, bias, guess)
+    given = engine.given(_factors(counts, factors, relevance))
+    return _sums(engine, log, given, counts.n_queries, bias)
 
 
-def _factors(counts: LogCounts, factors: Float64) -> pa.Table:
+def _factors(counts: LogCounts, factors: Float64, relevance: Float64) -> pa.Table:
     items = np.flatnonzero(factors.any(axis=1))
     query = np.searchsorted(counts.offsets, items, side="right") - 1
     return pa.table(
@@ -74,25 +75,23 @@ def _factors(counts: LogCounts, factors: Float64) -> pa.Table:
             "query": query.astype(np.int64),
             "g0": factors[items, 0],
             "g1": factors[items, 1],
+            "m": relevance[items],
         }
     )
 
 
-def _sums(
-    engine: Engine, log: LogFolder, factors: object, n_queries: int, bias: Bias, guess: float
-) -> ImpressionSums:
+def _sums(engine: Engine, log: LogFolder, factors: object, n_queries: int, bias: Bias) -> ImpressionSums:
     by_rank = range(1, bias.ranks + 1)
-    expected = (bias.alpha * guess + bias.beta).tolist()
     rows = (
         engine.table(log.files(IMPRESSIONS))
         .filter(_.position <= bias.ranks)
         .select("impression_id", "position", "clicked", **as_text("policy_id", *ITEM))
         .join(factors, ITEM)
         .mutate(
-            more=_.clicked.cast("float64")
-            - _.position.cases(*zip(by_rank, expected, strict=True), else_=0.0),
             alpha=_.position.cases(*zip(by_rank, bias.alpha.tolist(), strict=True), else_=0.0),
+            beta=_.position.cases(*zip(by_rank, bias.beta.tolist(), strict=True), else_=0.0),
         )
+        .mutate(more=_.clicked.cast("float64") - (_.alpha * _.m + _.beta))
     )
     impressions = rows.group_by(*IMPRESSION).agg(
         e0=(_.g0 * _.more).sum(),

@@ -90,6 +90,14 @@ class ImpressionSample:
         scale = np.sqrt((self.sums.squares @ c**2).sum()) / self.total
         return 0.0 if error < scale * 1e-7 else float(f"{error:.{DIGITS}g}")
 
+    def query_variance(self, contrast: Contrast) -> float:
+        """The variance of the estimate over queries, which resampling queries approximates.
+
+        1/T² Σ_q (S_q − V̂ N_q)²,    S_q = Σ_t x_t of query q
+        """
+        residuals = self.by_query(contrast) - self.value(contrast) * self.times
+        return float(residuals @ residuals) / self.total**2
+
     def resampled(self, contrasts: tuple[Contrast, ...], rng: np.random.Generator) -> Float64:
         """Estimates from queries drawn with replacement, resamples × contrasts."""
         sums = np.stack([*(self.by_query(contrast) for contrast in contrasts), self.times], axis=1)

@@ -15,7 +15,7 @@ from rankloop.logs.feature_names import Names, match_features
 from rankloop.logs.feature_tables import feature_name
 from rankloop.logs.features import LogFeatures, read_features
 from rankloop.logs.item_selection import keep_items
-from rankloop.models.feature_names import names_of_model, takes_missing
+from rankloop.models.feature_names import names_of_model, scaling_of_model, takes_missing
 from rankloop.models.lightgbm_text import spellable
 from rankloop.offline.fit_result import Fit
 from rankloop.types import Bias, Float32, Float64, Int64, Model, Split
@@ -133,6 +133,11 @@ class FeatureMatcher:
         self._fill = None if fill_values is None else np.array(fill_values, np.float32)
         self._names: Names | None = None
         self.name, self.notes = name, dict[str, None]()
+        if scaling_of_model(self.model) == "query":
+            self.notes[
+                f"{name} was trained on features that are scaled to [0, 1] within each query, but the "
+                f"features of this table are used as they are."
+            ] = None
 
     def match(self, names: Names | None, width: int, where: object) -> Int64 | None:
         """Where the policy's features are among those of a table; None if they are in its order.

@@ -181,7 +181,7 @@ class Figures:
 
 
 @dataclass(frozen=True)
-class Action:
+class Button:
     """A button of a page that a server answers; other renderers leave it out.
 
     Attributes:
@@ -207,7 +207,7 @@ class Section:
     blocks: tuple[Block, ...]
 
 
-Leaf = Text | Facts | Examples | Listing | Table | Figures | Action
+Leaf = Text | Facts | Examples | Listing | Table | Figures | Button
 Block = Leaf | Section
 
 
@@ -239,7 +239,7 @@ def _brief(blocks: Sequence[Block]) -> Iterator[Leaf]:
     for block in blocks:
         if isinstance(block, Section):
             yield from _brief(block.blocks)
-        elif not isinstance(block, Figures | Action) and (
+        elif not isinstance(block, Figures | Button) and (
             block.brief or (isinstance(block, Text) and block.kind == "warning")
         ):
             yield block

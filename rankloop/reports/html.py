@@ -11,8 +11,8 @@ from pathlib import Path
 from string import Template
 
 from rankloop.reports.document import (
-    Action,
     Block,
+    Button,
     Cell,
     Column,
     Document,
@@ -79,8 +79,8 @@ def _block(block: Block, level: int) -> Html:
             return _table(block)
         case Figures():
             return _figures(block)
-        case Action():
-            return _action(block)
+        case Button():
+            return _button(block)
 
 
 def _text(text: Text) -> Html:
@@ -158,7 +158,7 @@ def _figure(figure: Figure) -> Html:
     return element("figure", drawing, element("figcaption", figure.caption))
 
 
-def _action(action: Action) -> Html:
+def _button(action: Button) -> Html:
     fields = [_input(type="hidden", name=name, value=value) for name, value in action.values]
     if action.key:
         attributes = {"placeholder": "admin key", "aria_label": "admin key", "autocomplete": "off"}

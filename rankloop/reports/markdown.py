@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from rankloop.reports.document import (
-    Action,
     Block,
+    Button,
     Cell,
     Document,
     Examples,
@@ -44,7 +44,7 @@ def _blocks(blocks: Iterable[Block], level: int) -> Iterator[str]:
             case Table():
                 yield block.caption
                 yield _table(block)
-            case Action():
+            case Button():
                 pass
             case Figures():
                 yield from (f"{figure.caption} {figure.alt}" for figure in block.figures)

@@ -10,12 +10,15 @@ from rankloop.estimators import Estimator, InterventionAware
 from rankloop.estimators import estimator as find_estimator
 from rankloop.models import SGD, Adam
 from rankloop.names import unknown
+from rankloop.objectives import ExpectedReward, Softmax, TrainingObjective
 from rankloop.progress import Progress
 from rankloop.statistics import Statistics
+from rankloop.training.guess_models import GuessModel, TreeGuess, guess_model
+from rankloop.training.network_guess import guess_by_network
 from rankloop.training.problem import LearningProblem
-from rankloop.training.relevance_guess import guess_relevance
+from rankloop.training.relevance_guess import RelevanceGuess, guess_relevance
 from rankloop.training.settings import Settings
-from rankloop.types import Bias, Float64, Split
+from rankloop.types import Bias, Float64, Model, Split
 
 # How many examined impressions the prior is worth: the variance of one, p (1 − p) / α, about 0.7, divided by
 # the variance of relevance between items, about 0.07.
@@ -31,6 +34,12 @@ class Learning:
         clip_validation: whether the weights of held-out clicks are clipped like those of training clicks.
         reward: what a rank is worth: ``dcg``, or ``clicks`` for α + β.
         estimator: how clicks become weights.
+        guess: what guesses relevance from features, for estimators with ``control=model``.
+        objective: what networks are trained on; the reward is what they are stopped and judged by.
+        least_held_out: the number of held-out impressions below which the loop keeps its start: standard
+            errors of a few queries cannot be trusted, and a guess of relevance makes them small.
+        revert: whether the loop goes back to its start when nothing that it learns now is convincing; if
+            not, it keeps what it learned before, which was.
         name: the preset that this is, or that it varies.
     """
 
@@ -42,6 +51,10 @@ class Learning:
     estimator: Estimator = field(
         default_factory=lambda: InterventionAware(clip="off", average="query", control="mean", prior=PRIOR)
     )
+    guess: GuessModel = field(default_factory=TreeGuess)
+    objective: TrainingObjective = field(default_factory=ExpectedReward)
+    least_held_out: int = 1
+    revert: bool = True
     name: str = "robust"
 
     def rank_weights(self, bias: Bias) -> Float64:
@@ -54,6 +67,8 @@ class Learning:
         statistics: tuple[Statistics, Statistics],
         bias: Bias,
         *,
+        start: Model | None = None,
+        guess: RelevanceGuess | None = None,
         progress: Progress | None = None,
     ) -> LearningProblem:
         """Turn clicks into a problem to learn from: the reward as the estimator estimates it.
@@ -64,24 +79,36 @@ class Learning:
             splits: the queries to train on, and those held out; their labels are not read.
             statistics: the clicks on each split.
             bias: how users click.
+            start: the model that learning starts from, if there is one: guesses of relevance then come from
+                networks that start from it, too, and otherwise from trees.
+            guess: the guess of relevance that these clicks led to before; None to make it.
             progress: told how far the guess of relevance is, if the estimator needs one.
 
         Raises:
             DataError: one of the splits has no interactions.
         """
         if isinstance(self.estimator, InterventionAware) and self.estimator.control == "model":
-            guess = guess_relevance(splits, statistics, bias, progress=progress)
+            if guess is not None:
+                pass
+            elif start is not None and hasattr(start, "learner"):
+                guess = guess_by_network(splits, statistics, bias, start, progress=progress)
+            else:
+                guess = guess_relevance(splits, statistics, bias, model=self.guess, progress=progress)
             guided = (
                 self.estimator.weights(statistics[0], bias, guess=guess.train),
                 self.estimator.weights(statistics[1], bias, guess=guess.held_out),
             )
-            return LearningProblem.from_weights(splits, guided, self.rank_weights(bias), guess)
+            return LearningProblem.from_weights(
+                splits, guided, self.rank_weights(bias), guess, objective=self.objective
+            )
         held_out_estimator = self.estimator if self.clip_validation else self.estimator.unclipped
         doc_weights = (
             self.estimator.weights(statistics[0], bias),
             held_out_estimator.weights(statistics[1], bias),
         )
-        return LearningProblem.from_weights(splits, doc_weights, self.rank_weights(bias))
+        return LearningProblem.from_weights(
+            splits, doc_weights, self.rank_weights(bias), objective=self.objective
+        )
 
 
 ROBUST = Learning()
@@ -97,13 +124,16 @@ PAPER = Learning(
 DOUBLY_ROBUST = replace(
     ROBUST,
     estimator=InterventionAware(clip="off", average="query", control="model", prior=PRIOR),
+    objective=Softmax(),
+    least_held_out=30,
+    revert=False,
     name="doubly-robust",
 )
 LEARNING = {learning.name: learning for learning in (ROBUST, PAPER, DOUBLY_ROBUST)}
 
 
-def learning_named(name: str, *, estimator: str | None = None) -> Learning:
-    """A preset by its name, with another estimator if one is named.
+def learning_named(name: str, *, estimator: str | None = None, guess: str | None = None) -> Learning:
+    """A preset by its name, with another estimator or another guess if one is named.
 
     >>> learning_named("paper", estimator="ips").estimator
     IPS(clip='paper')
@@ -111,4 +141,6 @@ def learning_named(name: str, *, estimator: str | None = None) -> Learning:
     if name not in LEARNING:
         raise unknown("learning", name, LEARNING)
     preset = LEARNING[name]
+    if guess is not None:
+        preset = replace(preset, guess=guess_model(guess))
     return preset if estimator is None else replace(preset, estimator=find_estimator(estimator))

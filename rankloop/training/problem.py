@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Self
 
 from rankloop import evaluation
+from rankloop.objectives import ExpectedReward, TrainingObjective
 from rankloop.training.relevance_guess import RelevanceGuess
 from rankloop.training.task import Task
 from rankloop.types import Dataset, Float64, Split
@@ -37,6 +38,8 @@ class LearningProblem:
         doc_weights: tuple[Float64, Float64],
         rank_weights: Float64,
         guess: RelevanceGuess | None = None,
+        *,
+        objective: TrainingObjective | None = None,
     ) -> Self:
         """Build the problem of maximising the expected reward of weighted documents.
 
@@ -45,9 +48,10 @@ class LearningProblem:
             doc_weights: what each document is worth, for each split.
             rank_weights: θ, what each rank is worth.
             guess: the guess of relevance behind the weights, if there is one.
+            objective: what networks are trained on; None for the expected reward itself.
         """
         train, held_out = (
-            Task(split.features, split.offsets, weights, rank_weights)
+            Task(split.features, split.offsets, weights, rank_weights, objective or ExpectedReward())
             for split, weights in zip(splits, doc_weights, strict=True)
         )
         return cls(train, held_out, guess)

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
-from rankloop.models.specs import LightGBMSpec
-from rankloop.objectives import ClickCounts, click_likelihood
-from rankloop.objectives.click_likelihood import mean_score
+from rankloop.models.storage import pack, unpack
 from rankloop.progress import Progress, report
 from rankloop.ragged import segment_index
 from rankloop.statistics import Statistics
-from rankloop.training.trees import train_trees_on_clicks
+from rankloop.training.calibration import Calibration, calibrate, relevance_of
+from rankloop.training.guess_models import ConstantGuess, GuessModel, Scorer, TreeGuess
+from rankloop.training.shown_documents import ShownDocuments
 from rankloop.types import Bias, Float32, Float64, Int64, Split
 
 FOLDS = 5
-# Small trees and large steps: a guess has to be cheap, and clicks correct what it gets wrong.
-GUESS = LightGBMSpec(rounds=200, patience=10, rate=0.1, leaves=15, objective="click-likelihood")
+GUESS_KIND = "relevance-guess"
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,12 +32,26 @@ class RelevanceGuess:
         gain: how much more likely the clicks of each training query are by its guess than by one relevance
             for all documents, in nats per display; the guess did not see these clicks. 0 or less says that
             features tell nothing.
+        calibration: how well the guess explains the clicks of the training queries, which it did not see;
+            None if that was not measured.
     """
 
     train: Float64
     held_out: Float64
     spec: str
     gain: float
+    calibration: Calibration | None = None
+
+    def to_bytes(self) -> bytes:
+        """Serialise the guess; nothing is pickled."""
+        tensors = {"train": self.train, "held_out": self.held_out}
+        return pack(GUESS_KIND, {"spec": self.spec, "gain": self.gain}, tensors)
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> RelevanceGuess:
+        """Read the guess that `to_bytes` wrote."""
+        content = unpack(data, GUESS_KIND)
+        return cls(content.tensors["train"], content.tensors["held_out"], **content.spec)
 
 
 def guess_relevance(
@@ -44,12 +59,12 @@ def guess_relevance(
     statistics: tuple[Statistics, Statistics],
     bias: Bias,
     *,
-    spec: LightGBMSpec = GUESS,
+    model: GuessModel | None = None,
     progress: Progress | None = None,
 ) -> RelevanceGuess:
-    """Guess relevance by trees on the likelihood of clicks, cross-fitted by query.
+    """Guess relevance from features, cross-fitted by query.
 
-    Training queries are divided into five folds. The guess for a fold comes from trees that were grown on
+    Training queries are divided into five folds. The guess for a fold comes from a model that was fitted to
     three of the others and stopped on the fourth: no query's guess depends on its own clicks. Held-out
     queries get the mean of all five guesses; their clicks are not used at all.
 
@@ -57,51 +72,69 @@ def guess_relevance(
         splits: training and held-out queries; their labels are not read.
         statistics: the clicks on each split; the held-out clicks are not read.
         bias: how users click.
-        spec: the trees.
+        model: what guesses; None for trees (`TreeGuess`).
         progress: told of every fold.
 
     Reference: Oosterhuis, "Doubly robust estimation for correcting position bias in click feedback for
     unbiased learning to rank" (2023); Chernozhukov et al., "Double/debiased machine learning" (2018).
     """
     split, held_out = splits
-    counts = ClickCounts.of(statistics[0])
-    start = mean_score(counts, bias)
-    train, elsewhere = np.full(split.n_docs, _relevance(start)), np.full(held_out.n_docs, _relevance(start))
-    if split.n_queries >= FOLDS:
-        fold = _folds(split.n_queries)[segment_index(split.offsets)]
-        elsewhere[:] = 0.0
-        for number in range(FOLDS):
-            report(progress, "guess relevance", number / FOLDS, f"fold {number + 1} of {FOLDS}")
-            stop = (number + 1) % FOLDS
-            parts = [np.flatnonzero(where) for where in ((fold != number) & (fold != stop), fold == stop)]
-            grown, stopped = ((split.features[items], counts.select(items)) for items in parts)
-            middle, own = mean_score(grown[1], bias), np.flatnonzero(fold == number)
-            if not _can_split(grown[0], spec):
-                train[own] = _relevance(middle)
-                elsewhere += _relevance(middle) / FOLDS
-                continue
-            found = train_trees_on_clicks((grown, stopped), bias, spec, rng=np.random.default_rng(number))
-            train[own] = _relevance(found.model.scores(split.features[own]) + middle)
-            elsewhere += _relevance(found.model.scores(held_out.features) + middle) / FOLDS
-        report(progress, "guess relevance", 1.0)
-    displays = max(float(counts.displays.sum()), 1.0)
-    likelihoods = [
-        click_likelihood(scores, counts, bias).value
-        for scores in (np.log(train) - np.log1p(-train), np.full(split.n_docs, start))
-    ]
-    return RelevanceGuess(train, elsewhere, str(spec), (likelihoods[0] - likelihoods[1]) / displays)
+    shown = ShownDocuments.of(split, statistics[0])
+    train, elsewhere = np.empty(split.n_docs), np.zeros(held_out.n_docs)
+    guesses = model or TreeGuess()
+    for own, scores in _cross_fit(shown, bias, guesses, progress):
+        items = np.flatnonzero(own[segment_index(split.offsets)])
+        train[items] = relevance_of(scores(split.features[items]))
+        elsewhere += relevance_of(scores(held_out.features)) / FOLDS
+    found = calibrate(train[statistics[0].displays_by_rank.any(axis=1)], shown.counts, bias)
+    return RelevanceGuess(train, elsewhere, str(guesses), found.gain, found)
 
 
-def _can_split(features: Float32, spec: LightGBMSpec) -> bool:
-    """Whether LightGBM can grow a tree at all: it refuses data without a single split."""
-    return len(features) >= 4 * spec.min_docs and bool(np.ptp(features, axis=0).any())
+def cross_fit_relevance(
+    features: Float32,
+    statistics: Statistics,
+    bias: Bias,
+    model: GuessModel,
+    *,
+    progress: Progress | None = None,
+) -> tuple[Float64, Calibration]:
+    """Guess the relevance of items from features, such that no query's guess depends on its own clicks.
+
+    Args:
+        features: items × features; NaN where they are missing.
+        statistics: the clicks.
+        bias: how users click.
+        model: what guesses.
+        progress: told of every fold.
+
+    Returns:
+        the guesses, and how well they explain the clicks, which they did not see.
+    """
+    shown = ShownDocuments.of_items(features, statistics)
+    result = np.empty(len(features))
+    for own, scores in _cross_fit(shown, bias, model, progress):
+        items = np.flatnonzero(own[segment_index(statistics.offsets)])
+        result[items] = relevance_of(scores(features[items]))
+    return result, calibrate(result[statistics.displays_by_rank.any(axis=1)], shown.counts, bias)
 
 
-def _relevance(scores: Float64 | float) -> Float64:
-    result: Float64 = 1.0 / (1.0 + np.exp(-np.clip(scores, -30.0, 30.0)))
-    return result
+def _cross_fit(
+    shown: ShownDocuments, bias: Bias, model: GuessModel, progress: Progress | None
+) -> Iterator[tuple[NDArray[np.bool_], Scorer]]:
+    """The queries of each fold, and a model fitted to three other folds and stopped on the fourth."""
+    fold = folds(shown.n_queries)
+    # Fewer queries than folds cannot be cross-fitted, and get one relevance for all documents.
+    few = shown.n_queries < FOLDS
+    for number in range(FOLDS):
+        report(progress, "guess relevance", number / FOLDS, f"fold {number + 1} of {FOLDS}")
+        stop = (number + 1) % FOLDS
+        others, stopping = few | ((fold != number) & (fold != stop)), few | (fold == stop)
+        parts = shown.of_queries(others), shown.of_queries(stopping)
+        guesses = ConstantGuess() if few else model
+        yield fold == number, guesses.fit(parts, bias, np.random.default_rng(number))
+    report(progress, "guess relevance", 1.0)
 
 
-def _folds(n_queries: int) -> Int64:
+def folds(n_queries: int) -> Int64:
     """The fold of each query: the same for the same number of queries, and not by their order."""
     return np.random.default_rng(0).permutation(n_queries) % FOLDS

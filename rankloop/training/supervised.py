@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from rankloop import evaluation
+from rankloop.models.feature_names import with_scaling
 from rankloop.models.specs import ModelSpec
 from rankloop.progress import Progress
 from rankloop.training._learn import learn
@@ -41,4 +44,5 @@ def train(
     """
     problem = LearningProblem.from_labels(dataset, metric)
     rng = np.random.default_rng(seed)
-    return learn(model, problem, settings=settings, rng=rng, progress=progress)
+    trained = learn(model, problem, settings=settings, rng=rng, progress=progress)
+    return replace(trained, model=with_scaling(trained.model, dataset.scaling))

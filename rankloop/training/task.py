@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from typing import Self
 
 import numpy as np
 
 from rankloop import evaluation
 from rankloop.errors import DataError, RankloopError
 from rankloop.kernels.expectations import LARGEST_SCORE
-from rankloop.objectives import Reward, expected_reward
+from rankloop.objectives import ExpectedReward, Reward, TrainingObjective, expected_reward
 from rankloop.objectives.expected_reward import check_doc_weights
 from rankloop.policies import expected_rank_weights
 from rankloop.policies.plackett_luce import check_rank_weights
-from rankloop.ragged import ranks, segment_sum
+from rankloop.ragged import offsets_of, ranks, segment_sum
 from rankloop.types import Float32, Float64, Int64, Split, as_whole_numbers, check_offsets
 
 
@@ -26,12 +27,14 @@ class Task:
         offsets: queries + 1.
         doc_weights: r, documents; what each document is worth, positive or negative.
         rank_weights: θ, ranks; what each rank is worth.
+        objective: what networks are trained on instead, if it is not the expected reward itself.
     """
 
     features: Float32
     offsets: Int64
     doc_weights: Float64
     rank_weights: Float64
+    objective: TrainingObjective = field(default_factory=ExpectedReward)
 
     def __post_init__(self) -> None:
         # Kernels do not check their arguments, so everything is checked once, here.
@@ -72,6 +75,25 @@ class Task:
         """The number of queries."""
         return len(self.offsets) - 1
 
+    def rows(self, queries: Int64) -> Int64:
+        """The documents of some of the queries, in their order."""
+        return np.concatenate([np.arange(self.offsets[q], self.offsets[q + 1]) for q in queries])
+
+    def part(self, queries: Int64) -> Self:
+        """The task of some of the queries.
+
+        >>> task = Task(np.eye(3), np.array([0, 2, 3]), np.array([1.0, 0.0, 2.0]), np.ones(1))
+        >>> task.part(np.array([1])).doc_weights
+        array([2.])
+        """
+        rows = self.rows(queries)
+        return replace(
+            self,
+            features=self.features[rows],
+            offsets=offsets_of(np.diff(self.offsets)[queries]),
+            doc_weights=self.doc_weights[rows],
+        )
+
     def reward(self, scores: Float64) -> Reward:
         """Compute the objective with its derivatives, as sums over queries rather than means."""
         _check_scores(scores)
@@ -88,12 +110,22 @@ class Task:
         """Compute the objective: the mean over the queries."""
         return float(self.values(scores).mean())
 
-    def sorted_value(self, scores: Float64) -> float:
-        """Compute the reward of sorting by score, the mean over the queries; ties keep their order."""
+    def sorted_values(self, scores: Float64) -> Float64:
+        """Compute the reward of sorting by score, per query; ties keep their order."""
         _check_scores(scores)
         padded = np.append(self.rank_weights, 0.0)
         at = np.minimum(ranks(scores, self.offsets), len(self.rank_weights) + 1)
-        return float(self.doc_weights @ padded[at - 1]) / self.n_queries
+        result: Float64 = segment_sum(self.doc_weights * padded[at - 1], self.offsets)
+        return result
+
+    def sorted_value(self, scores: Float64) -> float:
+        """Compute the reward of sorting by score: the mean over the queries."""
+        return float(self.sorted_values(scores).mean())
+
+    def gradient(self, scores: Float64) -> Float64:
+        """Compute the gradient of what networks are trained on, by the scores."""
+        _check_scores(scores)
+        return self.objective.value(scores, self.offsets, self.doc_weights, self.rank_weights).gradient
 
 
 def diverged() -> RankloopError:

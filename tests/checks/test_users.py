@@ -106,6 +106,11 @@ class FirstDocument(Soft):
         return float(1.0 / (1.0 + abs(scores[0])))
 
 
+class Growing(Soft):
+    def explored(self, timesteps: int) -> float:
+        return 0.1 if timesteps < 1_000 else 0.2
+
+
 @dataclass(frozen=True)
 class Unreadable(Exploration):
     name: ClassVar[str] = "unreadable"
@@ -146,6 +151,7 @@ KINDS = {
             ("reads_back", Unreadable()),
             ("only_softens", Sharper()),
             ("only_softens", Unguarded()),
+            ("explores_in_a_share", Growing()),
             ("leaves_its_inputs_alone", InPlace()),
             ("has_no_chance_and_no_memory", Random()),
             ("ignores_the_order_of_documents", FirstDocument()),

@@ -45,7 +45,7 @@ def test_what_cannot_be_exported_is_refused_in_one_line(run: Run, linear: Path, 
     network = rankloop.save(MLP.initialise(2, np.random.default_rng(0)), tmp_path / "network")
     before = sorted(path.name for path in tmp_path.iterdir())
     for policy, to, message in (
-        (network, "opensearch", "opensearch cannot express this policy (mlp): the plug-in has no networks"),
+        (network, "opensearch", "opensearch cannot express this policy (mlp): the plug-in has trees"),
         (network, "lucene", "unknown export format 'lucene'"),
         (linear, "opensearch(format=xml)", "xml"),
         (tmp_path / "nowhere", "solr", "cannot read the model"),
@@ -55,3 +55,21 @@ def test_what_cannot_be_exported_is_refused_in_one_line(run: Run, linear: Path, 
         assert err.startswith("rankloop: ")
         assert message in err
     assert sorted(path.name for path in tmp_path.iterdir()) == before
+
+
+def test_a_model_for_an_engine_is_trained_on_features_as_they_are(run: Run, tmp_path: Path) -> None:
+    """Before: every file was scaled query by query, and a model did not know it."""
+    lines = [f"{doc % 3} qid:{query} 1:{doc} 2:{query * doc}" for query in range(9) for doc in range(1, 5)]
+    (tmp_path / "data.txt").write_text("\n".join(lines) + "\n")
+    common = ("train", "data.txt", "--model", "linear", "--epochs", "1")
+    assert run(*common, "-o", "scaled")[0] == 0
+    assert run(*common, "-o", "raw", "--normalise", "none")[0] == 0
+    code, _, err = run("export", "scaled", "--to", "solr")
+    assert code == 2
+    assert "train it on the features as they are, with --normalise none" in " ".join(err.split())
+    assert run("export", "raw", "--to", "solr")[0] == 0
+    # `measure` scales the data as the model's training did.
+    raw = rankloop.dataset("data.txt", normalise=None).test
+    expected = rankloop.ranking_metrics(rankloop.load("raw").scores(raw.features), raw, ["ndcg@5"])
+    assert json.loads(run("measure", "raw", "data.txt", "--json").out)["ranking"] == expected
+    assert run(*common, "--normalise", "all")[0] == 2

@@ -219,7 +219,7 @@ COLUMNS, UBI = ["import", "columns", "table"], ["import", "ubi", "queries", "eve
 WRONG: dict[str, tuple[str, str | bytes, list[str], str]] = {
     "wrong columns": (
         "t.csv", "session,query_id\ni,q\n", COLUMNS,
-        "t.csv, line 2: the column 'impression_id' is missing.*but found: session, query_id",
+        "t.csv, line 2: the column 'position' is missing.*but found: session, query_id. Name columns as in",
     ),
     "wrong types": (
         "t.csv", f"{HEAD}\ni,5,q,a,first,x,1\n", COLUMNS,
@@ -242,7 +242,6 @@ WRONG: dict[str, tuple[str, str | bytes, list[str], str]] = {
     "a quote that is never closed": (
         "t.csv", f'{GOOD}"i,5,q,a,1,x,1\n', COLUMNS, "t.csv, line 4: a quote is opened and never closed",
     ),
-    "no policy": ("t.csv", GOOD, [*COLUMNS, "--columns", "policy_id=-"], "the rows have no policy: name"),
     "unreadable --columns": ("t.csv", GOOD, [*COLUMNS, "--columns", "query=q"], "cannot parse 'query=q'"),
     "unreadable --only": ("t.csv", GOOD, [*COLUMNS, "--only", "train"], "--only expects column=value"),
     "another base": ("t.csv", GOOD, [*COLUMNS, "--position-base", "2"], "position_base must be 0, 1 or None"),

@@ -185,6 +185,18 @@ def test_calibration_corrects_a_guess_that_favours_the_new_policy() -> None:
     assert abs(gain.value - truth) < 5.0 * gain.error  # exceeded with probability 6e-7
 
 
+@pytest.mark.parametrize("scale", [1e-3, 1.0])
+def test_a_guess_that_is_the_same_for_all_items_is_no_column_of_its_own(scale: float) -> None:
+    """All that is left of it after centring are rounding errors, which must not count as information."""
+    statistics, bias, relevance, old, new = simulated(3, impressions=20_000)
+    constant, other = (
+        calibrated_gain(DebiasedClicks.of(statistics, bias, guess), new, old)
+        for guess in (np.full(len(relevance), scale / 3.0), np.full(len(relevance), 0.5))
+    )
+    assert constant.value == pytest.approx(other.value, abs=1e-9)
+    assert constant.error < 0.05
+
+
 def test_without_a_difference_in_what_was_shown_nothing_can_be_calibrated() -> None:
     log = log_of_one_item("a", (0.5, 0.0, 0.5), timesteps=5, displays=3, clicks=1)
     clicks = DebiasedClicks.of(log, Bias(alpha=[0.5], beta=[0.1], examination=[1.0]), np.array([0.5]))

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
 import numpy as np
 import pytest
 from scipy.stats import norm
 
+from rankloop.checks import ContractError, check_evidence_rule
+from rankloop.checks.contract import Clause
+from rankloop.checks.evidence_rules import EVIDENCE_RULE_CLAUSES
 from rankloop.errors import RankloopError
-from rankloop.evidence import EVIDENCE, ClickNoise, Gain, evidence
+from rankloop.evidence import EVIDENCE, ClickNoise, Decision, EvidenceRule, Gain, evidence
 from rankloop.names import BadNameError
 
 
@@ -93,3 +99,23 @@ def test_bad_names_are_refused(name: str) -> None:
 def test_looks_are_numbered_from_1() -> None:
     with pytest.raises(RankloopError, match="from 1"):
         ClickNoise().caution(0)
+
+
+@pytest.mark.parametrize(
+    "name", ["click-noise", "click-noise(looks=any, margin=0)", "standard-errors", "off"]
+)
+@pytest.mark.parametrize("clause", EVIDENCE_RULE_CLAUSES, ids=repr)
+def test_every_rule_keeps_the_contract(name: str, clause: Clause[EvidenceRule]) -> None:
+    clause(evidence(name))
+
+
+def test_the_contract_catches_a_rule_that_likes_losses() -> None:
+    @dataclass(frozen=True)
+    class Reversed(ClickNoise):
+        name: ClassVar[str] = "reversed"
+
+        def judge(self, gain: Gain, value: float, look: int) -> Decision:
+            return replace(super().judge(gain, value, look), deploy=gain.value < 0.0)
+
+    with pytest.raises(ContractError):
+        check_evidence_rule(Reversed())

@@ -73,13 +73,14 @@ def test_decisions_come_with_their_numbers() -> None:
     assert step.decision.look == 2
     assert step.decision.lower >= step.decision.required
     assert np.isnan(step.possible_loss)
-    model = step.model(START, GOOD)
+    model = step.policy(START, GOOD)
     assert isinstance(model, Blend)
     assert model.share == step.share
     kept = choose_step(START, [Trial(BAD, features, clicks)], dcg(5), ClickNoise(margin=0.0), look=1)
     assert not kept.decision.deploy
     assert kept.share == 0.0
-    assert kept.model(START, BAD) is START
+    assert kept.policy(START, BAD) is START
+    assert kept.policy(START, BAD, deployed=GOOD) is GOOD
 
 
 def test_policy_stays_inside_its_surroundings() -> None:
@@ -90,7 +91,7 @@ def test_policy_stays_inside_its_surroundings() -> None:
         step = choose_step(START, [trial], dcg(5), ClickNoise(), look=1, surroundings=around)
         start, new = (
             expected_rank_weights(model.scores(features), OFFSETS, dcg(5))
-            for model in (START, step.model(START, GOOD))
+            for model in (START, step.policy(START, GOOD))
         )
         assert 0.0 < step.possible_loss <= width
         assert worst_loss(new, start, OFFSETS).mean() == pytest.approx(step.possible_loss)
@@ -104,6 +105,22 @@ def test_trials_on_more_queries_are_more_evidence() -> None:
     trials = [Trial(GOOD, features, clicks), Trial(GOOD, other_features, other)]
     both = choose_step(START, trials, dcg(5), ClickNoise(), look=1)
     assert both.share > one.share
+
+
+def test_what_is_deployed_stays_if_it_is_better_and_goes_if_it_is_worse() -> None:
+    features, clicks = world(10_000)
+
+    def choose(learned: Model, deployed: Model) -> Model:
+        trials = [Trial(learned, features, clicks)]
+        step = choose_step(START, trials, dcg(5), ClickNoise(), look=1, deployed=deployed)
+        return step.policy(START, learned, deployed)
+
+    slightly = Blend(START, GOOD, 0.05)
+    assert choose(slightly, deployed=GOOD) is GOOD
+    assert choose(GOOD, deployed=slightly) is GOOD
+    assert choose(BAD, deployed=GOOD) is GOOD
+    assert choose(BAD, deployed=BAD) is START
+    assert choose(GOOD, deployed=BAD) is GOOD
 
 
 def test_nothing_to_judge_is_refused() -> None:

@@ -10,13 +10,16 @@ import lightgbm
 import numpy as np
 import pytest
 
+from rankloop.data import dataset
 from rankloop.errors import RankloopError
 from rankloop.exchange import EXPORT_FORMATS, Export, ExportError, PolicySource, read_model, write_model
 from rankloop.exchange.solr import SLACK, thresholds
 from rankloop.exchange.vespa import vespa_names
 from rankloop.exchange.writing import export_format
-from rankloop.models import MLP, LightGBMModel, Linear, TreeEnsemble
+from rankloop.models import MLP, Blend, LightGBMModel, Linear, TreeEnsemble, model_from_bytes
+from rankloop.models.feature_names import scaling_of_model
 from rankloop.names import BadNameError
+from rankloop.training import Settings, train
 from tests.exchange.cases import NAMES, case, training_data
 from tests.exchange.test_routes import LEARNED
 
@@ -117,7 +120,8 @@ def refusal(model: Any, to: str, **options: Any) -> str:
 def test_networks_are_refused_where_there_are_none() -> None:
     network = MLP.initialise(5, np.random.default_rng(0))
     for to in ("opensearch", "elasticsearch"):
-        assert "(mlp): the plug-in has no networks: use onnx or solr or vespa" in refusal(network, to)
+        text = refusal(network, to)
+        assert "(mlp): the plug-in has trees and linear models alone: use onnx or solr or vespa" in text
     assert "holds trees and nothing else: use onnx" in refusal(network, "xgboost")
     assert "it was not trained by LightGBM" in refusal(network, "lightgbm")
     assert "use vespa(format=onnx)" in refusal(network, "vespa(format=lightgbm)")
@@ -131,6 +135,24 @@ def test_filled_values_are_refused_and_never_forgotten() -> None:
         assert "replaced by their means" in text
         assert "--missing zero" in text
         write_model(PolicySource(model, fill_values=(0.0,) * 5), to)
+
+
+def test_scaling_within_queries_is_refused_and_never_forgotten(tmp_path: Path) -> None:
+    """Files of labelled documents are scaled query by query unless told otherwise, and models remember it."""
+    lines = [f"{doc % 3} qid:{query} 1:{doc} 2:{query * doc}" for query in range(9) for doc in range(1, 5)]
+    (tmp_path / "data.txt").write_text("\n".join(lines) + "\n")
+    for normalise in ("query", None):
+        data = dataset(str(tmp_path / "data.txt"), normalise=normalise)  # type: ignore[arg-type]
+        for spec in ("linear", "lightgbm(rounds=2, min_docs=2)"):
+            model = train(data, spec, settings=Settings(epochs=1)).model
+            again = model_from_bytes(model.to_bytes())
+            assert scaling_of_model(again) == (normalise or "none")
+            if normalise is None:
+                write_model(PolicySource(again), "solr")
+                continue
+            for policy in (again, Blend(again, Blend(again, again, 0.5), 0.5)):
+                with pytest.raises(ExportError, match=r"scaled to \[0, 1\] within each query"):
+                    PolicySource(policy)
 
 
 def test_trees_that_only_lightgbm_can_express_are_refused() -> None:
@@ -155,6 +177,21 @@ def test_trees_that_only_lightgbm_can_express_are_refused() -> None:
             assert write_model(PolicySource(model), "lightgbm").model == model.text.encode()
         with pytest.raises(RankloopError, match=reason):
             read_model(json.dumps(booster.dump_model()).encode())
+
+
+def test_blends_of_one_kind_are_models_of_that_kind(rng: np.random.Generator) -> None:
+    """A step from one policy towards another, which the live service deploys, is exported as one model."""
+    rows = rng.normal(size=(50, 5)).astype(np.float32)
+    linear = [Linear(5, rng.normal(size=6), feature_names=NAMES) for _ in range(2)]
+    trees = [case("plain").model, case(LEARNED).model]
+    for first, second in (linear, trees):
+        blend = Blend(first, Blend(second, first, 0.5), 0.3)
+        read = read_model(write_model(PolicySource(blend, feature_names=NAMES), "solr").model)
+        constant = blend.scores(rows) - read.scores(rows)
+        np.testing.assert_allclose(constant, constant[0], atol=1e-5)
+    mixed = Blend(linear[0], trees[0], 0.3)
+    for to in ("opensearch", "solr", "xgboost"):
+        assert "cannot express this policy (blend)" in refusal(mixed, to)
 
 
 def chain(depth: int) -> TreeEnsemble:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from rankloop.clicks import users
 from rankloop.data import synthetic
 from rankloop.errors import DataError
 from rankloop.evaluation import policy_metrics
@@ -14,13 +17,11 @@ from rankloop.experiments.baselines import (
     production_queries,
     production_ranker,
     random_ranker,
-    scaled,
 )
 from rankloop.models import MLP, Adam, Linear
 from rankloop.models.mlp import Network
 from rankloop.progress import Update
-from rankloop.rank_weights import dcg
-from rankloop.training import Settings, train
+from rankloop.training import DOUBLY_ROBUST, ROBUST, Learning, Settings, train
 from rankloop.types import Dataset, Model
 
 
@@ -89,9 +90,9 @@ def test_scaling_the_output_layer_scales_the_scores(
     model = model.with_parameters(model.parameters + dtype(0.1))
     scores = model.scores(data.test.features)
     # A power of two changes no digit: exact, where anything else is rounded once a parameter.
-    np.testing.assert_array_equal(scaled(model, 0.25).scores(data.test.features), 0.25 * scores)
+    np.testing.assert_array_equal(model.times(0.25).scores(data.test.features), 0.25 * scores)
     rounding = np.finfo(dtype).eps
-    third = scaled(model, 1 / 3)
+    third = model.times(1 / 3)
     bound = 20 * rounding * np.abs(scores).max()
     np.testing.assert_allclose(third.scores(data.test.features), scores / 3, rtol=0, atol=bound)
     assert third.kind == model.kind
@@ -102,10 +103,13 @@ def test_the_oracle_starts_from_the_start_and_ends_above_it(data: Dataset) -> No
     start = production_ranker(data)
     relevance = np.concatenate([data.train.labels, data.validation.labels]) / 4
     settings = Settings(Adam(rate=0.003), epochs=8)
+    bias = users("paper@5").bias
 
-    def bound(truth: np.ndarray) -> Model:
-        return oracle(start, data, truth, dcg(5), settings=settings, rng=np.random.default_rng(0))
+    def bound(truth: np.ndarray, learning: Learning = ROBUST) -> Model:
+        quick = replace(learning, settings=settings)
+        return oracle(start, data, truth, quick, bias, rng=np.random.default_rng(0))
 
-    assert value(bound(relevance), data) > value(start, data) + 0.02
+    for learning in (ROBUST, DOUBLY_ROBUST):
+        assert value(bound(relevance, learning), data) > value(start, data) + 0.02
     # Where all documents are alike there is nothing to learn, and the start is what is left.
     assert bound(np.ones_like(relevance)).fingerprint == start.fingerprint

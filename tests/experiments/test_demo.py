@@ -24,7 +24,7 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("shown")
     seen: list[Update] = []
     runs, page = demo.demonstrate(SPEC, folder, demo.set_up(SPEC, folder, seen.append))
-    assert list(runs) == ["loop", "naive", "static"]
+    assert list(runs) == ["loop", "pdgd", "static"]
     assert page == folder / "report.html"
     # What all runs share is trained once.
     assert list(dict.fromkeys(update.task for update in seen)) == ["starting policy", "oracle"]
@@ -32,13 +32,14 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_three_runs_and_a_report(shown: Path) -> None:
-    assert sorted(path.name for path in shown.iterdir()) == ["loop", "naive", "report.html", "static"]
-    loop, naive, static = runs = find_results([shown])
+    assert sorted(path.name for path in shown.iterdir()) == ["loop", "pdgd", "report.html", "static"]
+    loop, pdgd, static = runs = find_results([shown])
     assert len({run.facts.model_dump_json() for run in runs}) == 1
     assert loop.spec == SPEC
-    assert (naive.spec.estimator, naive.spec.times) == ("naive", SPEC.times)
-    assert (static.spec.estimator, static.spec.times) == (SPEC.estimator, (SPEC.horizon,))
-    assert [len(run.rows) for run in runs] == [3, 3, 1]
+    assert (pdgd.spec.method, pdgd.spec.times) == ("pdgd", SPEC.times)
+    assert (static.spec.estimator, static.spec.times) == (SPEC.estimator, SPEC.times)
+    assert static.spec.intervention_times == ()
+    assert [len(run.rows) for run in runs] == [3, 3, 3]
     # `rankloop report` makes the same page again.
     assert (shown / "report.html").read_text(encoding="utf-8") == html_page(report_document(runs))
 
@@ -49,7 +50,7 @@ def test_an_interrupted_demo_resumes(shown: Path, tmp_path: Path) -> None:
         demo.demonstrate(SPEC, tmp_path, shared, interrupt_after(4))
     assert not (tmp_path / "report.html").exists()
     demo.demonstrate(SPEC, tmp_path, demo.set_up(SPEC, tmp_path))
-    for name in ("loop", "naive", "static"):
+    for name in ("loop", "pdgd", "static"):
         assert read_rows(tmp_path / name) == read_rows(shown / name)
 
 

@@ -41,8 +41,8 @@ def test_facts(built: Setup) -> None:
         built.start,
         data,
         built.environment.users.relevance,
-        learning.rank_weights(built.environment.users.bias),
-        settings=learning.settings,
+        learning,
+        built.environment.users.bias,
         rng=np.random.default_rng(SPEC.seed),
     )
     scores = oracle.scores(data.test.features)

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from rankloop.experiments.spec import RunSpec, read_times
 from rankloop.loop import Loop, default_exploration
 from rankloop.loop.exploration import exploration
-from rankloop.training import LEARNING, ROBUST
+from rankloop.training import DOUBLY_ROBUST, LEARNING
 
 
 def test_json_and_back() -> None:
@@ -40,8 +40,8 @@ def test_defaults_are_those_of_the_loop() -> None:
     spec = RunSpec()
     loop = {field.name: field for field in Loop.__dataclass_fields__.values()}
     assert loop["learning"].default is LEARNING[spec.learning]
-    assert exploration(str(spec.exploration)) == default_exploration(ROBUST)
-    assert spec.estimator == str(ROBUST.estimator)
+    assert exploration(str(spec.exploration)) == default_exploration(DOUBLY_ROBUST)
+    assert spec.estimator == str(DOUBLY_ROBUST.estimator)
     assert (spec.metric, spec.floor) == (loop["metric"].default, loop["floor"].default)
 
 
@@ -121,5 +121,5 @@ def test_the_command_spells_everything_and_quotes_it() -> None:
     assert options["--out"] == "out folder"
     assert "--no-oracle" in words
     assert "--production-queries" not in words  # not given, and there is no way to spell that
-    unspelled = {"data", "production_queries", "oracle", "supervised", "method"}
+    unspelled = {"data", "production_queries", "oracle", "supervised", "method", "evidence"}
     assert {f"--{name.replace('_', '-')}" for name in set(RunSpec.model_fields) - unspelled} <= set(words)

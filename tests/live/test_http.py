@@ -140,6 +140,7 @@ def test_a_model_that_fails_or_is_slow_serves_the_incoming_order(
     put(store, policy_of(linear(1.0, 0.0, 0.0), "start"))
     with serving(store, ServiceSettings(model_seconds=0.1)) as url:
         monkeypatch.setattr("rankloop.models.linear.Linear.scores", Broken(seconds).scores)
+        monkeypatch.setattr("rankloop.live.ranking.live_policy.QUICK_MODELS", ())
         client = connect(url)
         for _ in range(5):
             answer = client.rank("cat", {"x": [0, 0, 0], "y": [1, 0, 0]})

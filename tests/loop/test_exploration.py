@@ -8,7 +8,16 @@ import pytest
 from rankloop.checks.contract import Clause
 from rankloop.checks.explorations import EXPLORATION_CLAUSES
 from rankloop.errors import RankloopError
-from rankloop.loop.exploration import EXPLORATIONS, AsLearned, Exploration, Soft, Spread, Support, exploration
+from rankloop.loop.exploration import (
+    EXPLORATIONS,
+    AsLearned,
+    Exploration,
+    Explore,
+    Soft,
+    Spread,
+    Support,
+    exploration,
+)
 from rankloop.policies import expected_rank_weights
 from tests.checks.registered import built_in
 
@@ -20,7 +29,7 @@ def exposed(scores: np.ndarray) -> np.ndarray:
     return expected_rank_weights(scores, OFFSETS, [1.0, 0.5])
 
 
-VALUES = [AsLearned(), Soft(by=0.25), Spread(to=2.5), Support(share=0.75), Support()]
+VALUES = [AsLearned(), Soft(by=0.25), Spread(to=2.5), Explore(share=0.2), Support(share=0.75), Support()]
 
 
 def test_every_exploration_is_covered() -> None:
@@ -79,6 +88,12 @@ def test_what_cannot_be_is_refused(make) -> None:  # type: ignore[no-untyped-def
 def test_a_spread_that_cannot_be_is_refused(to: float) -> None:
     with pytest.raises(RankloopError, match="to must be a number above 0"):
         Spread(to=to)
+
+
+@pytest.mark.parametrize("options", [{"share": 0.0}, {"share": 1.5}, {"decay": -0.5}, {"decay": 2.0}])
+def test_a_share_that_cannot_be_is_refused(options: dict[str, float]) -> None:
+    with pytest.raises(RankloopError, match="share must be above 0"):
+        Explore(**options)
 
 
 def test_an_unknown_name_suggests_a_known_one() -> None:

@@ -22,11 +22,12 @@ from rankloop.loop import (
     Trained,
     exponential_times,
 )
-from rankloop.loop.exploration import AsLearned, Soft, Spread
+from rankloop.loop.exploration import AsLearned, Explore, Soft, Spread
+from rankloop.loop.loop import policy_id
 from rankloop.loop.simulated_users import SimulatedUsers
 from rankloop.models import Adam
 from rankloop.statistics import Statistics
-from rankloop.training import PAPER, Learning, Settings
+from rankloop.training import DOUBLY_ROBUST, PAPER, Learning, Settings
 from rankloop.types import Bias, Float64
 
 QUICK = Learning(Settings(Adam(rate=0.01), epochs=4))
@@ -235,3 +236,58 @@ def test_bad_times_are_refused(name: str, times: tuple[int, ...]) -> None:
 def test_a_bad_floor_is_refused() -> None:
     with pytest.raises(RankloopError, match="floor must be"):
         loop(floor=1.0)
+
+
+def test_a_share_of_the_interactions_explores_and_both_policies_have_their_own_statistics() -> None:
+    explored = Explore(to=0.5, share=0.25)
+    events = list(loop(exploration=explored, learning=replace(QUICK, name="quick")).run())
+    deployed = [event for event in events if isinstance(event, Deployed)]
+    assert [event.explored for event in deployed] == [0.25, 0.25]
+    moved = [event for event in deployed if event.scale < 1.0]
+    assert moved, "the learned policies must be more peaked than what explores"
+    last = events[-1].state
+    soft, sharp = (last.statistics.policies[policy_id(last.logging, scale)] for scale in (last.scale, 1.0))
+    gathered = soft.timesteps + sharp.timesteps
+    assert gathered == 4000
+    # Five standard deviations: a false alarm in 1,700,000 seeds.
+    assert abs(soft.timesteps - 1000) < 5 * np.sqrt(4000 * 0.25 * 0.75)
+    assert soft.exposure.alpha.std() < sharp.exposure.alpha.std()
+
+
+def test_what_users_are_shown_is_the_mixture() -> None:
+    events = list(loop(exploration=Explore(to=0.5, share=0.25)).run())
+    last = events[-1]
+    assert isinstance(last, Evaluated)
+    scores = last.state.logging.scores(DATA.test.features)
+    soft, sharp = (
+        rankloop.policy_metrics(scale * scores, DATA.test, ["ndcg@5"])["ndcg@5"]
+        for scale in (last.state.scale, 1.0)
+    )
+    assert soft < sharp
+    assert last.logging == pytest.approx(0.25 * soft + 0.75 * sharp, abs=1e-12)
+
+
+@pytest.mark.parametrize("stop", [1, 2, 5])
+def test_a_doubly_robust_loop_resumes_with_its_guess(stop: int) -> None:
+    settings = replace(DOUBLY_ROBUST.settings, epochs=4)
+    quick = replace(DOUBLY_ROBUST, settings=settings, least_held_out=1)
+    whole = list(loop(learning=quick).run())
+    assert isinstance(whole[stop], Trained | Evaluated)
+    guess = whole[stop].state.guess
+    assert guess is not None
+    assert guess.spec == "network"
+    checkpoint = whole[stop].state.to_bytes()
+    resumed = [*whole[: stop + 1], *loop(learning=quick).run(LoopState.from_bytes(checkpoint))]
+    assert summary(resumed) == summary(whole)
+
+
+@pytest.mark.parametrize("revert", [True, False])
+def test_what_was_convincing_once_is_kept_unless_the_loop_reverts(revert: bool) -> None:
+    """The second training convinces nobody: its caution is out of reach."""
+    bold = replace(QUICK, settings=replace(QUICK.settings, caution=0.0), revert=revert)
+    shy = replace(bold, settings=replace(bold.settings, caution=1e9))
+    deployed = next(event for event in loop(learning=bold).run() if isinstance(event, Deployed))
+    assert deployed.state.learned.fingerprint != START.fingerprint
+    later = next(event for event in loop(learning=shy).run(deployed.state) if isinstance(event, Trained))
+    expected = START if revert else deployed.state.learned
+    assert later.state.learned.fingerprint == expected.fingerprint

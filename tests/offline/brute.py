@@ -16,7 +16,7 @@ Impression = tuple[int, Sequence[int], Sequence[bool]]
 
 
 def terms(
-    impression: Impression, offsets: Any, factors: NDArray[Any], bias: Bias, guess: float
+    impression: Impression, offsets: Any, factors: NDArray[Any], bias: Bias, relevance: NDArray[Any]
 ) -> tuple[int, NDArray[Any], NDArray[Any]]:
     """The query of an impression, and e and w of both policies, by their definitions."""
     query, ranking, clicks = impression
@@ -24,21 +24,26 @@ def terms(
     for k, (position, clicked) in enumerate(zip(ranking, clicks, strict=True)):
         if position < 0 or k >= bias.ranks:
             continue
-        g = factors[offsets[query] + position]
-        e += g * (float(clicked) - (bias.alpha[k] * guess + bias.beta[k]))
+        item = offsets[query] + position
+        g = factors[item]
+        e += g * (float(clicked) - (bias.alpha[k] * relevance[item] + bias.beta[k]))
         w += g * bias.alpha[k]
     return query, e, w
 
 
 def sums_of(
-    impressions: Sequence[Impression], offsets: Any, factors: NDArray[Any], bias: Bias, guess: float
+    impressions: Sequence[Impression],
+    offsets: Any,
+    factors: NDArray[Any],
+    bias: Bias,
+    relevance: NDArray[Any],
 ) -> ImpressionSums:
     """Sums over impressions, by query."""
     n_queries = len(offsets) - 1
     first, squares, importance, importance_squares = np.zeros((4, n_queries, 2))
     product = np.zeros(n_queries)
     for impression in impressions:
-        query, e, w = terms(impression, offsets, factors, bias, guess)
+        query, e, w = terms(impression, offsets, factors, bias, relevance)
         first[query] += e
         squares[query] += e**2
         product[query] += e[0] * e[1]

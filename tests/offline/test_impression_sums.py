@@ -18,7 +18,6 @@ from tests.logs.logs_of import Row, write_rows
 from tests.offline.brute import shown, sums_of
 from tests.offline.worlds_of_logs import BIAS, Simulated, simulated
 
-GUESS = 0.3
 # Spark leaves sockets to the garbage collector.
 SPARK = (
     pytest.mark.extras,
@@ -46,17 +45,19 @@ def test_an_engine_sums_as_python_does(world: Simulated, name: str) -> None:
     rng = np.random.default_rng(1)
     # Some documents count for one of the policies only, some for none.
     factors = rng.normal(size=(world.split.n_docs, 2)) * (rng.random((world.split.n_docs, 2)) < 0.6)
+    # Another guess for every document.
+    relevance = rng.random(world.split.n_docs)
     counts = world.log.count()
     if name == "spark":
         pytest.importorskip("pyspark")
     with engine(name, master="local[1]" if name == "spark" else None) as running:
-        found = sum_impressions(running, world.log, counts, factors, BIAS, GUESS)
+        found = sum_impressions(running, world.log, counts, factors, BIAS, relevance)
     happened = [
         (int(query), ranking.tolist(), clicks.tolist())
         for log in world.gathered.values()
         for query, ranking, clicks in zip(log.queries, log.rankings, log.clicks, strict=True)
     ]
-    assert_same(found, sums_of(happened, world.split.offsets, factors, BIAS, GUESS))
+    assert_same(found, sums_of(happened, world.split.offsets, factors, BIAS, relevance))
 
 
 def test_the_first_sums_are_those_of_the_statistics(world: Simulated) -> None:
@@ -71,7 +72,7 @@ def test_the_first_sums_are_those_of_the_statistics(world: Simulated) -> None:
     variate = ControlVariate.of(statistics, BIAS, statistics.query_counts > 0)
     factors = variate.factors(policies)
     with engine() as running:
-        found = sum_impressions(running, world.log, world.log.count(), factors, BIAS, variate.guess)
+        found = sum_impressions(running, world.log, world.log.count(), factors, BIAS, variate.relevance)
     unexplained = statistics.clicks - statistics.displays_by_rank @ (BIAS.alpha * variate.guess + BIAS.beta)
     np.testing.assert_allclose(
         found.first, segment_sum(factors * unexplained[:, None], statistics.offsets), atol=1e-10
@@ -92,7 +93,7 @@ def test_rows_below_the_last_rank_and_other_documents_do_not_count(tmp_path: Pat
     assert counts.doc_ids.tolist() == ["x", "y", "z", "x"]
     factors = np.array([[2.0, 0.0], [1.0, 1.0], [9.0, 9.0], [0.0, 0.0]])
     with engine() as running:
-        found = sum_impressions(running, log, counts, factors, BIAS, 0.0)
+        found = sum_impressions(running, log, counts, factors, BIAS, np.zeros(counts.n_items))
     first, second = 2 * (1 - BIAS.beta[0]) - BIAS.beta[1], 1 - BIAS.beta[0]
     np.testing.assert_allclose(found.first, [[first + second, -BIAS.beta[1] + second], [0, 0]])
     np.testing.assert_allclose(found.squares[0, 0], first**2 + second**2)

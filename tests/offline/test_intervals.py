@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -55,11 +56,17 @@ TWO_POLICIES = Scenario(
 LAMBDAS = (np.array([1.0, 0.0, 0.6, 0.0, 0.6, 1.0]), np.array([0.3, 0.7, 0.5, 0.9, 0.4, 0.2]))
 
 
+@pytest.mark.parametrize("by_item", [False, True], ids=["one guess", "a guess per item"])
 @pytest.mark.parametrize("worlds", [CHANGING, TWO_QUERIES], ids=["changing", "arrivals"])
-def test_the_estimate_is_unbiased_whatever_the_guess(worlds: dict[str, Scenario]) -> None:
-    """Over every arrival, ranking and click: E[V̂] = Σ_q P(q) Σ_d λ_d R_d, policies changing on the way."""
+def test_the_estimate_is_unbiased_whatever_the_guess(worlds: dict[str, Scenario], *, by_item: bool) -> None:
+    """Over every arrival, ranking and click: E[V̂] = Σ_q P(q) Σ_d λ_d R_d, policies changing on the way.
+
+    The guesses are wrong on purpose: the more relevant a document is, the less relevant it is guessed to be,
+    and some guesses are not even probabilities.
+    """
     world = worlds["trust"]
     rng = np.random.default_rng(0)
+    guesses = 1.3 - 2.0 * world.flat_relevance if by_item else None
     n_queries = len(world.relevance)
     policies = (
         shown(rng.uniform(size=world.offsets[-1]), n_queries, always=0.25),
@@ -69,10 +76,12 @@ def test_the_estimate_is_unbiased_whatever_the_guess(worlds: dict[str, Scenario]
     total = np.zeros(2)
     for probability, statistics in every_log(world):
         used = statistics.query_counts > 0
-        variate = ControlVariate(GUESS, ControlVariate.of(statistics, world.bias, used).alpha, 0.0,
-                          statistics.query_counts / statistics.timesteps, statistics.offsets)  # fmt: skip
-        unexplained = statistics.clicks - statistics.displays_by_rank @ (
-            world.bias.alpha * GUESS + world.bias.beta
+        variate = replace(
+            ControlVariate.of(statistics, world.bias, used, support=0.0), guess=GUESS, item_guesses=guesses
+        )
+        shown_at = statistics.displays_by_rank
+        unexplained = (
+            statistics.clicks - (shown_at @ world.bias.alpha) * variate.relevance - shown_at @ world.bias.beta
         )
         first = segment_sum(variate.factors(policies) * unexplained[:, None], statistics.offsets)
         nothing = np.zeros((n_queries, 2))
@@ -98,7 +107,7 @@ def every_estimate(world: Scenario) -> list[tuple[float, ImpressionSample]]:
     for logged in product(*steps):
         probability = float(np.prod([p for p, _ in logged]))
         happened = [impression for _, impression in logged]
-        sums = sums_of(happened, world.offsets, factors, world.bias, GUESS)
+        sums = sums_of(happened, world.offsets, factors, world.bias, variate.relevance)
         times = np.bincount([query for query, _, _ in happened], minlength=2)
         result.append((probability, ImpressionSample(times, before, sums)))
     assert sum(p for p, _ in result) == pytest.approx(1.0)

@@ -1,4 +1,4 @@
-"""The final table of the demonstration: what each ranker achieves, from worst to best."""
+"""The final table of the demonstration: what each learner achieves, and what users see meanwhile."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from rankloop.experiments.results import RunResult
 from rankloop.reports.document import NONE, Document, Table
 
 # The runs of the demonstration by name, in the order of the table.
-RUNS = ("naive", "static", "loop")
+RUNS = ("static", "pdgd", "loop")
 
 
 def demo_document(runs: Mapping[str, RunResult]) -> Document:

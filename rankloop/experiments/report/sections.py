@@ -78,10 +78,10 @@ def results(groups: Sequence[Group], metric: str) -> Section:
         (
             Table.build(f"{metric} on the test queries", columns, rows, brief=True),
             Text(
-                "Learned: the policy learned in the end. Oracle: the same network, trained from "
-                "the same start on the true relevance. Logging at the end: the policy that collected the "
-                "last clicks. Shown on average: what users were shown over all interactions; compared with "
-                "the start, it is the cost of exploration, or the gain during learning.",
+                "Learned: the policy learned in the end. Oracle: the same network and training objective, "
+                "trained from the same start on the true relevance. Logging at the end: the policy that "
+                "collected the last clicks. Shown on average: what users were shown over all interactions; "
+                "compared with the start, it is the cost of exploration, or the gain during learning.",
                 "quiet",
             ),
             *warnings(unfinished),
@@ -224,6 +224,8 @@ def evaluation_table(run: RunResult, *, brief: bool = False) -> Table:
         Column("truth", brief=False),
         Column("start kept", brief=False),
         Column("scale", brief=False),
+        Column("explored", brief=False),
+        Column("gain of the guess", brief=False),
         *(Column(f"items below {level}", brief=level == BRIEF_LEVEL) for level in levels),
     ]
     rows = [
@@ -236,6 +238,8 @@ def evaluation_table(run: RunResult, *, brief: bool = False) -> Table:
             f"{row.truth:.4f}",
             "yes" if row.kept_start else "no",
             f"{row.scale:.3g}",
+            f"{row.explored:.1%}",
+            NONE if row.guess_gain is None else f"{row.guess_gain:.4f}",
             *(f"{row.support[level]:.1%}" for level in levels),
         ]
         for row in run.rows

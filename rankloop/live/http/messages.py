@@ -73,7 +73,7 @@ class EventMessage(Struct, forbid_unknown_fields=True):
     id: Id | None = None
     value: float | None = None
     time: float | None = None
-    position: int | None = None
+    position: Position | None = None
 
 
 class EventsMessage(Struct, forbid_unknown_fields=True):
@@ -108,7 +108,7 @@ class RollbackMessage(Struct, forbid_unknown_fields=True):
     """A request to restore an earlier deployment."""
 
     why: Words = "rolled back by hand"
-    to: int | None = None
+    to: Annotated[int, Meta(ge=1, le=2**31 - 1)] | None = None
 
 
 _DECODERS: dict[Any, msgspec.json.Decoder[Any]] = {}
@@ -130,11 +130,12 @@ def decode(body: bytes, kind: type[_Message]) -> _Message:
     decoder = _DECODERS.get(kind)
     if decoder is None:
         decoder = _DECODERS[kind] = msgspec.json.Decoder(kind)
-    if NUL in body:
+    # Few bodies have any escape, and looking for one character is fast.
+    if b"\\" in body and NUL in body:
         raise RequestError(r"text must not contain the character \u0000")
     try:
         message: _Message = decoder.decode(body)
-    except (msgspec.DecodeError, RecursionError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise RequestError(str(error)) from None
     return message
 

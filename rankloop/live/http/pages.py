@@ -15,8 +15,9 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from rankloop.live.http.guards import AnswerError, json_response, read_body
 from rankloop.live.http.state import ServerState
-from rankloop.live.learner.learner import SETTINGS, full_shares, load_note, load_trial
+from rankloop.live.learner.notes import SETTINGS, load_note, load_trial
 from rankloop.live.learner.settings import LearnerSettings
+from rankloop.live.learner.stages import full_shares
 from rankloop.live.overview import read_overview, read_verdicts
 from rankloop.live.page import page_document
 from rankloop.live.ranking.deployment import Deployment
@@ -24,7 +25,6 @@ from rankloop.live.store.database import read
 from rankloop.live.store.events import read_tallies
 from rankloop.live.store.keys import ADMIN
 from rankloop.live.store.policies import deploy, roll_back
-from rankloop.reports.html import html_page
 
 # How long a page is shown before it is made again: many readers cost no more than one.
 PAGE_SECONDS = 5.0
@@ -50,6 +50,9 @@ class PageCache:
         """The page."""
         with self._lock:
             if time.monotonic() - self._made_at >= PAGE_SECONDS:
+                # Loads matplotlib, which nothing else here needs.
+                from rankloop.reports.html import html_page
+
                 found = read_overview(state.service.store)
                 self._text = html_page(page_document(found, keys=bool(state.keys)))
                 self._made_at = time.monotonic()

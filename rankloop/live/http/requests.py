@@ -89,10 +89,13 @@ async def _scored(state: ServerState, draft: Draft, choice: Choice) -> tuple[Ser
             f"the policy {policy.name!r} failed several times and is left out for a while",
         )
     else:
-        loop = asyncio.get_running_loop()
-        scoring = loop.run_in_executor(state.scoring, service.serve, draft, choice)
         try:
-            served = await asyncio.wait_for(scoring, state.settings.model_seconds)
+            if policy.quick:
+                served = service.serve(draft, choice)
+            else:
+                loop = asyncio.get_running_loop()
+                scoring = loop.run_in_executor(state.scoring, service.serve, draft, choice)
+                served = await asyncio.wait_for(scoring, state.settings.model_seconds)
         except TimeoutError:
             reason, note = "timeout", f"the policy {policy.name!r} took too long"
         except RequestError as error:

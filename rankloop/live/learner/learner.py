@@ -8,24 +8,24 @@ from __future__ import annotations
 
 import json
 import logging
-import time
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Connection, func, insert, select
+from sqlalchemy import Connection, func, select
 
 from rankloop.errors import DataError, RankloopError
 from rankloop.live.learner.increments import arm_increments, shadow_increments
-from rankloop.live.learner.learning import Learned, learn
+from rankloop.live.learner.notes import LEARNED, TRIAL, TRIALS, add_verdict, load_note, load_trial, save_note
 from rankloop.live.learner.pages import PartViews, read_part
 from rankloop.live.learner.retention import retain
 from rankloop.live.learner.settings import LearnerSettings
+from rankloop.live.learner.stages import LIVE, WHO, full_shares, with_canary
 from rankloop.live.learner.trial import Trial
 from rankloop.live.ranking.deployment import Deployment, Share
 from rankloop.live.ranking.live_policy import FALLBACK, LivePolicy
 from rankloop.live.sealing import seal_old
-from rankloop.live.store.database import Store, insert_new, read
+from rankloop.live.store.database import Store, read
 from rankloop.live.store.parts import SEALED
 from rankloop.live.store.policies import (
     current_deployment,
@@ -34,17 +34,19 @@ from rankloop.live.store.policies import (
     register_policy,
     roll_back,
 )
-from rankloop.live.store.tables import impressions, notebook, parts, policies, verdicts
+from rankloop.live.store.tables import impressions, parts, policies
+
+if TYPE_CHECKING:
+    from rankloop.live.learner.learning import Learned
 
 LOGGER = logging.getLogger("rankloop.live")
-WHO = "learner"
-TRIAL, TRIALS, LEARNED, SETTINGS = "trial", "trials", "learned", "learner settings"
-LIVE, EXPLORE, CANARY, HOLDOUT = "live", "explore", "canary", "holdout"
+# How many times the impressions of a canary a new policy is watched before the next one is learned.
+WATCHED = 3
 # Failures are looked for among the last impressions; fewer are no reason to act.
 RECENT, FEW_FAILURES = 2000, 20
 
 
-class Learner:
+class LiveLearner:
     """Learns from a store, step by step.
 
     Args:
@@ -155,7 +157,7 @@ class Learner:
             elif step == "canary":
                 text = f"{trial.candidate} serves {self.settings.canary:.0%} of the traffic: {words}"
                 self._deploy(
-                    connection, _with_canary(current, trial, self.settings.canary), step, text, numbers
+                    connection, with_canary(current, trial, self.settings.canary), step, text, numbers
                 )
                 save_note(connection, TRIAL, replace(trial, stage="canary").to_dict())
             elif step == "full":
@@ -197,9 +199,19 @@ class Learner:
             return []
         if trial is not None and trial.stage == "canary":
             return []
+        if (
+            trial is not None
+            and trial.stage == "full"
+            and trial.served < WATCHED * self.settings.canary_impressions
+        ):
+            # It was deployed a moment ago: harm would show now.
+            return []
         if trial is not None and trial.stage == "shadow" and trial.gain.lower > 0.0:
             # Proven, and a person was asked: it stays what it is.
             return []
+        # Loads engines and models that nothing else here needs.
+        from rankloop.live.learner.learning import learn
+
         try:
             learned = learn(self.store.log, self.settings)
         except (DataError, RankloopError) as error:
@@ -257,33 +269,6 @@ class Learner:
         return self._policies[name]
 
 
-def full_shares(connection: Connection, trial: Trial, settings: LearnerSettings) -> list[Share]:
-    """The candidate with most of the traffic, its softened form, and the baseline as a holdout.
-
-    The softened form explores: it draws from the same scores, less sharply. The holdout makes harm visible.
-    """
-    policy = load_stored_policy(connection, trial.candidate)
-    shares = []
-    if settings.explore:
-        soft = policy.scale * float(policy.details.get("soft", 1.0))
-        explorer = replace(policy, name=f"{policy.name}-explore", scale=soft, number=0)
-        register_policy(connection, explorer, WHO)
-        shares.append(Share(explorer.name, settings.explore, EXPLORE))
-    if settings.holdout:
-        shares.append(Share(trial.baseline, settings.holdout, HOLDOUT))
-    rest = 1.0 - sum(share.share for share in shares)
-    return [Share(policy.name, rest, LIVE), *shares]
-
-
-def _with_canary(current: Deployment, trial: Trial, share: float) -> list[Share]:
-    kept = [
-        replace(each, share=each.share * (1.0 - share)) for each in current.shares if each.role != HOLDOUT
-    ]
-    scale = (1.0 - share) / sum(each.share for each in kept)
-    kept = [replace(each, share=each.share * scale) for each in kept if each.policy != trial.candidate]
-    return [*kept, Share(trial.candidate, 1.0 - sum(each.share for each in kept), CANARY)]
-
-
 def recent_failures(connection: Connection, deployment: int) -> tuple[dict[str, int], dict[str, int]]:
     """By policy, failures and requests among the last impressions of a deployment."""
     rows = connection.execute(
@@ -307,27 +292,3 @@ def recent_failures(connection: Connection, deployment: int) -> tuple[dict[str, 
 
 def _names(connection: Connection) -> dict[int, str]:
     return {row.number: row.name for row in connection.execute(select(policies.c.number, policies.c.name))}
-
-
-def load_trial(connection: Connection) -> Trial | None:
-    """The trial that is going on; None if there is none."""
-    state = load_note(connection, TRIAL)
-    return None if state is None else Trial.from_dict(state)
-
-
-def load_note(connection: Connection, name: str) -> Any:
-    """What the learner noted under a name; None if nothing."""
-    return json.loads(connection.scalar(select(notebook.c.content).where(notebook.c.name == name)) or "null")
-
-
-def save_note(connection: Connection, name: str, content: Any) -> None:
-    """Note something under a name."""
-    insert_new(connection, notebook, [{"name": name, "content": "null"}])
-    connection.execute(notebook.update().where(notebook.c.name == name).values(content=json.dumps(content)))
-
-
-def add_verdict(connection: Connection, kind: str, text: str, numbers: dict[str, Any]) -> None:
-    """Append to the learner's diary."""
-    connection.execute(
-        insert(verdicts).values(created_at=time.time(), kind=kind, text=text, numbers=json.dumps(numbers))
-    )

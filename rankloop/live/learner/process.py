@@ -14,7 +14,8 @@ from pathlib import Path
 from sqlalchemy.exc import SQLAlchemyError
 
 from rankloop.errors import RankloopError, one_line
-from rankloop.live.learner.learner import SETTINGS, Learner, save_note
+from rankloop.live.learner.learner import LiveLearner
+from rankloop.live.learner.notes import SETTINGS, save_note
 from rankloop.live.learner.settings import LearnerSettings
 from rankloop.live.store.database import Store, open_store
 from rankloop.live.store.leases import Lease
@@ -40,7 +41,7 @@ def run_learner(
         tell: called with what was done.
     """
     stopped = stop or threading.Event()
-    lease, learner = Lease(store, "learner"), Learner(store, settings, sealing_only=sealing_only)
+    lease, learner = Lease(store, "learner"), LiveLearner(store, settings, sealing_only=sealing_only)
     waiting = False
     with store.engine.begin() as connection:
         if not sealing_only:

@@ -54,6 +54,11 @@ class LearnerSettings(BaseModel):
     holdout: Annotated[float, Field(ge=0, lt=0.5)] = Field(
         default=0.05, description="The share that the previous policy keeps, to notice harm."
     )
+    most: Annotated[float, Field(gt=0, le=1)] = Field(
+        default=1.0,
+        description="The share that learned policies may get without a person; the rest stays with the last "
+        "policy that a person deployed, so that no more than this share of its value can be lost.",
+    )
     failures: Fraction = Field(
         default=0.05, description="The share of failed or late answers at which a policy is rolled back."
     )

@@ -24,6 +24,8 @@ from rankloop.types import Float32, Float64, Int64, Model
 MODEL, UNIFORM, INCOMING, FALLBACK = "model", "uniform", "incoming", "fallback"
 KINDS = (MODEL, UNIFORM, INCOMING, FALLBACK)
 LONGEST_NAME = 100
+# Models that are compiled loops over the candidates; others are given a time limit.
+QUICK_MODELS = ("linear", "mlp")
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,6 +93,11 @@ class LivePolicy:
     def draws(self) -> bool:
         """Whether rankings are drawn from its scores; the fallback is not drawn."""
         return self.kind != FALLBACK
+
+    @property
+    def quick(self) -> bool:
+        """Whether scoring takes microseconds, whatever the request: compiled loops, or no model at all."""
+        return self.model is None or self.model.kind in QUICK_MODELS
 
     def scores(self, problem: RankingProblem) -> Float64:
         """One score per candidate, from which a ranking is drawn.

@@ -119,6 +119,6 @@ class GroupCommit:
             done.set_result(value)
 
     def _fail(self, error: Exception, *futures: Future[Any]) -> None:
-        self.failing = True
+        self.failing = not isinstance(error, RankloopError)
         for done in futures:
             done.set_exception(error)

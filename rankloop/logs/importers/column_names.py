@@ -9,47 +9,62 @@ from rankloop.errors import DataError
 
 # Marks a missing column in the text form of `Columns`.
 NONE = "-"
-OPTIONAL = ("timestamp", "policy_id", "clicked", "signal", "randomised")
+# A column that is looked for, and need not be there.
+AUTO = "auto"
+OPTIONAL = (
+    "impression_id", "timestamp", "query_id", "policy_id", "position", "clicked", "signal", "randomised",
+    "event",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Columns:
     """The names of the columns of a table; None if there is no such column.
 
+    A name may be a path to a field of the objects in a column (``payload.query``; a path through a list,
+    ``items.id``, gives one value per element), and ``a|b`` is the first of several that a row has. Columns
+    that are not given, and not there under their default names, are guessed.
+
     Attributes:
         impression_id: the impression; several columns if it takes them together to tell impressions apart,
-            such as the session, the query and the time.
+            such as the session, the query and the time. None if each row is an impression, with a list of
+            documents.
         timestamp: the time: ISO 8601, or seconds, milli-, micro- or nanoseconds since 1970.
-        query_id: the query.
-        policy_id: the policy.
-        position: the position of the document, from 0 or from 1.
-        doc_id: the document.
-        clicked: whether it was clicked: true, false, or the number of clicks.
+        query_id: the query; None if each impression is a query of its own.
+        policy_id: the policy; None for the default.
+        position: the position of the document, from 0 or from 1; None if documents are in the order of the
+            list, or of the rows of their impression.
+        doc_id: the document, or a list of documents.
+        clicked: whether it was clicked: true, false, or the number of clicks. For a list of documents: a list
+            of these, or of the clicked documents or positions.
         score: the policy's score, in a table of candidates.
         signal: what the display was worth, a number from 0 on, such as 5 for a purchase.
         randomised: whether the documents were shown in random order. Such rows get a policy of their own,
             named after their policy.
+        event: the kind of event, in tables that have one row per event.
 
     Example:
         >>> Columns.parse("impression_id=session, query_id=text, timestamp=-").query_id
         'text'
     """
 
-    impression_id: str | tuple[str, ...] = "impression_id"
+    impression_id: str | tuple[str, ...] | None = "impression_id"
     timestamp: str | None = "timestamp"
-    query_id: str = "query_id"
+    query_id: str | None = "query_id"
     policy_id: str | None = "policy_id"
-    position: str = "position"
+    position: str | None = "position"
     doc_id: str = "doc_id"
     clicked: str | None = "clicked"
     score: str = "score"
     signal: str | None = None
-    randomised: str | None = None
+    randomised: str | None = AUTO
+    event: str | None = AUTO
 
     @property
     def impression_columns(self) -> tuple[str, ...]:
         """The columns that make up the impression."""
-        return (self.impression_id,) if isinstance(self.impression_id, str) else self.impression_id
+        names = self.impression_id
+        return () if names is None else (names,) if isinstance(names, str) else names
 
     def identified_by(self, columns: str) -> Self:
         """The same with an impression id of several columns, as in ``session_id,query,timestamp``.

@@ -14,11 +14,18 @@ from pathlib import Path
 
 from rankloop.errors import DataError
 
+# Names of columns are hardly ever numbers; a row of a log has an id, a position and clicks.
+NUMBERS = 0.3
+
 Broken = Callable[[int, object], None]
 
 
 def read_csv_rows(
-    lines: Iterator[tuple[int, bytes]], path: Path, delimiter: str, add_broken: Broken
+    lines: Iterator[tuple[int, bytes]],
+    path: Path,
+    delimiter: str,
+    add_broken: Broken,
+    add_note: Callable[[str], None] = lambda _: None,
 ) -> Iterator[tuple[int, dict[str, str]]]:
     """Iterate over the rows of a file with the numbers of their first lines.
 
@@ -27,6 +34,7 @@ def read_csv_rows(
         path: the file, for messages.
         delimiter: what separates fields.
         add_broken: counts a broken line, by number and reason.
+        add_note: takes a sentence on how the file was understood.
     """
     source = _Lines(lines)
     reader = csv.reader(source, delimiter=delimiter, strict=True)
@@ -46,6 +54,14 @@ def read_csv_rows(
             if error is not None:
                 raise DataError(f"{path}, line {first}: the names of the columns cannot be read: {error}")
             header = [name.strip() for name in fields]
+            if _is_data(header):
+                header = [f"c{number}" for number in range(1, len(fields) + 1)]
+                add_note(
+                    f"{path} has no names of columns in its first line: they are called {header[0]} to "
+                    f"{header[-1]}."
+                )
+                source.read_again()
+                continue
             if len(set(header)) < len(header):
                 raise DataError(f"{path}, line 1: two columns have the same name: {', '.join(header)}")
             continue
@@ -66,6 +82,12 @@ def read_csv_rows(
             yield first, dict(zip(header, fields, strict=True))
         elif fields:
             add_broken(first, f"{len(fields)} fields where the first line has {len(header)}")
+
+
+def _is_data(fields: list[str]) -> bool:
+    """Whether the first line of a file is a row, and not the names of columns: many fields are numbers."""
+    numbers = sum(field.replace(".", "", 1).lstrip("-").isdecimal() for field in fields)
+    return numbers > 0 and numbers >= NUMBERS * len(fields)
 
 
 def _is_stray(source: _Lines, delimiter: str, width: int, error: csv.Error | None, fields: list[str]) -> bool:
@@ -113,6 +135,11 @@ class _Lines:
     def undecoded(self) -> bool:
         """Whether any of the taken lines is not UTF-8."""
         return not all(valid for _, _, valid in self.taken)
+
+    def read_again(self) -> None:
+        """Read all taken lines again."""
+        self._again.extendleft(reversed(self.taken))
+        self.taken.clear()
 
     def resume_after_first(self) -> None:
         """Read all taken lines but the first again."""

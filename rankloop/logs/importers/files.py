@@ -55,12 +55,14 @@ class SourceFiles:
     Attributes:
         paths: the files, in the order in which they were added.
         unreadable: number of lines that are not even a record.
+        notes: sentences on how files were understood.
     """
 
     def __init__(self, found: ProblemCounter) -> None:
         self.paths: list[Path] = []
         self.found = found
         self.unreadable = 0
+        self.notes: list[str] = []
         self._units: list[str] = []
 
     def records(self, sources: Paths, what: str, command: str | None = None) -> Iterator[Record]:
@@ -116,7 +118,7 @@ class SourceFiles:
                 self._units[number] = records.unit
                 yield line, values
         else:
-            yield from read_csv_rows(numbered_lines(path), path, delimiter, add_broken)
+            yield from read_csv_rows(numbered_lines(path), path, delimiter, add_broken, self.notes.append)
 
 
 def as_paths(sources: Paths) -> list[Path]:

@@ -11,6 +11,7 @@ from rankloop.text_file import open_text
 
 JSON_ENDINGS = (".jsonl", ".ndjson", ".json")
 CSV_DELIMITERS = {".csv": ",", ".tsv": "\t"}
+DELIMITERS = ("\t", ",", ";", "|")
 PARQUET_ENDING = ".parquet"
 JSON, CSV, PARQUET = "JSON", "CSV", "Parquet"
 # Number of bytes at the beginning of a file that are examined.
@@ -54,12 +55,13 @@ def detect_format(path: Path, what: str) -> tuple[str, str]:
     text = begin.removeprefix(b"\xef\xbb\xbf").lstrip()
     if text.startswith((b"{", b"[")) or ending in JSON_ENDINGS:
         return JSON, ""
-    if ending in CSV_DELIMITERS:
-        return CSV, CSV_DELIMITERS[ending]
     header = text.splitlines()[0] if text else b""
-    for delimiter in ("\t", ","):
+    usual = CSV_DELIMITERS.get(ending)
+    for delimiter in (*([usual] if usual else []), *DELIMITERS):
         if delimiter.encode() in header and b"\0" not in begin:
             return CSV, delimiter
+    if usual is not None:
+        return CSV, usual
     raise DataError(
         f"{path}: expected {what} as JSON lines, CSV, TSV (all optionally gzipped) or Parquet, but this is "
         f"none of them"

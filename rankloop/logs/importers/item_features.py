@@ -26,7 +26,8 @@ from typing import Any
 import numpy as np
 
 from rankloop.errors import DataError
-from rankloop.logs.importers.parsing import BadValueError, microseconds
+from rankloop.logs.importers.parsing import BadValueError
+from rankloop.logs.importers.times import microseconds
 from rankloop.types import Float32
 
 # One column each: more are hashed.

@@ -46,11 +46,12 @@ import pyarrow.compute as pc
 
 from rankloop.logs.importers.files import Paths, Record
 from rankloop.logs.importers.item_features import ItemFields
-from rankloop.logs.importers.parsing import BadValueError, microseconds, score, text_id
+from rankloop.logs.importers.parsing import BadValueError, score, text_id
 from rankloop.logs.importers.pipeline import DEFAULTS, ImportOptions, ImportSession, run
 from rankloop.logs.importers.report import ImportReport
 from rankloop.logs.importers.signals import NO_SIGNALS, Actions
 from rankloop.logs.importers.staging import CLICKS, SCORES
+from rankloop.logs.importers.times import microseconds
 from rankloop.logs.schema import IMPRESSIONS
 
 CLICK_TYPES = ("click",)
@@ -100,7 +101,7 @@ def import_metarank(
     Args:
         events: files of events, of all kinds and in any order.
         out: the folder of the log.
-        policy: the policy of rankings without one.
+        policy: the policy of rankings without one; ``production`` by default.
         clicks: the types of interactions that count as clicks.
         signals: the weights of types of interactions; the log then has a column ``signal``.
         fields: where to find the query, the policy and scores.
@@ -162,10 +163,9 @@ class _Events:
         query = self._query(values, fields, impression)
         policy = fields.get(self.fields.policy, self.policy)
         if policy is None:
-            raise BadValueError(
-                f"no field {self.fields.policy!r}, and no policy was given for rankings without one "
-                f"(--policy production, for instance)"
-            )
+            policy = self.session.unnamed_policy()
+        elif self.policy is None:
+            self.session.named = True
         items = values.get("items")
         if not isinstance(items, list):
             raise BadValueError("items is not a list")

@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 import math
-from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
 
-# Integers are seconds, milli-, micro- or nanoseconds since 1970, depending on their size. The first bound is
-# the year 5138 in seconds and 1973 in milliseconds.
-SECONDS_BELOW, MILLISECONDS_BELOW, MICROSECONDS_BELOW = 10**11, 10**14, 10**17
 # Maximum number of digits of positions and click counts, so that they fit in 32 bits.
 DIGITS = 9
 NUL = "\0"
-# The range of timestamps: the years 1 to 9999, in microseconds.
-EARLIEST, LATEST = -62_135_596_800_000_000, 253_402_300_799_999_999
 
 
 class BadValueError(ValueError):
@@ -50,59 +44,6 @@ def _is_unicode(text: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
-
-
-def microseconds(value: Any, name: str = "timestamp") -> int | None:
-    """Parse a time to microseconds since 1970; None if it is missing. Times without a zone are UTC.
-
-    >>> microseconds("2024-05-01T12:00:00Z") == microseconds(1714564800) == microseconds("1714564800000")
-    True
-    """
-    if value is None or value == "":
-        return None
-    if isinstance(value, datetime):
-        return _of_datetime(value)
-    if isinstance(value, date):
-        return _of_datetime(datetime(value.year, value.month, value.day))
-    if isinstance(value, str):
-        stripped = value.strip()
-        try:
-            value = int(stripped)
-        except ValueError:
-            try:
-                return _of_datetime(_read_time(stripped))
-            except ValueError as error:
-                raise BadValueError(
-                    f"{name} is {shortened(value)}; expected ISO 8601 or a whole number since 1970"
-                ) from error
-    if isinstance(value, float | Decimal) and _number(value).is_integer():
-        value = int(value)
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise BadValueError(f"{name} is {shortened(value)}; expected ISO 8601 or a whole number since 1970")
-    size = abs(value)
-    if size < SECONDS_BELOW:
-        result = value * 1_000_000
-    elif size < MILLISECONDS_BELOW:
-        result = value * 1_000
-    else:
-        result = value if size < MICROSECONDS_BELOW else value // 1_000
-    if not EARLIEST <= result <= LATEST:
-        raise BadValueError(f"{name} is {shortened(value)}, which is not between the years 1 and 9999")
-    return result
-
-
-def _read_time(text: str) -> datetime:
-    try:
-        return datetime.fromisoformat(text)
-    except ValueError:
-        # As OpenSearch Dashboards and Kibana export times to CSV.
-        return datetime.strptime(text, "%b %d, %Y @ %H:%M:%S.%f")
-
-
-def _of_datetime(value: datetime) -> int:
-    aware = value if value.tzinfo else value.replace(tzinfo=UTC)
-    since = aware - datetime(1970, 1, 1, tzinfo=UTC)
-    return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
 
 
 def whole(value: Any, name: str) -> int:

@@ -10,6 +10,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import pyarrow as pa
 
@@ -35,6 +36,8 @@ from rankloop.storage.temporary import scratch_folder
 # Number of records between two progress updates.
 RECORDS_PER_UPDATE = 50_000
 TASK = "import"
+# The policy of a source that names none: whatever ranks in production.
+UNNAMED_POLICY = "production"
 BASES = (0, 1, None)
 # The share of records that may be left out. One in ten is more than bots, late clicks and half-written lines
 # cost; beyond that, the source is usually not what it was taken for.
@@ -90,6 +93,9 @@ class ImportSession:
         randomised: policies that the source marks as randomised.
         features: if the source has features itself: yields tables with ``query_id``, ``doc_id`` and one
             column per feature, given the ids of all items.
+        feature_files: files of features that the importer has written.
+        named: whether any record names its policy.
+        unnamed: number of times that a policy was needed and none was named.
         signals: whether the log has a column of signals.
         records: number of records by kind.
         broken: number of broken records by kind.
@@ -104,10 +110,18 @@ class ImportSession:
         self.hints: list[str] = []
         self.randomised: set[str] = set(options.randomised)
         self.features: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.Table]] | None = None
+        self.feature_files: list[Path] = []
+        self.named = False
+        self.unnamed = 0
         self.signals = False
         self.records: Counter[str] = Counter()
         self.broken: Counter[str] = Counter()
         self._read = 0
+
+    def unnamed_policy(self) -> str:
+        """The policy of a record that names none."""
+        self.unnamed += 1
+        return UNNAMED_POLICY
 
     def each(
         self,
@@ -209,7 +223,7 @@ def run(
                 problems=session.found.problems(),
                 aside=dict(session.aside),
                 losses=_losses(session),
-                hints=(*diagnoses, *session.hints),
+                hints=(*diagnoses, *session.files.notes, *session.hints, *_on_policy(session)),
                 randomised=writer.randomised,
             )
             check_losses(result, options.max_loss, diagnoses)
@@ -218,6 +232,17 @@ def run(
             (writer.scratch / REPORT_FILE).write_text(text + "\n", encoding="utf-8")
         report_records(options.progress, "written", cleaning.rows)
     return result
+
+
+def _on_policy(session: ImportSession) -> tuple[str, ...]:
+    if not session.unnamed:
+        return ()
+    if session.named:
+        return (
+            f"{session.unnamed:,} records name no policy, although others do: {UNNAMED_POLICY!r} is taken "
+            f"for theirs (--policy NAME names another).",
+        )
+    return (f"No policy is named: {UNNAMED_POLICY!r} is taken for it (--policy NAME names another).",)
 
 
 def _losses(session: ImportSession) -> tuple[Loss, ...]:
@@ -230,7 +255,8 @@ def _losses(session: ImportSession) -> tuple[Loss, ...]:
 
 def _write_features(session: ImportSession, writer: LogWriter, cleaning: Cleaning) -> int:
     """Write the features of the import and those of the log that it is added to; return their number."""
-    paths = () if session.options.features is None else as_feature_paths(session.options.features)
+    given = () if session.options.features is None else as_feature_paths(session.options.features)
+    paths = (*session.feature_files, *given)
     written, new = 0, None
     with Staging(cleaning.staging.folder, (FEATURES,)) as ids:
         if paths:
@@ -245,7 +271,7 @@ def _write_features(session: ImportSession, writer: LogWriter, cleaning: Cleanin
     if cleaning.earlier is not None:
         written += cleaning.earlier.copy_features(writer, cleaning.engine, new)
     if new is not None:
-        cleaning.check_features(new, ", ".join(map(str, paths)) or session.files.paths[-1])
+        cleaning.check_features(new, ", ".join(map(str, given)) or session.files.paths[-1])
     return written
 
 

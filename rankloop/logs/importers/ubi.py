@@ -35,11 +35,12 @@ from collections.abc import Collection, Mapping
 
 from rankloop.errors import DataError
 from rankloop.logs.importers.files import Paths, Record
-from rankloop.logs.importers.parsing import BadValueError, at_path, microseconds, score, text_id
+from rankloop.logs.importers.parsing import BadValueError, at_path, score, text_id
 from rankloop.logs.importers.pipeline import DEFAULTS, ImportOptions, ImportSession, run
 from rankloop.logs.importers.report import ImportReport
 from rankloop.logs.importers.signals import DWELL, NO_SIGNALS, Actions
 from rankloop.logs.importers.staging import CLICKS, SCORES, Staging
+from rankloop.logs.importers.times import microseconds
 from rankloop.logs.importers.ubi_displays import AUTO, EVENTS, RAW_SCHEMAS, RAW_TABLES, SHOWN, Displays
 from rankloop.logs.importers.ubi_documents import (
     QUERY,
@@ -73,7 +74,7 @@ def import_ubi(
     Args:
         sources: files of ``ubi_queries`` and ``ubi_events``, in any order, or both in one file.
         out: the folder of the log.
-        policy: the policy of queries without one.
+        policy: the policy of queries without one; ``production`` by default.
         ranks: number of hits that were shown; all if None.
         clicks: the actions that count as clicks.
         signals: the weights of actions; the log then has a column ``signal``.
@@ -126,6 +127,10 @@ class _Documents:
         impression = text_id(query.get("query_id"), "query_id")
         text = text_id(query.get("user_query"), "user_query")
         policy = read_policy(attributes.get("policy_id"), self.policy)
+        if policy is None:
+            policy = self.session.unnamed_policy()
+        else:
+            self.session.named = True
         time = microseconds(query.get("timestamp"))
         hits = read_ids(
             query.get("query_response_hit_ids"), "query_response_hit_ids", is_text=document.is_text

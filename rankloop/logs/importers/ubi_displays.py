@@ -155,6 +155,9 @@ class Displays:
         return displays
 
     def _add(self, impression: str, display: Display) -> None:
+        # Where queries name policies, that of an impression without its query is not known.
+        if display.policy is None and not self.session.named:
+            display.policy = self.session.unnamed_policy()
         if display.text is None or display.policy is None:
             place = self.session.files.place_name(display.rows[0][0])
             self.session.found.add(

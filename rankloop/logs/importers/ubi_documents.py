@@ -135,16 +135,11 @@ def _list_of_text(value: str, name: str, is_text: bool) -> Any:
     return parts
 
 
-def read_policy(value: Any, default: str | None) -> str:
-    """Parse the policy of a query."""
-    name = "query_attributes.policy_id"
-    if (value is None or value == "") and default is not None:
-        return default
+def read_policy(value: Any, default: str | None) -> str | None:
+    """Parse the policy of a query; None if it has none and there is no default."""
     if value is None or value == "":
-        raise BadValueError(
-            f"no {name}, and no policy was given for queries without one (--policy production, for instance)"
-        )
-    return text_id(value, name)
+        return default
+    return text_id(value, "query_attributes.policy_id")
 
 
 def read_scores(value: Any, hits: list[str]) -> list[tuple[str, float]]:

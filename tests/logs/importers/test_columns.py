@@ -241,7 +241,7 @@ def test_other_types_of_parquet(
     from rankloop.logs.importers import columns as module
 
     if way == "slow":
-        monkeypatch.setattr(module._Impressions, "staged", lambda *_: None)
+        monkeypatch.setattr(module.ImpressionReader, "staged", lambda *_: None)
     table = TABLE | {"when": pa.array([1, 1, 2, 2], pa.timestamp("us"))} | changes
     report = import_columns(write(tmp_path / "t.parquet", table), tmp_path / "log", columns=NAMES)
     assert shown(report.log) == SHOWN
@@ -336,7 +336,7 @@ def test_the_fast_path_for_parquet_gives_the_same_log(
     path = tmp_path / "t.parquet"
     pq.write_table(pa.table(table), path, row_group_size=300)
     fast = import_columns(path, tmp_path / "fast", columns=NAMES, only={"kind": "1"})
-    monkeypatch.setattr(module._Impressions, "staged", lambda *_: None)
+    monkeypatch.setattr(module.ImpressionReader, "staged", lambda *_: None)
     slow = import_columns(path, tmp_path / "slow", columns=NAMES, only={"kind": "1"})
     assert shown(fast.log) == shown(slow.log)
     assert rows_of(fast.log) == rows_of(slow.log)
@@ -360,8 +360,6 @@ def test_missing_columns_are_rejected(tmp_path: Path) -> None:
 
 def test_invalid_options_are_rejected(tmp_path: Path) -> None:
     path = write(tmp_path / "t.csv", TABLE)
-    with pytest.raises(DataError, match="the rows have no policy"):
-        import_columns(path, tmp_path / "log", columns=Columns.parse("policy_id=-"))
     with pytest.raises(DataError, match="the rows have no clicks"):
         import_columns(path, tmp_path / "log", columns=Columns.parse("clicked=-"), policy="a")
     with pytest.raises(DataError, match="position_base must be 0, 1 or None, got 2"):

@@ -122,7 +122,7 @@ def test_randomised_rows_become_a_policy(tmp_path: Path) -> None:
         "j": "live-randomised",
     }
     assert report.randomised == open_log(report.log).randomised == ("live-randomised",)
-    plain = Columns.parse("timestamp=-")
+    plain = Columns.parse("timestamp=-, randomised=-")
     declared = ImportOptions(randomised=("live",), overwrite=True)
     report = import_columns(
         tmp_path / "table.csv", tmp_path / "log", columns=plain, policy="live", options=declared

@@ -88,10 +88,6 @@ def test_a_default_policy(tmp_path: Path) -> None:
         (ranking(2, event="rank"), "the event is 'rank'; expected ranking, interaction, item or user"),
         ({}, "the event is None"),
         (ranking(2, id=None), "no id"),
-        (
-            ranking(2, fields=[{"name": "query", "value": "cat"}]),
-            "no field 'policy', and no policy was given",
-        ),
         (ranking(2, fields={"query": "cat"}), "fields is not a list of"),
         (ranking(2, items="x"), "items is not a list"),
         (ranking(2, items=[{"id": "x"}, "y"]), "no id of an item"),

@@ -176,7 +176,6 @@ def test_half_a_character_is_a_broken_line(tmp_path: Path) -> None:
     [
         ({"query_id": None}, "no query_id"),
         ({"user_query": ""}, "no user_query"),
-        ({"query_attributes": {}}, "no query_attributes.policy_id, and no policy was given"),
         ({"query_attributes": "{"}, "query_attributes is not JSON"),
         ({"query_attributes": 7}, "query_attributes is not an object"),
         ({"timestamp": "noon"}, "timestamp is 'noon'; expected ISO 8601"),

@@ -1,0 +1,79 @@
+"""How many clicks learning needs, and what users are shown meanwhile: the loop against PDGD.
+
+One collection and one seed, so that it takes a minute: docs/loop.md has the means over many.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from benchmarks.measure import Benchmark, Effort, Result, Target
+from rankloop import SimulatedUsers, online, synthetic
+from rankloop.experiments.baselines import production_ranker
+from rankloop.loop import Evaluated, Loop, exponential_times
+from rankloop.types import Float64
+
+# How many times as many interactions PDGD needs to reach what the default has learned after few of them.
+CLICKS = Target("clicks_ratio", "times", "≥", 10)
+# How much better the rankings are that users are shown on average, in NDCG@5.
+SHOWN = Target("shown_gain", "NDCG@5", "≥", 0.01)
+
+FEATURES, INTERVENTIONS, FIRST = 100, 20, 100
+# The collection; those of docs/loop.md have seeds from 0 to 19.
+SEED = 30
+# What the default has learned is taken after this share of the interactions.
+FEW = 0.01
+
+
+def reached(times: Float64, values: Float64, level: float) -> float:
+    """Return when a curve first reaches a level, between two points on a logarithmic axis of time.
+
+    The last time stands for a level that is never reached, so that a ratio of times is then too low.
+
+    >>> reached(np.array([10.0, 1000.0, 2000.0]), np.array([0.0, 1.0, 0.5]), 0.5)
+    100.0
+    >>> reached(np.array([10.0, 1000.0]), np.array([0.0, 1.0]), 2.0)
+    1000.0
+    """
+    above = np.flatnonzero(values >= level)
+    if not len(above) or above[0] == 0:
+        return float(times[0] if len(above) else times[-1])
+    i = above[0]
+    share = (level - values[i - 1]) / (values[i] - values[i - 1])
+    return float(times[i - 1] * (times[i] / times[i - 1]) ** share)
+
+
+def measure(effort: Effort) -> dict[str, Result]:
+    """Run the default and PDGD on the same collection from the same start."""
+    data = synthetic(queries=effort.loop_queries, features=FEATURES, seed=SEED)
+    start, users = production_ranker(data, seed=SEED), SimulatedUsers.of(data, "paper@5")
+    horizon = effort.loop_interactions
+    few = max(FIRST + 1, round(FEW * horizon))
+    times = exponential_times(FIRST, horizon, INTERVENTIONS)
+    extra = () if few in times else (few,)
+    default = _curve(Loop(data, users, start, horizon, times, extra, seed=SEED))
+    every = tuple(sorted({*times, *extra}))
+    pdgd = _curve(Loop(data, users, start, horizon, "all", every, method=online.method("pdgd"), seed=SEED))
+    level = float(default[1][default[0] == few][0])
+    when = reached(pdgd[0], pdgd[1], level)
+    shown = [float(np.diff(t, prepend=0) @ logging / horizon) for t, _, logging in (default, pdgd)]
+    return {
+        CLICKS.name: Result(
+            when / few,
+            f"the default learns {level:.4f} from {few:,} interactions, PDGD from {when:,.0f} of {horizon:,}",
+        ),
+        SHOWN.name: Result(
+            shown[0] - shown[1],
+            f"shown on average over {horizon:,} interactions: {shown[0]:.4f}, by PDGD {shown[1]:.4f}",
+        ),
+    }
+
+
+def _curve(loop: Loop) -> tuple[Float64, Float64, Float64]:
+    """Times, and NDCG@5 of the learned and of the logging policies."""
+    events = [event for event in loop.run() if isinstance(event, Evaluated)]
+    rows = np.array([(event.timesteps, event.learned, event.logging) for event in events], dtype=np.float64)
+    return rows[:, 0], rows[:, 1], rows[:, 2]
+
+
+LEARNING = Benchmark((CLICKS, SHOWN), measure)

@@ -1,0 +1,39 @@
+"""What the learner notes in the store: its trial, its settings, and a diary of what it did and found."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+
+from sqlalchemy import Connection, insert, select
+
+from rankloop.live.learner.trial import Trial
+from rankloop.live.store.database import insert_new
+from rankloop.live.store.tables import notebook, verdicts
+
+TRIAL, TRIALS, LEARNED, SETTINGS = "trial", "trials", "learned", "learner settings"
+
+
+def load_trial(connection: Connection) -> Trial | None:
+    """The trial that is going on; None if there is none."""
+    state = load_note(connection, TRIAL)
+    return None if state is None else Trial.from_dict(state)
+
+
+def load_note(connection: Connection, name: str) -> Any:
+    """What the learner noted under a name; None if nothing."""
+    return json.loads(connection.scalar(select(notebook.c.content).where(notebook.c.name == name)) or "null")
+
+
+def save_note(connection: Connection, name: str, content: Any) -> None:
+    """Note something under a name."""
+    insert_new(connection, notebook, [{"name": name, "content": "null"}])
+    connection.execute(notebook.update().where(notebook.c.name == name).values(content=json.dumps(content)))
+
+
+def add_verdict(connection: Connection, kind: str, text: str, numbers: dict[str, Any]) -> None:
+    """Append to the learner's diary."""
+    connection.execute(
+        insert(verdicts).values(created_at=time.time(), kind=kind, text=text, numbers=json.dumps(numbers))
+    )

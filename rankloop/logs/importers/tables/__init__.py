@@ -1,0 +1,1 @@
+"""Tables as people have them: nested columns, lists of documents, events, features, guessed names."""

@@ -1,0 +1,52 @@
+"""Tables with one row per event: which kinds of events show documents, and which are clicks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Self
+
+from rankloop.logs.importers.tables.words import CLICK_EVENT, SHOWN_EVENTS
+
+
+@dataclass(frozen=True)
+class Events:
+    """The kinds of events that count; empty ones are recognised by their names.
+
+    Attributes:
+        shown: the kinds of events that show documents.
+        clicks: the kinds of events that are clicks.
+        others: the kinds of events that count as neither, as far as they are known.
+
+    Example:
+        >>> Events().completed(["search", "product_click", "purchase"])
+        Events(shown=('search',), clicks=('product_click',), others=('purchase',))
+    """
+
+    shown: tuple[str, ...] = ()
+    clicks: tuple[str, ...] = ()
+    others: tuple[str, ...] = ()
+
+    def completed(self, kinds: Iterable[str]) -> Self:
+        """The same, with what was not given recognised among these kinds."""
+        names = list(kinds)
+        clicks = self.clicks or tuple(name for name in names if CLICK_EVENT.search(name))
+        rest = [name for name in names if name not in clicks]
+        by_pattern = (tuple(name for name in rest if one.search(name)) for one in SHOWN_EVENTS)
+        shown = self.shown or next(filter(None, by_pattern), ())
+        others = tuple(name for name in rest if name not in shown)
+        return replace(self, shown=shown, clicks=clicks, others=others)
+
+    @property
+    def sentence(self) -> str:
+        """What counts as what."""
+        text = f"Events that show documents: {_listed(self.shown)}; clicks: {_listed(self.clicks)}"
+        if self.others:
+            text += (
+                f"; set aside: {_listed(self.others)} (--signal {self.others[0]}=5 would give one a weight)"
+            )
+        return f"{text}. Correct it with --shown-event and --click-event."
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(names) or "none"

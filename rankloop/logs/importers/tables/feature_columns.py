@@ -1,0 +1,196 @@
+"""Features from the columns of the imported table itself."""
+
+from __future__ import annotations
+
+import fnmatch
+import math
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+
+from rankloop.errors import DataError
+from rankloop.logs.importers.column_names import Columns
+from rankloop.logs.importers.staging import Staging
+from rankloop.logs.importers.tables.fields import is_missing
+from rankloop.logs.importers.tables.paths import OR, ColumnPath
+from rankloop.logs.importers.tables.sample import Sample
+from rankloop.logs.importers.tables.words import OUTCOMES, POSITION, normalised
+from rankloop.logs.schema import ITEM
+
+AUTO = "auto"
+TABLE = "table_features"
+# If clicks had nothing to do with a column, all of its values would be on clicked rows this rarely.
+CHANCE = 1e-6
+# Endings of the names of ids: numbers that say nothing by their size.
+IDS = ("id", "ids", "uuid", "key", "code")
+TRUTH = {"true": 1.0, "t": 1.0, "false": 0.0, "f": 0.0}
+# Columns named in messages.
+NAMED = 6
+
+
+def choose_features(sample: Sample, names: Columns, wanted: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The columns that become features, and sentences on those that do not.
+
+    Args:
+        sample: the first rows.
+        names: the columns that mean something else.
+        wanted: names of columns, with wildcards as in ``prop_*``; or ``auto`` for all columns of numbers,
+            except ids, outcomes, and columns that have values on clicked rows only.
+    """
+    taken = {part for name in _taken(names) for part in name.split(OR)}
+    numeric = [name for name in sample.columns if name not in taken and _is_numeric(sample.present(name))]
+    if list(wanted) != [AUTO]:
+        chosen = [name for name in sample.columns if any(fnmatch.fnmatchcase(name, one) for one in wanted)]
+        missing = [one for one in wanted if not fnmatch.filter(sample.columns, one)]
+        if missing:
+            raise DataError(
+                f"no column is called {missing[0]!r}; the columns are {', '.join(sample.columns)}"
+            )
+        text = [name for name in chosen if sample.present(name) and not _is_numeric(sample.present(name))]
+        if text:
+            raise DataError(f"the column {text[0]!r} cannot be a feature: it does not hold numbers")
+        return chosen, []
+    ids = [name for name in numeric if normalised(name).split("_")[-1] in IDS]
+    ids += [name for name in numeric if normalised(name) in POSITION]
+    outcomes = [name for name in numeric if name not in ids and _leaks(sample, names, name)]
+    notes = []
+    if ids:
+        notes.append(f"Ids and positions are not features: {_listed(ids)}.")
+    if outcomes:
+        notes.append(
+            f"Not features, because they are known only after a click: {_listed(outcomes)} "
+            f"(--feature-columns with their names would use them)."
+        )
+    return [name for name in numeric if name not in (*ids, *outcomes)], notes
+
+
+def suggest_features(sample: Sample, names: Columns) -> str | None:
+    """A sentence on columns that could be features; None if there are none."""
+    found, _ = choose_features(sample, names, [AUTO])
+    if not found:
+        return None
+    return f"Other columns hold numbers: {_listed(found)}. --feature-columns auto makes features of them."
+
+
+def _taken(names: Columns) -> list[str]:
+    return [*names.impression_columns, *(name for name in vars(names).values() if isinstance(name, str))]
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return ", ".join(names[:NAMED]) + more
+
+
+def _is_numeric(values: list[Any]) -> bool:
+    parts = [part for value in values for part in (value if isinstance(value, list) else [value])]
+    there = [part for part in parts if not is_missing(part)]
+    return bool(there) and not np.isnan([number(part) for part in there]).any()
+
+
+def _leaks(sample: Sample, names: Columns, column: str) -> bool:
+    """Whether a column has values, apart from 0, on clicked rows only; by its name if rows have no clicks."""
+    if names.clicked is None or not ColumnPath(names.clicked).is_in(sample.columns):
+        return bool(set(normalised(column).split("_")) & set(OUTCOMES))
+    marks = sample.values(names.clicked)
+    clicked = np.array([bool(mark) and number(mark) > 0 for mark in marks])
+    there = np.array([not is_missing(value) and number(value) != 0 for value in sample.values(column)])
+    inside = int(there.sum())
+    return inside > 0 and bool(clicked[there].all()) and float(clicked.mean()) ** inside < CHANCE
+
+
+def number(value: Any) -> float:
+    """A value of a feature; NaN if it is missing or not a number.
+
+    >>> number("3"), number(True), number("NULL")
+    (3.0, 1.0, nan)
+    """
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        word = value.strip().lower() if isinstance(value, str) else ""
+        return TRUTH.get(word, math.nan)
+
+
+class TableFeatures:
+    """Collects features row by row; of a document of a query that came again, the last row counts.
+
+    Args:
+        folder: where to put files.
+        names: the columns; their names are those of the features.
+    """
+
+    def __init__(self, folder: Path, names: Sequence[str]) -> None:
+        self.names = list(names)
+        self._paths = [ColumnPath(name) for name in names]
+        fields = [("place", pa.int64()), *((name, pa.string()) for name in ITEM)]
+        fields += [(f"f{at}", pa.float32()) for at in range(len(names))]
+        self._staging = Staging(folder, (TABLE,), {TABLE: pa.schema(fields)})
+
+    def __enter__(self) -> Self:
+        self._staging.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._staging.__exit__(kind, error, trace)
+
+    def add(self, place: int, query: str, documents: Sequence[str], values: dict[str, Any]) -> None:
+        """Add the features of the documents of a row; one value for all, or a list with one for each."""
+        columns = [_one_each(path.of(values), len(documents)) for path in self._paths]
+        rows = [
+            (place, query, document, *row)
+            for document, row in zip(documents, zip(*columns, strict=True), strict=True)
+        ]
+        self._staging.add(TABLE, rows)
+
+    def add_batch(self, rows: pa.Table, source: pa.Table) -> bool:
+        """Add whole columns; False if they are not all numbers."""
+        kinds = [
+            source.schema.field(name).type if name in source.column_names else None for name in self.names
+        ]
+        if any(kind is None or not (_is_number(kind) or pa.types.is_boolean(kind)) for kind in kinds):
+            return False
+        features = {
+            f"f{at}": source[name].cast(pa.float32(), safe=False) for at, name in enumerate(self.names)
+        }
+        ids = {name: rows[name].cast(pa.string()) for name in ITEM}
+        self._staging.add_batch(TABLE, pa.table({"place": rows["place"], **ids, **features}))
+        return True
+
+    def written(self) -> Path:
+        """Write one row per document of a query, after the context has ended; return the file."""
+        out = self._staging.folder / "features_of_table.parquet"
+        named = ", ".join(f'f{at} AS "{_quoted(name)}"' for at, name in enumerate(self.names))
+        with duckdb.connect() as connection:
+            connection.execute(
+                f"COPY (SELECT query_id, doc_id, {named} FROM read_parquet(?) QUALIFY row_number() OVER "
+                f"(PARTITION BY query_id, doc_id ORDER BY place DESC) = 1) TO '{_escaped(out)}' "
+                f"(FORMAT parquet)",
+                [str(self._staging.path(TABLE))],
+            )
+        return out
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
+
+
+def _quoted(name: str) -> str:
+    return name.replace('"', '""')
+
+
+def _escaped(path: Path) -> str:
+    return str(path).replace("'", "''")
+
+
+def _one_each(value: Any, documents: int) -> Iterable[float]:
+    if not isinstance(value, list):
+        return [number(value)] * documents
+    numbers = [number(element) for element in value]
+    return (numbers + [math.nan] * documents)[:documents]

@@ -1,0 +1,64 @@
+"""The first rows of a table, with nested values as columns of their own, to guess what columns mean."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from rankloop.logs.importers.files import SourceFiles
+from rankloop.logs.importers.tables.paths import STEP, ColumnPath, parsed
+from rankloop.logs.problems import ProblemCounter
+
+ROWS = 5_000
+# Objects in objects in objects: deeper fields are not looked at.
+DEPTH = 3
+
+
+class Sample:
+    """The first rows of a table.
+
+    Attributes:
+        rows: the rows.
+        columns: the names of all columns, and of fields of objects in them, such as ``payload.query``.
+    """
+
+    def __init__(self, rows: Iterable[dict[str, Any]]) -> None:
+        self.rows = list(rows)
+        names: dict[str, None] = {}
+        for row in self.rows:
+            for name, value in row.items():
+                names.update(dict.fromkeys(_paths(name, value, DEPTH)))
+        self.columns = tuple(names)
+        self._values: dict[str, list[Any]] = {}
+
+    @classmethod
+    def read(cls, paths: Sequence[Path], what: str) -> Sample:
+        """Read the first rows of the first file; what is wrong with them is left to the import."""
+        files = SourceFiles(ProblemCounter())
+        return cls(record.values for record in islice(files.records(paths[:1], what), ROWS))
+
+    def values(self, column: str) -> list[Any]:
+        """The values of a column, one per row; None where it has none."""
+        if column not in self._values:
+            path = ColumnPath(column)
+            self._values[column] = [path.of(row) for row in self.rows]
+        return self._values[column]
+
+    def present(self, column: str) -> list[Any]:
+        """The values of a column that are there."""
+        return [value for value in self.values(column) if value is not None and value != ""]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+
+def _paths(name: str, value: Any, depth: int) -> Iterable[str]:
+    """A column, or the fields of the objects in it."""
+    value = parsed(value) if isinstance(value, str) else value
+    if isinstance(value, list) and value and isinstance(value[0], dict):
+        value = value[0]
+    if not isinstance(value, dict) or not depth:
+        return [name]
+    return [path for key, inner in value.items() for path in _paths(f"{name}{STEP}{key}", inner, depth - 1)]

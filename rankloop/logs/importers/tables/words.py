@@ -1,0 +1,103 @@
+"""The words by which columns and events are recognised, as the field uses them."""
+
+from __future__ import annotations
+
+import re
+
+# The plural of an abbreviation: URLs, IDs.
+_PLURAL = re.compile(r"([A-Z]{2,})s(?![a-z])")
+_PARTS = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+")
+
+
+def normalised(name: str) -> str:
+    """A name in one spelling.
+
+    >>> [normalised(name) for name in ("searchRequestID", "Date-Time", "payload.userQuery", "docIDs")]
+    ['search_request_id', 'date_time', 'user_query', 'doc_ids']
+    """
+    last = _PLURAL.sub(lambda found: found[1].capitalize() + "s", name.rpartition(".")[2])
+    return "_".join(part.lower() for part in _PARTS.findall(last))
+
+
+def _with_ids(*nouns: str) -> tuple[str, ...]:
+    """Nouns as the names of ids, the most explicit first."""
+    endings = ("_id", "_uuid", "_key", "id", "_code", "_number", "")
+    return tuple(noun + ending for noun in nouns for ending in endings)
+
+
+# In the order of preference.
+IMPRESSION = _with_ids(
+    "impression", "imp", "serp", "search_request", "search", "srch", "request", "req", "ranking", "slate",
+    "result_list", "list", "page_view", "pageview", "query_instance", "query_log",
+)  # fmt: skip
+SESSION = _with_ids("session", "sess", "visit")
+USER = _with_ids("user", "visitor", "client", "customer", "anon", "cookie", "member")
+# What tells the searches of a session apart, apart from their text and time.
+NUMBER = (
+    "query_num", "query_number", "query_no", "query_seq", "interaction_num", "interaction", "turn", "step",
+    "search_num", "search_number", "page", "page_num", "page_number",
+)  # fmt: skip
+QUERY = (
+    "query_id", "query", "user_query", "search_query", "query_text", "search_term", "search_terms",
+    "searchterm", "search_text", "search_phrase", "search_phrases", "searchphrase", "search_keyword",
+    "search_keywords", "raw_query", "keyword", "keywords", "term", "terms", "phrase", "q", "qid", "topic_id",
+    "topic", "queryid", "search_string",
+)  # fmt: skip
+DOCUMENTS = (
+    "doc", "document", "item", "product", "prop", "property", "hotel", "listing", "sku", "asin", "article",
+    "url", "video", "movie", "song", "track", "book", "ad", "offer", "job", "recipe", "page", "content",
+    "result", "hit", "object", "entity",
+)  # fmt: skip
+DOCUMENT = (*_with_ids(*DOCUMENTS), "id")
+LISTS = (
+    *(
+        noun + ending
+        for noun in DOCUMENTS
+        for ending in ("s", "_ids", "s_ids", "ids", "_list", "s_shown", "_id_list")
+    ),
+    "serp", "ranking", "ranked_list", "ranklist", "slate", "candidates", "shown", "displayed", "list",
+)  # fmt: skip
+POSITION = (
+    "position", "rank", "pos", "display_position", "display_rank", "rank_position", "result_rank",
+    "result_position", "item_position", "item_rank", "list_position", "doc_rank", "ordinal", "slot", "place",
+    "index", "idx",
+)  # fmt: skip
+CLICKED = (
+    "clicked", "click", "is_clicked", "is_click", "was_clicked", "has_click", "click_bool", "click_flag",
+    "clicks", "click_count", "clicks_count", "num_clicks", "n_clicks", "iscl", "user_click",
+)  # fmt: skip
+TIME = (
+    "timestamp", "time", "ts", "date_time", "datetime", "event_time", "event_timestamp", "time_stamp",
+    "search_time", "search_timestamp", "query_time", "query_timestamp", "request_time", "server_time",
+    "shown_at", "created_at", "logged_at", "created", "occurred_at", "event_date", "date", "day",
+    "start_time", "starttime", "timestamp_ms", "time_ms", "unix_time", "epoch", "epoch_ms",
+)  # fmt: skip
+POLICY = (
+    "policy_id", "policy", "ranker_id", "ranker", "ranker_version", "ranking_model", "ranking_policy",
+    "ranking_algorithm", "algorithm", "algo", "model_version", "model_id", "model", "variant", "bucket",
+    "ab_group", "test_group", "experiment_group", "experiment_variant", "arm",
+)  # fmt: skip
+RANDOMISED = (
+    "random_bool", "randomised", "randomized", "is_randomised", "is_randomized", "is_random", "random",
+    "random_flag", "shuffled", "is_shuffled", "exploration", "is_exploration",
+)  # fmt: skip
+EVENT = (
+    "event", "event_type", "event_name", "action", "action_name", "action_type", "activity",
+    "interaction_type", "type", "kind", "behavior", "behaviour", "type_of_record", "record_type",
+)  # fmt: skip
+# What happened after the display; never a feature.
+OUTCOMES = (
+    "click", "clicked", "clicks", "booking", "booked", "purchase", "purchased", "order", "ordered", "cart",
+    "conversion", "converted", "dwell", "revenue", "bought", "sale", "sales", "label", "reward",
+)  # fmt: skip
+
+# Kinds of events: clicks, and what was shown, the most explicit first.
+CLICK_EVENT = re.compile(r"click|select_item|^c$", re.IGNORECASE)
+SHOWN_EVENTS = tuple(
+    re.compile(pattern, re.IGNORECASE)
+    for pattern in (
+        r"impression|shown|display",
+        r"result|serp|view_item_list|list.?view|item.?list|slate|ranking",
+        r"search|query|^q$",
+    )
+)
