@@ -17,6 +17,7 @@ from rankloop.types import ASSUMED, Bias, Float64
 ASSUMPTIONS = {
     "pairs": "a document is equally relevant to its query whenever it is shown",
     "documents": "a document is equally relevant in every query that shows it",
+    "features": "documents with the same features are equally relevant on average at every rank",
     "randomised": "the randomised policy puts documents at ranks that have nothing to do with relevance",
     ASSUMED: "users click as the named curve says; no click of the log was used",
 }

@@ -1,0 +1,1 @@
+"""Published logs, from the file to a verdict: the page docs/real-logs.md."""
