@@ -4,8 +4,8 @@ from . import clicks as clicks
 from . import data as data
 from . import estimators as estimators
 from . import evaluation as evaluation
-from . import exchange as exchange
 from . import evidence as evidence
+from . import exchange as exchange
 from . import logs as logs
 from . import models as models
 from . import objectives as objectives

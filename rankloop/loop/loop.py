@@ -274,7 +274,10 @@ class Loop:
         learned, step = training.model, None
         if self.deployment is not None and learned is not self.start:
             step = self._step(now, problem, learned)
-            learned = step.model(self.start, learned) if step.share > 0.0 else now.learned
+            learned = step.policy(self.start, learned, now.learned)
+        elif self.deployment is not None:
+            # Nothing better than the start was learned; what is deployed has its own evidence.
+            learned = now.learned
         after = replace(now, stage="trained", learned=learned, guess=problem.guess)
         return after, Trained(now.timesteps, after, training.history, problem.guess, step)
 
@@ -301,6 +304,7 @@ class Loop:
             self.learning.rank_weights(bias),
             now.phase + 1,
             learn=learn_again,
+            deployed=now.learned,
         )
 
     def _evaluate(self, now: LoopState, problem: LearningProblem | None) -> tuple[LoopState, Event]:
