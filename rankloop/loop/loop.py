@@ -273,7 +273,9 @@ class Loop:
         training = self._learn(now, problem)
         learned, step = training.model, None
         if learned is self.start:
-            learned = self.start if self.learning.revert else now.learned
+            # Nothing better than the start was learned; what a rule has deployed has its own evidence.
+            reverts = self.deployment is None and self.learning.revert
+            learned = self.start if reverts else now.learned
         elif self.deployment is not None:
             step = self._step(now, problem, learned)
             learned = step.policy(self.start, learned, now.learned)
@@ -303,6 +305,7 @@ class Loop:
             self.learning.rank_weights(bias),
             now.phase + 1,
             learn=learn_again,
+            deployed=now.learned,
         )
 
     def _evaluate(self, now: LoopState, problem: LearningProblem | None) -> tuple[LoopState, Event]:
