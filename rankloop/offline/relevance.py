@@ -179,8 +179,8 @@ def estimate_relevance(counts: LogCounts, bias: Bias, *, shrink: bool = True) ->
     mean = float((clicks.sum() - trusted.sum()) / everything) if everything > 0 else 0.0
     known = examined > 0
     safe = np.where(known, examined, 1.0)
-    prior = np.where(known, total(shown * bias.alpha[rank] * _by_rank(rank, shown, clicked, bias, mean)), 0.0)
-    prior = np.where(known, prior / safe, mean)
+    means = _by_rank(rank, shown, clicked, bias, mean)
+    prior = np.where(known, total(shown * (bias.alpha * means)[rank]) / safe, mean)
     chance = np.clip(bias.alpha[rank] * prior[item] + bias.beta[rank], 0.0, 1.0)
     excess, noise = clicks - examined * prior - trusted, total(shown * chance * (1.0 - chance))
     squares = float((examined**2).sum())
@@ -202,10 +202,11 @@ def estimate_relevance(counts: LogCounts, bias: Bias, *, shrink: bool = True) ->
 def _by_rank(
     rank: NDArray[Any], shown: NDArray[Any], clicked: NDArray[Any], bias: Bias, mean: float
 ) -> Float64:
-    """The mean relevance of what is shown at the rank of each cell, with a little of the overall mean."""
+    """The mean relevance of what is shown at each rank, with a little of the overall mean."""
     displays, clicks = (
-        np.bincount(rank, weights=counted, minlength=bias.ranks) for counted in (shown, clicked)
+        np.bincount(rank, weights=counted, minlength=bias.ranks).astype(np.float64)
+        for counted in (shown, clicked)
     )
-    more = clicks - bias.beta * displays + EXAMINED_PER_RANK * mean
-    result: Float64 = (more / (bias.alpha * displays + EXAMINED_PER_RANK))[rank]
-    return result
+    more: Float64 = clicks - bias.beta * displays + EXAMINED_PER_RANK * mean
+    examined: Float64 = bias.alpha * displays + EXAMINED_PER_RANK
+    return np.divide(more, examined)

@@ -1,1 +1,0 @@
-"""Published logs, from the file to a verdict: the page docs/real-logs.md."""
