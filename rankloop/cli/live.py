@@ -136,6 +136,13 @@ def serve(
             help="How long a model may take; then the incoming order is served.", rich_help_panel=LIMITS
         ),
     ] = 0.2,
+    upkeep: Annotated[
+        bool,
+        typer.Option(
+            "--upkeep/--no-upkeep",
+            help="Seal impressions in a process beside the server; not needed if a learner runs elsewhere.",
+        ),
+    ] = True,
     learn: Annotated[
         bool, typer.Option("--learn", help="Learn from the clicks, too.", rich_help_panel=LEARNING)
     ] = False,
@@ -190,13 +197,16 @@ def serve(
     prepare(opened, policy or ())
     with console.announce_compilation():
         server = build_server(opened, settings, host=host, port=port, table=table, names=names)
-    helper = start_process(store, opened.log, learning, sealing_only=not learn)
+    helper = None
+    if upkeep or learn:
+        helper = start_process(store, opened.log, learning, sealing_only=not learn)
     console.print_err(f"rankloop serves {opened.location} at http://{host}:{port} (Ctrl-C stops it)")
     try:
         server.run()
     finally:
-        helper.terminate()
-        helper.join(10.0)
+        if helper is not None:
+            helper.terminate()
+            helper.join(10.0)
         opened.close()
 
 

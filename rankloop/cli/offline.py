@@ -75,6 +75,13 @@ def fit(
         ),
     ] = None,
     learning: Annotated[str, typer.Option(help="doubly-robust, robust or paper.")] = "doubly-robust",
+    guess: Annotated[
+        str,
+        typer.Option(
+            help="What guesses relevance from features for doubly robust estimates: trees, logistic or "
+            "constant; with options: logistic(penalty=10)."
+        ),
+    ] = "trees",
     validation: Annotated[float, typer.Option(help="The share of the queries to hold out.")] = 0.2,
     missing: Annotated[
         str,
@@ -101,16 +108,15 @@ def fit(
     from rankloop.training import learning_named
 
     check_fit_path(out)
-    chosen = learning_named(learning, estimator=estimator)
+    chosen = learning_named(learning, estimator=estimator, guess=guess)
     opened = open_log(log, engine=engine, master=master, exposure="displays" if displays else "candidates")
     with console.announce_compilation(), console.progress() as progress:
         found = opened.fit(
             model,
             bias=chosen_bias(opened, bias, ranks, seed, progress),
             learning=chosen,
-            validation=validation,
+            held_out=hold_out_from or validation,
             missing=missing,  # type: ignore[arg-type]  # refused if it is something else
-            hold_out_from=hold_out_from,
             seed=seed,
             progress=progress,
         )
@@ -241,6 +247,13 @@ def evaluate(
         float | None,
         typer.Option(help=r"Smallest expected α of a document whose clicks are used. \[default: 0.1/√T]"),
     ] = None,
+    control: Annotated[
+        str,
+        typer.Option(
+            help="What guesses relevance before clicks, for narrower intervals: scores "
+            "(the policies' own), mean (none), or from features: trees, logistic."
+        ),
+    ] = "scores",
     require: Annotated[
         str | None,
         typer.Option(
@@ -280,6 +293,7 @@ def evaluate(
         ranking=ranking,  # type: ignore[arg-type]
         rerank=rerank,  # type: ignore[arg-type]
         support=support,
+        control=control,
         seed=seed,
     )
     with console.announce_compilation(), console.progress() as progress:

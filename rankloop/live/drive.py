@@ -52,7 +52,6 @@ class DriveResult:
         seconds: how long each request to rank took.
         quality: NDCG of each page, by the true labels.
         policies: pages by policy.
-        impressions: ids of the pages, if they were asked for.
     """
 
     interactions: int = 0

@@ -11,8 +11,8 @@ from typing import Any
 from sqlalchemy import Connection, func, select
 
 from rankloop.live.learner.notes import SETTINGS, load_note, load_trial
-from rankloop.live.learner.trial import Trial
-from rankloop.live.ranking.deployment import Deployment
+from rankloop.live.learner.trial import LiveTrial
+from rankloop.live.ranking.deployment import LiveDeployment
 from rankloop.live.store.database import Store, read
 from rankloop.live.store.events import CLICK, read_tallies
 from rankloop.live.store.parts import SEALED
@@ -66,13 +66,13 @@ class Overview:
         unsealed: impressions that are not sealed yet.
     """
 
-    deployment: Deployment | None
-    history: list[Deployment]
+    deployment: LiveDeployment | None
+    history: list[LiveDeployment]
     rates: list[PolicyRate]
     by_rank: list[tuple[int, int, int]]
     over_time: list[tuple[float, int, int]]
     tallies: Mapping[str, int]
-    trial: Trial | None
+    trial: LiveTrial | None
     verdicts: list[dict[str, Any]]
     learner: Mapping[str, Any] | None
     sealed: int

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import ibis
 import numpy as np
@@ -36,6 +36,7 @@ from rankloop.logs.support import (
     measure_support,
     wilson_interval,
 )
+from rankloop.notebook import NotebookResult
 from rankloop.progress import Progress, report
 from rankloop.types import Bias
 
@@ -146,7 +147,7 @@ class PolicyCheck:
 
 
 @dataclass(frozen=True)
-class LogCheck:
+class LogCheck(NotebookResult):
     """The contents of a log.
 
     Attributes:
@@ -170,6 +171,7 @@ class LogCheck:
         imported: what was wrong with its source, as the import reported it.
     """
 
+    document: ClassVar[str] = "rankloop.reports.check:check_document"
     log: Path
     tables: tuple[str, ...]
     rows: int

@@ -18,6 +18,8 @@ CLICKS_PER_RANK = 100
 # Fewer queries do not tell how much queries differ.
 FEW_QUERIES = 30
 NO_POLICIES: Mapping[str, int] = MappingProxyType({})
+# With fewer queries, no bias is estimated from features.
+QUERIES_FOR_FEATURES = 500
 # The curve to assume where nothing can be estimated: rank k is examined 1/k times as often as rank 1.
 CURVE = "position@10(eta=1)"
 
@@ -69,7 +71,7 @@ class LogVerdict:
         summary: the verdict in one sentence.
         lessons: bias, fit and evaluate.
         rung: where a bias can come from: a policy that is ``randomised``, ``pairs`` that moved, ``documents``
-            that moved, or ``assumed``.
+            that moved, ``features``, or ``assumed``.
         next_step: what to do next, in a sentence.
         command: the command to run; None if the log must be logged or imported again first.
     """
@@ -144,6 +146,8 @@ def judge(
         rung = "pairs"
     elif movement.document_clicks >= CLICKS_PER_RANK:
         rung = "documents"
+    elif features[0] and queries >= QUERIES_FOR_FEATURES and clicks >= CLICKS_PER_RANK * movement.ranks:
+        rung = "features"
     lessons = (
         _bias_lesson(movement, rung, randomised),
         _fit_lesson(features, clicks, queries),
@@ -237,6 +241,13 @@ def _bias_lesson(movement: DocumentMovement, rung: str, randomised: Mapping[str,
             f"{few}, but {movement.documents_moved:,} of {movement.documents:,} documents moved across "
             f"queries (about {movement.document_clicks:,} clicks): position bias can be estimated if a "
             f"document is about as relevant to each query that shows it.",
+        )  # fmt: skip
+    if rung == "features":
+        return Lesson(
+            "bias", "partly",
+            f"{few}, and about {movement.document_clicks:,} across queries, but there are features: position "
+            f"bias can be estimated if documents with the same features are equally relevant on average at "
+            f"every rank. The estimate checks this as far as it can.",
         )  # fmt: skip
     return Lesson(
         "bias", "no",

@@ -221,7 +221,10 @@ WRONG = [
     ),
     (["fit", "LOG", "--bias", "paper@3", "-o", "file"], "file cannot be written: it is a file"),
     (["fit", "LOG", "--estimator", "afine"], "unknown estimator 'afine'"),
-    (["fit", "LOG", "--bias", "paper@3", "--validation", "2"], "validation is the share of the queries"),
+    (
+        ["fit", "LOG", "--bias", "paper@3", "--validation", "2"],
+        "the share of the queries to hold out is between 0 and 1",
+    ),
     (["fit", "sorting"], "the bias cannot be estimated from this log: .*; give one instead .*--bias"),
     (["fit", "empty", "--bias", "paper@3"], "the log is empty"),
     (["fit", "empty"], "the log is empty"),

@@ -132,8 +132,42 @@ def check(store: Store, load: Load) -> None:
     assert len(load.acknowledged) > 10
 
 
+@pytest.mark.parametrize(
+    "location", ["sqlite", pytest.param("postgresql", marks=pytest.mark.long)], indirect=True
+)
 def test_killed_at_random_moments(store: Store, location: str) -> None:
     check(store, crash(store, location, 2, seed=1))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("location", ["postgresql"], indirect=True)
+def test_a_replica_that_is_killed_costs_nothing(store: Store, location: str) -> None:
+    """Two servers on one PostgreSQL: a client that asks the other one again loses nothing."""
+    ports = [free_port(), free_port()]
+    servers = [start(store, location, port) for port in ports]
+    clients = [Client(f"http://127.0.0.1:{port}", retries=0, timeout=5.0) for port in ports]
+    shown: dict[str, list[str]] = {}
+    for count in range(60):
+        if count == 20:
+            os.kill(servers[0].pid, signal.SIGKILL)
+            servers[0].wait()
+        for client in (clients[count % 2], clients[1 - count % 2]):
+            try:
+                shown[f"r{count}"] = client.rank("q", {one: [0.0] for one in "xyz"}, id=f"r{count}")[
+                    "ranking"
+                ]
+                break
+            except OSError:
+                continue
+    assert len(shown) == 60
+    os.kill(servers[1].pid, signal.SIGKILL)
+    servers[1].wait()
+    for client in clients:
+        client.close()
+    sealing.seal(store, time.time() + 1)
+    rows = pq.read_table(store.log / "impressions.parquet").to_pylist()
+    assert sorted({row["impression_id"] for row in rows}) == sorted(shown)
+    assert len(rows) == sum(len(one) for one in shown.values())
 
 
 @pytest.mark.long

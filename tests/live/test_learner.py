@@ -16,7 +16,7 @@ from rankloop.live.learner.learner import LiveLearner
 from rankloop.live.learner.notes import load_trial, save_note
 from rankloop.live.learner.pages import PageView, PartViews
 from rankloop.live.learner.settings import LearnerSettings
-from rankloop.live.learner.trial import Trial
+from rankloop.live.learner.trial import LiveTrial
 from rankloop.live.overview import read_verdicts
 from rankloop.live.ranking.deployment import Share
 from rankloop.live.ranking.live_policy import LivePolicy, policy_of
@@ -154,8 +154,8 @@ def test_inverted_clicks_cost_no_more_than_the_share_that_may_be_learned(
     world.service.close()
 
 
-def trial_of(store: Store, stage: str = "shadow") -> Trial:
-    trial = Trial.begin(1, "new", "old", bias=BIAS, mean=0.5, part=0, settings=SETTINGS)
+def trial_of(store: Store, stage: str = "shadow") -> LiveTrial:
+    trial = LiveTrial.begin(1, "new", "old", bias=BIAS, mean=0.5, part=0, settings=SETTINGS)
     trial = replace(trial, stage=stage)  # type: ignore[arg-type]
     with store.engine.begin() as connection:
         save_note(connection, "trial", trial.to_dict())

@@ -14,7 +14,7 @@ from rankloop.errors import RankloopError
 from rankloop.live.http.guards import AnswerError, json_response, read_body
 from rankloop.live.http.messages import DeployMessage, RollbackMessage, decode
 from rankloop.live.http.state import ServerState
-from rankloop.live.ranking.deployment import Deployment, Share
+from rankloop.live.ranking.deployment import LiveDeployment, Share
 from rankloop.live.ranking.live_policy import INCOMING, UNIFORM, LivePolicy, policy_of
 from rankloop.live.ranking.problem import RankingProblem
 from rankloop.live.store.database import read
@@ -103,6 +103,6 @@ async def post_rollback(state: ServerState, request: Request) -> Response:
     return json_response(deployment_json(done), 201)
 
 
-def deployment_json(deployment: Deployment) -> dict[str, Any]:
+def deployment_json(deployment: LiveDeployment) -> dict[str, Any]:
     """A deployment for JSON."""
     return {**deployment.__dict__, "shares": [share.__dict__ for share in deployment.shares]}

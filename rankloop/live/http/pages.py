@@ -20,7 +20,7 @@ from rankloop.live.learner.settings import LearnerSettings
 from rankloop.live.learner.stages import full_shares
 from rankloop.live.overview import read_overview, read_verdicts
 from rankloop.live.page import page_document
-from rankloop.live.ranking.deployment import Deployment
+from rankloop.live.ranking.deployment import LiveDeployment
 from rankloop.live.store.database import read
 from rankloop.live.store.events import read_tallies
 from rankloop.live.store.keys import ADMIN
@@ -91,7 +91,7 @@ async def page_deploy(state: ServerState, request: Request) -> Response:
     return _back(state)
 
 
-def deploy_candidate(connection: Connection, candidate: str, who: str) -> Deployment:
+def deploy_candidate(connection: Connection, candidate: str, who: str) -> LiveDeployment:
     """Deploy the policy that is on trial.
 
     Raises:

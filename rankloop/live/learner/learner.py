@@ -21,8 +21,8 @@ from rankloop.live.learner.pages import PartViews, read_part
 from rankloop.live.learner.retention import retain
 from rankloop.live.learner.settings import LearnerSettings
 from rankloop.live.learner.stages import LIVE, WHO, full_shares, with_canary
-from rankloop.live.learner.trial import Trial
-from rankloop.live.ranking.deployment import Deployment, Share
+from rankloop.live.learner.trial import LiveTrial
+from rankloop.live.ranking.deployment import LiveDeployment, Share
 from rankloop.live.ranking.live_policy import FALLBACK, LivePolicy
 from rankloop.live.sealing import seal_old
 from rankloop.live.store.database import Store, read
@@ -73,7 +73,7 @@ class LiveLearner:
         return done
 
     @property
-    def trial(self) -> Trial | None:
+    def trial(self) -> LiveTrial | None:
         """The trial that is going on."""
         with read(self.store) as connection:
             return load_trial(connection)
@@ -128,7 +128,7 @@ class LiveLearner:
                 save_note(connection, TRIAL, trial.to_dict())
         return self._act(trial)
 
-    def _count(self, trial: Trial, number: int, views: PartViews) -> Trial:
+    def _count(self, trial: LiveTrial, number: int, views: PartViews) -> LiveTrial:
         gains = shadow_increments(
             views,
             self._policy(trial.candidate),
@@ -141,7 +141,7 @@ class LiveLearner:
         served = sum(view.policy == trial.candidate for view in views.views)
         return trial.after(number, gains, differences, served)
 
-    def _act(self, trial: Trial) -> list[str]:
+    def _act(self, trial: LiveTrial) -> list[str]:
         step = trial.next_step(self.settings)
         if step == "wait":
             return self._follow(trial)
@@ -171,7 +171,7 @@ class LiveLearner:
             add_verdict(connection, step, text, numbers)
         return [text]
 
-    def _follow(self, trial: Trial) -> list[str]:
+    def _follow(self, trial: LiveTrial) -> list[str]:
         """Notice when a person deployed the candidate, or took it or its baseline away."""
         with self.store.engine.begin() as connection:
             current = current_deployment(connection)
@@ -221,14 +221,14 @@ class LiveLearner:
             return [f"nothing was learned: {error}"]
         return self._begin(learned, current, int(sealed))
 
-    def _begin(self, learned: Learned, current: Deployment, sealed: int) -> list[str]:
+    def _begin(self, learned: Learned, current: LiveDeployment, sealed: int) -> list[str]:
         with self.store.engine.begin() as connection:
             number = (load_note(connection, TRIALS) or 0) + 1
             name = f"learned-{number}"
             policy = register_policy(connection, replace(learned.policy, name=name), WHO)
             baseline = max(current.shares, key=lambda share: share.share).policy
             last = connection.scalar(select(func.max(parts.c.number))) or 0
-            trial = Trial.begin(
+            trial = LiveTrial.begin(
                 number,
                 policy.name,
                 baseline,
@@ -250,7 +250,12 @@ class LiveLearner:
         deploy(connection, shares, who=WHO, why=why, kind=kind, numbers=numbers)
 
     def _deploy_without(
-        self, connection: Connection, current: Deployment, trial: Trial, why: str, numbers: dict[str, Any]
+        self,
+        connection: Connection,
+        current: LiveDeployment,
+        trial: LiveTrial,
+        why: str,
+        numbers: dict[str, Any],
     ) -> None:
         """Roll back, if what is live is what the trial deployed; otherwise take the candidate out."""
         if current.who == WHO:

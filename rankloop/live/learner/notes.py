@@ -8,17 +8,17 @@ from typing import Any
 
 from sqlalchemy import Connection, insert, select
 
-from rankloop.live.learner.trial import Trial
+from rankloop.live.learner.trial import LiveTrial
 from rankloop.live.store.database import insert_new
 from rankloop.live.store.tables import notebook, verdicts
 
 TRIAL, TRIALS, LEARNED, SETTINGS = "trial", "trials", "learned", "learner settings"
 
 
-def load_trial(connection: Connection) -> Trial | None:
+def load_trial(connection: Connection) -> LiveTrial | None:
     """The trial that is going on; None if there is none."""
     state = load_note(connection, TRIAL)
-    return None if state is None else Trial.from_dict(state)
+    return None if state is None else LiveTrial.from_dict(state)
 
 
 def load_note(connection: Connection, name: str) -> Any:

@@ -7,15 +7,15 @@ from dataclasses import replace
 from sqlalchemy import Connection
 
 from rankloop.live.learner.settings import LearnerSettings
-from rankloop.live.learner.trial import Trial
-from rankloop.live.ranking.deployment import Deployment, Share
+from rankloop.live.learner.trial import LiveTrial
+from rankloop.live.ranking.deployment import LiveDeployment, Share
 from rankloop.live.store.policies import history, load_stored_policy, register_policy
 
 WHO = "learner"
 LIVE, EXPLORE, CANARY, HOLDOUT = "live", "explore", "canary", "holdout"
 
 
-def full_shares(connection: Connection, trial: Trial, settings: LearnerSettings) -> list[Share]:
+def full_shares(connection: Connection, trial: LiveTrial, settings: LearnerSettings) -> list[Share]:
     """The candidate with most of the traffic, its softened form, and the baseline as a holdout.
 
     The softened form explores: it draws from the same scores, less sharply. The holdout makes harm visible.
@@ -46,7 +46,7 @@ def _trusted(connection: Connection) -> str | None:
     return None
 
 
-def with_canary(current: Deployment, trial: Trial, share: float) -> list[Share]:
+def with_canary(current: LiveDeployment, trial: LiveTrial, share: float) -> list[Share]:
     """What is live, with a share for the candidate that the others give up in proportion."""
     others = [each for each in current.shares if each.policy != trial.candidate]
     total = sum(each.share for each in others)

@@ -20,7 +20,7 @@ FIRST_LOOK = 300
 
 
 @dataclass(frozen=True)
-class Trial:
+class LiveTrial:
     """The state of a trial; a value, stored as JSON.
 
     Attributes:
@@ -60,7 +60,7 @@ class Trial:
         mean: float,
         part: int,
         settings: LearnerSettings,
-    ) -> Trial:
+    ) -> LiveTrial:
         """A trial without any evidence, from the next part on."""
         known = {"alpha": bias.alpha.tolist(), "beta": bias.beta.tolist(), "estimated": bias.is_estimated}
         level = spent_level(settings.level, number)
@@ -82,7 +82,7 @@ class Trial:
         evidence = BiasEvidence("pairs" if self.bias["estimated"] else ASSUMED)
         return Bias(np.array(alpha), np.array(self.bias["beta"]), np.ones(len(alpha)), evidence)
 
-    def after(self, part: int, gains: Float64, differences: Float64, served: int) -> Trial:
+    def after(self, part: int, gains: Float64, differences: Float64, served: int) -> LiveTrial:
         """The trial after one more part; a part that was counted before changes nothing."""
         if part <= self.part:
             return self
@@ -126,7 +126,7 @@ class Trial:
         return {**self.__dict__, "gain": self.gain.to_dict(), "arms": self.arms.to_dict()}
 
     @classmethod
-    def from_dict(cls, state: Mapping[str, Any]) -> Trial:
+    def from_dict(cls, state: Mapping[str, Any]) -> LiveTrial:
         """The trial that `to_dict` stored."""
         sequences = {name: AsymptoticSequence.from_dict(state[name]) for name in ("gain", "arms")}
         return cls(**{**state, **sequences})

@@ -30,7 +30,7 @@ class Share:
 
 
 @dataclass(frozen=True)
-class Deployment:
+class LiveDeployment:
     """One entry of the history of deployments.
 
     Attributes:
@@ -76,7 +76,7 @@ class Mixture:
         policies: in the order of its shares.
     """
 
-    deployment: Deployment
+    deployment: LiveDeployment
     policies: tuple[LivePolicy, ...]
 
     @property

@@ -11,7 +11,7 @@ from typing import Any
 from sqlalchemy import Connection, func, insert, select
 
 from rankloop.errors import RankloopError
-from rankloop.live.ranking.deployment import Deployment, Mixture, Share, check_shares
+from rankloop.live.ranking.deployment import LiveDeployment, Mixture, Share, check_shares
 from rankloop.live.ranking.live_policy import FALLBACK, LivePolicy
 from rankloop.live.store.database import insert_new
 from rankloop.live.store.tables import deployments, policies
@@ -69,7 +69,7 @@ def deploy(
     why: str,
     kind: str = "deploy",
     numbers: Mapping[str, Any] | None = None,
-) -> Deployment:
+) -> LiveDeployment:
     """Append a deployment: from now on, requests are served with these shares.
 
     Raises:
@@ -101,7 +101,7 @@ def roll_back(
     why: str,
     to: int | None = None,
     numbers: Mapping[str, Any] | None = None,
-) -> Deployment:
+) -> LiveDeployment:
     """Append a deployment that restores an earlier one: the one before the current one, or number ``to``.
 
     Rolling back twice goes back two steps.
@@ -138,7 +138,7 @@ def roll_back(
     )
 
 
-def current_deployment(connection: Connection) -> Deployment | None:
+def current_deployment(connection: Connection) -> LiveDeployment | None:
     """What is live; None if nothing was deployed yet."""
     row = connection.execute(select(deployments).order_by(deployments.c.number.desc()).limit(1)).mappings()
     found = row.one_or_none()
@@ -152,7 +152,7 @@ def current_version(connection: Connection) -> tuple[int, int]:
 
 
 def load_mixture(
-    connection: Connection, deployment: Deployment, known: Mapping[str, LivePolicy] | None = None
+    connection: Connection, deployment: LiveDeployment, known: Mapping[str, LivePolicy] | None = None
 ) -> Mixture:
     """Load the policies of a deployment, except those that are known already."""
     loaded = known or {}
@@ -165,7 +165,7 @@ def load_mixture(
     )
 
 
-def history(connection: Connection, limit: int = 100) -> list[Deployment]:
+def history(connection: Connection, limit: int = 100) -> list[LiveDeployment]:
     """The last deployments, newest first."""
     rows = connection.execute(
         select(deployments).order_by(deployments.c.number.desc()).limit(limit)
@@ -173,8 +173,8 @@ def history(connection: Connection, limit: int = 100) -> list[Deployment]:
     return [_deployment(row) for row in rows]
 
 
-def _deployment(row: Mapping[Any, Any]) -> Deployment:
-    return Deployment(
+def _deployment(row: Mapping[Any, Any]) -> LiveDeployment:
+    return LiveDeployment(
         row["number"],
         tuple(Share(**share) for share in json.loads(row["shares"])),
         row["kind"],

@@ -1,0 +1,92 @@
+"""The demonstration: a service, a learner, and simulated users who teach it, on this machine.
+
+    python -m rankloop.live.demo
+
+The page shows a policy that is learned, proven, and deployed step by step, and the clicks that rise with it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import threading
+import time
+import webbrowser
+from pathlib import Path
+
+from rankloop.data import synthetic
+from rankloop.live.drive import DriveOptions, DriveResult, drive
+from rankloop.live.learner.process import start_process
+from rankloop.live.learner.settings import LearnerSettings
+from rankloop.live.server import build_server, prepare
+from rankloop.live.settings import ServiceSettings
+from rankloop.live.store.database import open_store
+
+QUERIES, FEATURES = 200, 20
+# These users examine the first ranks more often, and click what is relevant.
+USERS = "position@5"
+PORT = 8017
+
+
+def main() -> None:
+    """Run until interrupted, or for as long as is said."""
+    parser = argparse.ArgumentParser(prog="python -m rankloop.live.demo", description=__doc__)
+    parser.add_argument("--seconds", type=float, default=3600.0, help="how long to run")
+    parser.add_argument("--port", type=int, default=PORT)
+    parser.add_argument(
+        "--store", type=Path, default=None, help="the folder of the store (default: temporary)"
+    )
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="rankloop-live-") as folder:
+        run(options.store or Path(folder), options.port, options.seconds)
+
+
+def run(folder: Path, port: int, seconds: float) -> DriveResult:
+    """Run the demonstration in a folder."""
+    store = open_store(folder)
+    prepare(store)
+    names = tuple(str(number) for number in range(1, FEATURES + 1))
+    server = build_server(store, ServiceSettings(top=5, model_seconds=2.0), port=port, names=names)
+    settings = LearnerSettings(
+        deploy="auto",
+        model="linear",
+        bias=USERS,
+        window=3.0,
+        every=2.0,
+        least=1500,
+        canary_impressions=300,
+    )
+    learner = start_process(str(folder), store.log, settings, sealing_only=False)
+    threading.Thread(target=server.run, daemon=True).start()
+    while not server.started:
+        time.sleep(0.05)
+    url = f"http://127.0.0.1:{port}"
+    say(f"the page: {url}   (Ctrl-C ends the demonstration)")
+    webbrowser.open(url)
+    stop = threading.Event()
+    timer = threading.Timer(seconds, stop.set)
+    timer.daemon = True
+    timer.start()
+    users = DriveOptions(USERS, interactions=10**9, concurrency=4, pause=0.005)
+    try:
+        data = synthetic(queries=QUERIES, features=FEATURES).train
+        return drive(url, data, users, tell=lambda result: say(result.line()), stop=stop)
+    except KeyboardInterrupt:
+        stop.set()
+        return DriveResult()
+    finally:
+        server.should_exit = True
+        learner.terminate()
+        learner.join(10.0)
+        store.close()
+
+
+def say(line: str) -> None:
+    """Print a line at once."""
+    sys.stderr.write(line + "\n")
+    sys.stderr.flush()
+
+
+if __name__ == "__main__":
+    main()
