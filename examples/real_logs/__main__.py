@@ -71,7 +71,7 @@ def ubi(work: Path, data: Path) -> list[str]:
     do.run("rankloop bias log -o bias.json", lines=4)
     do.say(
         "An honest refusal: a few hundred impressions do not tell position from relevance. A curve can be "
-        "assumed, and then nothing firm follows:"
+        "assumed, and then nothing firm follows; on its own log, the result flatters itself besides:"
     )
     do.run("rankloop relevance log --bias 'position@10(eta=1)' -o relevance.parquet", lines=5)
     do.run(

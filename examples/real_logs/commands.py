@@ -65,7 +65,7 @@ class Commands:
         done = subprocess.run(
             [sys.executable, "-c", RUN, *words[1:]],
             cwd=self.folder,
-            env={**os.environ, "COLUMNS": "100"},
+            env={**os.environ, "COLUMNS": "100", "RANKLOOP_THREADS": "1", "OMP_NUM_THREADS": "1"},
             capture_output=True,
             text=True,
             check=False,

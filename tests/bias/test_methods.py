@@ -234,3 +234,16 @@ def test_a_curve_is_assumed_only_on_request() -> None:
 def test_wrong_methods(options: dict[str, object], message: str) -> None:
     with pytest.raises(RankloopError, match=message):
         estimate(counts_of([[1, 1]], [[1, 0]]), **options)
+
+
+def test_a_randomised_policy_with_few_clicks_is_passed_over() -> None:
+    """Before: `rankloop pipeline` on a hotel log with a randomised part ended in "too few clicks"."""
+    rng, offsets, people = np.random.default_rng(0), np.arange(0, 401, 4), users("paper@2")
+    relevance = rng.random(400)
+    live, explore = (
+        gather(np.zeros(400), offsets, relevance, people, impressions, rng) for impressions in (30_000, 40)
+    )
+    counts = simulated_counts(offsets, {"live": live, "explore": explore})
+    found = estimate_bias(counts, rng=rng, randomised="explore", resamples=0, held_out=False)
+    assert found.method == "pairs"
+    assert any(note.startswith("Not estimated from randomised: policy 'explore'") for note in found.notes)
