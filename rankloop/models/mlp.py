@@ -19,7 +19,7 @@ from rankloop.models.optimisers import Optimiser, OptimiserState, Parameters
 from rankloop.models.storage import fingerprint, pack, unpack
 from rankloop.names import unknown
 from rankloop.ragged import for_segments
-from rankloop.types import Float32, Float64, Int64, as_numbers, Scaling
+from rankloop.types import Float32, Float64, Int64, Scaling, as_numbers
 
 
 @dataclass(frozen=True, eq=False)
