@@ -19,7 +19,7 @@ from rankloop.models.optimisers import Optimiser, OptimiserState, Parameters
 from rankloop.models.storage import fingerprint, pack, unpack
 from rankloop.names import unknown
 from rankloop.ragged import for_segments
-from rankloop.types import Float32, Float64, Int64, Scaling
+from rankloop.types import Float32, Float64, Int64, Scaling, as_numbers
 
 
 @dataclass(frozen=True, eq=False)
@@ -246,7 +246,7 @@ def _rows(model: Network, features: Float32) -> Float32:
 
 def _checked(model: Network, features: Float32, score_gradient: Float64) -> tuple[Float32, Float64]:
     rows = _rows(model, features)
-    g = np.ascontiguousarray(score_gradient, dtype=np.float64)
+    g = as_numbers(score_gradient, "score gradients")
     if g.shape != (len(rows),):
         raise DataError(f"{len(rows)} documents need {len(rows)} score gradients, got shape {g.shape}")
     return rows, g

@@ -146,13 +146,11 @@ def attack_learning(folder: Path) -> Attack:
 
     def attack(chosen: random.Random) -> str | None:
         kind = chosen.randrange(4)
-        rows = chosen.randrange(0, 6)
-        features = np.array(_scores(chosen, rows * 3), dtype=object).reshape(-1)[: rows * 3]
         if kind == 0:
-            with np.errstate(all="ignore"):
-                matrix = np.nan_to_num(features.astype(float)).reshape(-1, chosen.choice([3, 3, 1]))
+            shape = (chosen.randrange(0, 6), chosen.choice([3, 3, 1]))
+            matrix = np.array([chosen.gauss(0, 3) for _ in range(shape[0] * shape[1])]).reshape(shape)
             learner = model.learner(chosen.choice([SGD(0.1), Adam(0.1)]))
-            learner.update(np.clip(matrix, -10, 10), _scores(chosen, len(matrix)))
+            learner.update(_laid_out(matrix, chosen), _scores(chosen, len(matrix)))
             return None if np.isfinite(learner.model().parameters).all() else "parameters are not finite"
         if kind == 1:
             state = online.MethodState.start(pdgd, model, np.random.default_rng(1))

@@ -126,9 +126,10 @@ def attack_csv(folder: Path) -> Attack:
             if simple is not None and simple != values:
                 return f"line {number}: other values than those of the simple reader"
         spanned = {number for number, _ in found}
-        filled = sum(bool(line.strip(b"\r")) for line in lines) - 1
+        # With the first one: it may be a row of a table without names, or of another format.
+        filled = sum(bool(line.strip(b"\r")) for line in lines)
         # A quoted field may span lines, so there are at most as many records as lines.
-        if len(found) + files.unreadable > max(filled, 0) or len(spanned) < len(found):
+        if len(found) + files.unreadable > filled or len(spanned) < len(found):
             return "more records than lines"
         return None
 

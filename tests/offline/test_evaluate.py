@@ -183,6 +183,7 @@ def without(world: Simulated, folder: Path, table: str) -> Any:
         if path.name != f"{table}.parquet":
             folder.mkdir(exist_ok=True)
             (folder / path.name).write_bytes(path.read_bytes())
+    (folder / "checksums.json").unlink(missing_ok=True)
     return open_log(folder)
 
 
