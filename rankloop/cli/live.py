@@ -346,10 +346,13 @@ def rollback(
     """Restore the deployment before the current one, or an earlier one, at once."""
     from rankloop.live.client import Client, ServiceError
 
+    client = Client(url, key=key)
     try:
-        done = Client(url, key=key).send("POST", "/rollback", {"why": why, "to": to})
+        done = client.send("POST", "/rollback", {"why": why, "to": to})
     except (OSError, ServiceError) as error:
         raise RankloopError(str(error)) from error
+    finally:
+        client.close()
     typer.echo(json.dumps(done, indent=2))
 
 
