@@ -10,7 +10,7 @@ PYTEST := $(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist wo
 PORTABLE := $(CURDIR)/build/portable-kernels
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo live test test-extras test-long test-portable kernels lint format docs docs-serve docs-cli bench constraints clean clean-kernels
+.PHONY: help setup demo live test test-extras test-long test-portable kernels lint format docs docs-serve docs-cli bench attack constraints lock setup-locked release-check clean clean-kernels
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -82,6 +82,21 @@ docs-cli: $(READY) ## bring the help texts in docs/cli.md up to date
 
 bench: $(READY) ## ratios against baselines measured in the same run; writes build/bench.json
 	$(BIN)/python -m benchmarks
+
+attack: $(READY) ## long campaigns against readers, kernels and files: BUDGET seconds each, SEED=… repeats one
+	$(BIN)/python -m tests.attack --budget $(or $(BUDGET),60) $(if $(SEED),--seed $(SEED)) $(if $(ONLY),--only $(ONLY))
+
+lock: $(READY) ## write requirements-lock.txt: the packages of constraints.txt with hashes, for this system
+	$(BIN)/python .ci/lock.py
+
+setup-locked: ## create .venv from requirements-lock.txt: every file is compared with its hash
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements-lock.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $(READY)
+
+release-check: $(READY) ## before a release: a reproducible wheel, valid metadata, known licences
+	$(BIN)/python .ci/release_check.py
 
 constraints: $(READY) ## pin the versions that are installed now
 	$(BIN)/python -m pip freeze --exclude-editable --all | grep -vE '^(torch|ray)==' > constraints.txt

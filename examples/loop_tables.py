@@ -242,14 +242,36 @@ def show(table: str, paths: list[Path]) -> None:
         if bounds := by_learner.pop(ORACLE, None):
             print(f"; oracle {Mean.of([row['curve'][0][1] for row in bounds])}", end="")
         print(f"; {len(starts)} seeds\n")
+        first = next(iter(by_learner))
         for caption, value in (("learned", _learned), ("shown on average", _shown)):
-            print(f"| {caption} | seeds |", " | ".join(f"{h:,}" for h in chosen.horizons), "|")
-            print("|---" * (2 + len(chosen.horizons)) + "|")
-            for name, lines in by_learner.items():
-                cells = [_cell([value(chosen, row, h) for row in lines]) for h in chosen.horizons]
-                print(f"| {name} | {len(lines)} |", " | ".join(cells), "|")
-            print()
+            found = {
+                name: {row["seed"]: [value(chosen, row, h) for h in chosen.horizons] for row in lines}
+                for name, lines in by_learner.items()
+            }
+            _show_means(caption, chosen.horizons, found)
+            # Differences on the same collection are far more precise than differences of means.
+            differences = {
+                f"{first} − {name}": {
+                    seed: np.subtract(found[first][seed], values)
+                    for seed, values in found[name].items()
+                    if seed in found[first]
+                }
+                for name in list(by_learner)[1:]
+            }
+            _show_means(f"{caption}, same collection", chosen.horizons, differences)
         _show_safety(by_learner)
+
+
+def _show_means(caption: str, horizons: tuple[int, ...], found: dict[str, dict[int, Any]]) -> None:
+    if not any(found.values()):
+        return
+    print(f"| {caption} | seeds |", " | ".join(f"{h:,}" for h in horizons), "|")
+    print("|---" * (2 + len(horizons)) + "|")
+    for name, by_seed in found.items():
+        if by_seed:
+            columns = zip(*by_seed.values(), strict=True)
+            print(f"| {name} | {len(by_seed)} |", " | ".join(_cell(list(c)) for c in columns), "|")
+    print()
 
 
 def _learned(_table: Table, row: dict[str, Any], horizon: int) -> float:
@@ -261,7 +283,7 @@ def _shown(table: Table, row: dict[str, Any], horizon: int) -> float:
 
 
 def _show_safety(by_learner: dict[str, list[dict[str, Any]]]) -> None:
-    print("| | first deployment by | most below its start | runs with more than .005 | CPU seconds |")
+    print("| | first learned policy by | most below its start | runs with more than .005 | CPU seconds |")
     print("|---|---|---|---|---|")
     for name, lines in by_learner.items():
         below = np.array([row["start"] - min(learned for _, learned, _ in row["curve"]) for row in lines])

@@ -63,12 +63,14 @@ from .offline import EvaluationOptions as EvaluationOptions
 from .offline import Fit as Fit
 from .offline import Log as Log
 from .offline import Rankings as Rankings
+from .offline import Relevances as Relevances
 from .offline import evaluate as evaluate
 from .offline import export as export
 from .offline import fit as fit
 from .offline import load_fit as load_fit
 from .offline import open_log as open_log
 from .offline import rank as rank
+from .offline import relevance as relevance
 from .offline import sensitivity as sensitivity
 from .policies import expected_rank_weights as expected_rank_weights
 from .policies import log_probability as log_probability

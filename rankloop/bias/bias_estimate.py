@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -11,12 +11,14 @@ from rankloop.bias.anchor import Anchor, Lines
 from rankloop.bias.bootstrap import RankIntervals
 from rankloop.bias.model_comparison import ModelComparison
 from rankloop.bias.movement import Movement
+from rankloop.notebook import NotebookResult
 from rankloop.types import ASSUMED, Bias, Float64
 
 # Each method with what it assumes, from the weakest assumption to the strongest.
 ASSUMPTIONS = {
     "pairs": "a document is equally relevant to its query whenever it is shown",
     "documents": "a document is equally relevant in every query that shows it",
+    "features": "documents with the same features are equally relevant on average at every rank",
     "randomised": "the randomised policy puts documents at ranks that have nothing to do with relevance",
     ASSUMED: "users click as the named curve says; no click of the log was used",
 }
@@ -39,7 +41,7 @@ NAMED_WITHIN = 1.04
 
 
 @dataclass(frozen=True, eq=False)
-class BiasEstimate:
+class BiasEstimate(NotebookResult):
     """How users click, as estimated from a log or assumed.
 
     Attributes:
@@ -67,6 +69,7 @@ class BiasEstimate:
         log: the fingerprint of the log; None if it is not known.
     """
 
+    document: ClassVar[str] = "rankloop.reports.bias:bias_document"
     method: str
     assumption: str
     model: str

@@ -10,6 +10,7 @@ import numpy as np
 from rankloop.bias.assumed_curve import assume_curve
 from rankloop.bias.bias_estimate import AUTO, METHODS, BiasEstimate
 from rankloop.bias.document_pool import estimate_from_documents
+from rankloop.bias.feature_regression import estimate_from_features
 from rankloop.bias.moved_items import EstimateOptions, estimate_from_items
 from rankloop.bias.randomised_policy import estimate_from_randomised
 from rankloop.bias.rank_counts import RankCounts
@@ -17,12 +18,13 @@ from rankloop.errors import DataError, RankloopError
 from rankloop.logs import LogCounts
 from rankloop.names import unknown
 from rankloop.progress import Progress
-from rankloop.types import ASSUMED
+from rankloop.types import ASSUMED, Float32
 
 # What a log that supports no method needs.
 REMEDY = (
     "What to do: name a policy that ranks at random, if the log has one (--randomised POLICY); collect a log "
-    "in which documents move; or assume a curve and check how much it matters (--curve paper@10)."
+    "in which documents move; import the features that the ranker uses (--features TABLE); or assume a curve "
+    "and check how much it matters (--curve paper@10)."
 )
 
 
@@ -33,6 +35,7 @@ def estimate_bias(
     method: str = AUTO,
     randomised: str | None = None,
     curve: str | None = None,
+    features: Float32 | Callable[[], Float32] | None = None,
     model: str = "affine",
     resamples: int = 200,
     confidence: float = 0.9,
@@ -50,6 +53,7 @@ def estimate_bias(
         randomised  the click rates of a policy that was declared randomised; only if one is given
         pairs       pairs of query and document that moved between ranks
         documents   documents that moved between ranks across queries
+        features    documents with similar features that were shown at different ranks; only if there are any
         assumed     a curve by name; only if one is given, or the method is asked for
 
     Args:
@@ -59,6 +63,8 @@ def estimate_bias(
         randomised: the id of a policy that ranks at random.
         curve: the name of simulated users, such as ``paper@10`` or ``position@10(eta=1)``, to assume if
             nothing can be estimated.
+        features: float32, items of the counts × features, NaN where a value is missing; or the function that
+            reads them, which is called only if they are needed.
         model: ``affine``, ``position`` or ``harvesting``.
         resamples: number of bootstrap resamples of the queries for the intervals; 0 for no intervals.
         confidence: confidence level of the intervals.
@@ -104,6 +110,14 @@ def estimate_bias(
 
         return estimate_from_documents(counts, estimate, forced=method != AUTO)
 
+    def from_features() -> BiasEstimate:
+        if features is None:
+            raise DataError("the log has no features")
+        values = features() if callable(features) else features
+        pairs = RankCounts.of(counts)
+        found = estimate_from_features(pairs, values, options, rng, forced=method != AUTO, progress=progress)
+        return replace(found, log=counts.fingerprint)
+
     def from_randomised() -> BiasEstimate:
         if randomised is None:
             raise DataError("no policy was declared randomised (randomised=…, --randomised POLICY)")
@@ -112,13 +126,14 @@ def estimate_bias(
     ways: dict[str, Callable[[], BiasEstimate]] = {
         "pairs": from_pairs,
         "documents": from_documents,
+        "features": from_features,
         "randomised": from_randomised,
         ASSUMED: lambda: assume_curve(counts, curve),
     }
     if method != AUTO:
         return ways[method]()
     refused: dict[str, str] = {}
-    for name in (*(["randomised"] if randomised is not None else []), "pairs", "documents"):
+    for name in (*(["randomised"] if randomised is not None else []), "pairs", "documents", "features"):
         try:
             found = ways[name]()
         except DataError as error:

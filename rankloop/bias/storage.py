@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from rankloop.bias.bias_estimate import METHODS, BiasEstimate
-from rankloop.errors import DataError
+from rankloop.errors import DataError, one_line
 from rankloop.storage.files import write_whole
 from rankloop.types import Bias, BiasEvidence
 
@@ -105,6 +105,8 @@ def bias_from_text(text: str, where: str) -> tuple[Bias, dict[str, Any] | None]:
         ) from error
     except DataError as error:
         raise DataError(f"{where}: {error}") from error
+    except (ValueError, OverflowError, RecursionError) as error:
+        raise DataError(f"{where}: the file is damaged or is not a bias file: {one_line(error)}") from error
 
 
 def _bias(content: object) -> Bias:

@@ -9,7 +9,18 @@ from typing import Annotated
 import typer
 
 from rankloop._version import __version__
-from rankloop.cli import bias, export, live, logs, loops, offline, pipeline, reproduction, supervised
+from rankloop.cli import (
+    bias,
+    export,
+    live,
+    logs,
+    loops,
+    offline,
+    pipeline,
+    relevance,
+    reproduction,
+    supervised,
+)
 from rankloop.errors import RankloopError
 
 app = typer.Typer(
@@ -27,6 +38,7 @@ for command in (
     reproduction.reproduce,
     logs.check,
     bias.bias,
+    relevance.relevance,
     offline.fit,
     offline.rank,
     offline.evaluate,

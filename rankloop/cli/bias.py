@@ -29,7 +29,7 @@ def bias(
     method: Annotated[
         str,
         typer.Option(
-            help="Where the estimate comes from: pairs, documents, randomised or assumed; auto for "
+            help="Where the estimate comes from: pairs, documents, features, randomised or assumed; auto for "
             "the first that the log supports."
         ),
     ] = "auto",
@@ -44,7 +44,7 @@ def bias(
     resamples: Annotated[
         int,
         typer.Option(help="How often queries are resampled for the intervals; 0 for no intervals.", min=0),
-    ] = 100,
+    ] = 200,
     confidence: Annotated[float, typer.Option(help="Confidence level of the intervals.")] = 0.9,
     held_out: Annotated[
         bool, typer.Option(help="Compare the affine and the position-based model on held-out queries.")

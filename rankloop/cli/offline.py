@@ -75,6 +75,13 @@ def fit(
         ),
     ] = None,
     learning: Annotated[str, typer.Option(help="doubly-robust, robust or paper.")] = "doubly-robust",
+    guess: Annotated[
+        str,
+        typer.Option(
+            help="What guesses relevance from features for doubly robust estimates: trees, logistic or "
+            "constant; with options: logistic(penalty=10)."
+        ),
+    ] = "trees",
     validation: Annotated[float, typer.Option(help="The share of the queries to hold out.")] = 0.2,
     missing: Annotated[
         str,
@@ -101,16 +108,15 @@ def fit(
     from rankloop.training import learning_named
 
     check_fit_path(out)
-    chosen = learning_named(learning, estimator=estimator)
+    chosen = learning_named(learning, estimator=estimator, guess=guess)
     opened = open_log(log, engine=engine, master=master, exposure="displays" if displays else "candidates")
     with console.announce_compilation(), console.progress() as progress:
         found = opened.fit(
             model,
-            bias=_bias(opened, bias, ranks, seed, progress),
+            bias=chosen_bias(opened, bias, ranks, seed, progress),
             learning=chosen,
-            validation=validation,
+            held_out=hold_out_from or validation,
             missing=missing,  # type: ignore[arg-type]  # refused if it is something else
-            hold_out_from=hold_out_from,
             seed=seed,
             progress=progress,
         )
@@ -241,6 +247,13 @@ def evaluate(
         float | None,
         typer.Option(help=r"Smallest expected α of a document whose clicks are used. \[default: 0.1/√T]"),
     ] = None,
+    control: Annotated[
+        str,
+        typer.Option(
+            help="What guesses relevance before clicks, for narrower intervals: scores "
+            "(the policies' own), mean (none), or from features: trees, logistic."
+        ),
+    ] = "scores",
     require: Annotated[
         str | None,
         typer.Option(
@@ -249,6 +262,14 @@ def evaluate(
             "undecided or leans-worse.",
         ),
     ] = None,
+    sensitivity: Annotated[
+        bool,
+        typer.Option(
+            "--sensitivity",
+            help="Compare under a range of plausible curves of position bias, too, and say whether the "
+            "verdict depends on them.",
+        ),
+    ] = False,
     displays: DisplaysOption = False,
     seed: SeedOption = 0,
     engine: EngineOption = "duckdb",
@@ -256,42 +277,53 @@ def evaluate(
     as_json: JsonOption = False,
 ) -> None:
     """Estimate the value of a policy before it is deployed, with an interval and a verdict."""
-    from rankloop import EvaluationOptions, open_log, write_report
+    import rankloop
+    from rankloop import EvaluationOptions, open_log
     from rankloop.cli import console
     from rankloop.offline import VerdictKind, exit_code
     from rankloop.reports.evaluation import evaluation_document
+    from rankloop.reports.html import write_page
     from rankloop.storage.files import check_writable
 
     check_writable(out)
     required = None if require is None else VerdictKind.read(require)
     opened = open_log(log, engine=engine, master=master, exposure="displays" if displays else "candidates")
     chosen = _read_queries(Path(queries)) if queries not in (None, ALL) else queries
+    options = EvaluationOptions(
+        ranking=ranking,  # type: ignore[arg-type]
+        rerank=rerank,  # type: ignore[arg-type]
+        support=support,
+        control=control,
+        seed=seed,
+    )
     with console.announce_compilation(), console.progress() as progress:
         found = opened.evaluate(
             policy,
             against,
-            bias=_bias(opened, bias, ranks, seed, progress),
+            bias=chosen_bias(opened, bias, ranks, seed, progress),
             measure=measure,
             queries=chosen,
-            options=EvaluationOptions(
-                ranking=ranking,  # type: ignore[arg-type]
-                rerank=rerank,  # type: ignore[arg-type]
-                support=support,
-                seed=seed,
-            ),
+            options=options,
             progress=progress,
         )
-    write_report(found, out)
+        others = None
+        if sensitivity:
+            others = rankloop.sensitivity(
+                opened, policy, against, measure=measure, queries=chosen, options=options, progress=progress
+            )
+    document = evaluation_document(found, others)
+    write_page(document, out)
     if as_json:
-        typer.echo(json.dumps({**found.to_dict(), "page": str(out)}, indent=2))
+        more = {} if others is None else {"sensitivity": others.to_dict()}
+        typer.echo(json.dumps({**found.to_dict(), **more, "page": str(out)}, indent=2))
     else:
-        console.print_document(evaluation_document(found))
+        console.print_document(document)
         console.print_out(f"wrote {out}")
     if required is not None:
         raise typer.Exit(exit_code(found.verdict.kind, required))
 
 
-def _bias(
+def chosen_bias(
     log: Log, text: str | None, ranks: int | None, seed: int, progress: Progress
 ) -> str | BiasEstimate | None:
     """The bias that was asked for; None for the default of the function that is called."""

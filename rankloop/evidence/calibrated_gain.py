@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
+from scipy.special import ndtri, stdtrit
 
 from rankloop.errors import DataError
 from rankloop.evidence.debiased_clicks import DebiasedClicks, Gain
 from rankloop.ragged import segment_sum
 from rankloop.types import Float64, Int64
+
+# Where errors that were estimated from few queries have to be right: 0.05 over 20 looks.
+LEVEL_OF_A_LOOK = 0.05 / 20
 
 
 def calibrated_gain(clicks: DebiasedClicks, new: Float64, old: Float64) -> Gain:
@@ -78,8 +82,15 @@ def calibrated_gain(clicks: DebiasedClicks, new: Float64, old: Float64) -> Gain:
     direction = inverse @ effect
     click_error = float(np.sqrt(clicks.noise * (effect @ direction)))
     spread = float(((by_query @ direction) ** 2).sum())
-    query_error = float(np.sqrt(spread * informative / freedom)) if freedom > 0 else np.inf
+    query_error = _widening(freedom) * float(np.sqrt(spread * informative / max(freedom, 1)))
     return Gain(promised + float(effect @ slopes), click_error, click_error, query_error, promised)
+
+
+def _widening(freedom: int) -> float:
+    """How much larger an error is that was estimated from few queries: a quantile of Student's t over z."""
+    if freedom < 1:
+        return np.inf
+    return float(stdtrit(freedom, 1.0 - LEVEL_OF_A_LOOK) / -ndtri(LEVEL_OF_A_LOOK))
 
 
 def _mean(total: Float64, weights: Float64, offsets: Int64) -> Float64:

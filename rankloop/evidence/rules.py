@@ -15,6 +15,9 @@ from rankloop.names import BadNameError
 from rankloop.registry import Named, Registry, register
 from rankloop.types import Float64
 
+# If the number of looks is not known, this many get half of the level.
+EARLY_LOOKS = 10
+
 
 @dataclass(frozen=True)
 class Decision:
@@ -103,7 +106,7 @@ class ClickNoise(EvidenceRule):
     Attributes:
         level: the probability of ever deploying a policy that is worse by more than the margin.
         looks: the number of looks, each of which gets the same part of the level; or ``any``: look i gets
-            ``level / (i (i + 1))``.
+            ``level · 10 / ((i + 9) (i + 10))``, so that the first ten get half of it.
         margin: the largest loss to tolerate, as a share of the value of the start.
         estimate: ``calibrated``: by the guess of relevance, as clicks correct it (`calibrated_gain`); or
             ``unbiased``: by the clicks on each item alone (`DebiasedClicks`), which assumes nothing about
@@ -120,7 +123,7 @@ class ClickNoise(EvidenceRule):
 
     name: ClassVar[str] = "click-noise"
     level: float = 0.05
-    looks: int | Literal["any"] = 20
+    looks: int | Literal["any"] = "any"
     margin: float = 0.01
     estimate: Literal["calibrated", "unbiased"] = "calibrated"
 
@@ -137,7 +140,7 @@ class ClickNoise(EvidenceRule):
         if look < 1:
             raise RankloopError(f"looks are numbered from 1, got {look}")
         if self.looks == "any":
-            return self.level / (look * (look + 1))
+            return self.level * EARLY_LOOKS / ((look + EARLY_LOOKS - 1) * (look + EARLY_LOOKS))
         return self.level / self.looks if look <= self.looks else 0.0
 
     def caution(self, look: int) -> float:

@@ -20,8 +20,8 @@ from rankloop.models import Blend
 from rankloop.policies import expected_rank_weights
 from rankloop.types import Float32, Float64, Int64, Model
 
-# From the whole way to a thousandth of it: large steps are close to each other, tiny ones need not be.
-SHARES = tuple(2.0**-k for k in (0.0, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0))
+# From a thousandth of the way to all of it: large steps are close to each other, tiny ones need not be.
+SHARES = tuple(2.0**-k for k in (10.0, 9.0, 8.0, 7.0, 6.0, 5.0, 4.0, 3.5, 3.0, 2.5, 2.0, 1.5, 1.0, 0.5, 0.0))
 # A smaller gain is a rounding error: the learned policy is the start.
 LEAST_GAIN = 1e-9
 
@@ -83,54 +83,62 @@ class Step:
 
 def choose_step(
     start: Model,
+    learned: Model,
     trials: Sequence[Trial],
     rank_weights: Float64,
     rule: EvidenceRule,
     look: int,
     *,
     surroundings: Surroundings | None = None,
-    deployed: Model | None = None,
+    deployed: Trial | None = None,
 ) -> Step:
     """Choose the step of the highest estimated gain among those that the rule and the trust region allow.
 
+    Steps are tested from the smallest to the largest, up to the first that the rule refuses. In this fixed
+    order, many tests are as safe as one: for a false step, the first false one has to pass.
+
     Args:
         start: the policy that must not become worse.
-        trials: what was learned, with the clicks to judge it by; several for cross-fitting.
+        learned: where the steps lead.
+        trials: clicks to judge it by; several for cross-fitting.
         rank_weights: θ, what each rank is worth.
         rule: the rule of evidence.
         look: the number of the look at the evidence, from 1.
-        surroundings: the trust region; None for none. The policy of the first trial has to stay inside.
-        deployed: the policy that was deployed before. By the clicks of the first trial, it stays if it is
-            better than the step by more than a standard error, and goes if it is worse than the start by more
-            than that.
+        surroundings: the trust region; None for none.
+        deployed: the policy that was deployed before, with clicks that neither it nor the learned policy was
+            trained on. It stays if it is better than the step by more than a standard error, and goes if it
+            is worse than the start by more than that.
     """
     if not trials:
         raise RankloopError("a step needs a trial: a learned model, and clicks that it was not trained on")
     contests = [_Contest(start, trial, rank_weights) for trial in trials]
-    limit = None if surroundings is None else _Limit(start, trials[0].model, rank_weights, surroundings)
-    steps = []
+    limit = None if surroundings is None else _Limit(start, learned, rank_weights, surroundings)
+    allowed: list[Step] = []
     for share in SHARES:
-        decision = _judge(contests, rule, look, share)
         loss = float("nan") if limit is None else limit.possible_loss(share)
-        steps.append(Step(share, decision, loss))
-    allowed = [
-        step
-        for step in steps
-        if step.decision.deploy and (limit is None or step.possible_loss <= limit.around.width)
-    ]
-    best = max(allowed, key=lambda step: step.decision.gain, default=steps[-1])
+        step = Step(share, _judge(contests, rule, look, share), loss)
+        if not step.decision.deploy or (limit is not None and loss > limit.around.width):
+            break
+        allowed.append(step)
+    best = max(allowed, key=lambda step: step.decision.gain, default=step)
     # The rule tolerates small losses, but nobody takes a step that is expected to lose, or leads nowhere.
     if not allowed or best.decision.gain <= LEAST_GAIN:
         best = replace(best, share=0.0)
-    if deployed is None:
-        return best
-    there = contests[0].gain(rule, look, deployed.scores(trials[0].features))
+    return best if deployed is None else _compare(best, start, learned, deployed, (rank_weights, rule, look))
+
+
+def _compare(
+    step: Step, start: Model, learned: Model, deployed: Trial, by: tuple[Float64, EvidenceRule, int]
+) -> Step:
+    """Compare a step with what is deployed, which may stay, or has to go."""
+    rank_weights, rule, look = by
+    there = _Contest(start, deployed, rank_weights).gain(rule, look, 1.0)
     if there.value < -there.error:
-        return replace(best, back=True)
-    if best.share > 0.0:
-        ahead = there.value - contests[0].step_gain(rule, look, best.share).value
-        return replace(best, share=0.0) if ahead > there.error else best
-    return best
+        return replace(step, back=True)
+    if step.share == 0.0:
+        return step
+    here = _Contest(start, replace(deployed, model=learned), rank_weights).gain(rule, look, step.share)
+    return replace(step, share=0.0) if there.value - here.value > there.error else step
 
 
 class _Contest:
@@ -142,12 +150,10 @@ class _Contest:
         self._theta = rank_weights
         self.old = expected_rank_weights(self._scores[0], self.clicks.offsets, self._theta)
 
-    def gain(self, rule: EvidenceRule, look: int, scores: Float64) -> Gain:
+    def gain(self, rule: EvidenceRule, look: int, share: float) -> Gain:
+        scores = (1.0 - share) * self._scores[0] + share * self._scores[1]
         new = expected_rank_weights(scores, self.clicks.offsets, self._theta)
         return rule.gain(self.clicks, new, self.old, look)
-
-    def step_gain(self, rule: EvidenceRule, look: int, share: float) -> Gain:
-        return self.gain(rule, look, (1.0 - share) * self._scores[0] + share * self._scores[1])
 
 
 class _Limit:
@@ -166,7 +172,7 @@ class _Limit:
 
 
 def _judge(contests: Sequence[_Contest], rule: EvidenceRule, look: int, share: float) -> Decision:
-    gains = [one.step_gain(rule, look, share) for one in contests]
+    gains = [one.gain(rule, look, share) for one in contests]
     impressions = [one.clicks.timesteps for one in contests]
     values = [one.clicks.value_by_guess(one.old) for one in contests]
     value = float(np.average(values, weights=impressions))

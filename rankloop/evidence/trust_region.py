@@ -19,10 +19,9 @@ import numpy as np
 from rankloop.errors import RankloopError
 from rankloop.estimators.intervention_aware import mean_relevance
 from rankloop.evidence.calibrated_gain import centred
-from rankloop.evidence.debiased_clicks import DebiasedClicks, combine
 from rankloop.evidence.mixture import best_tuning, log_e_value
 from rankloop.policies import expected_rank_weights
-from rankloop.ragged import segment_max
+from rankloop.ragged import segment_max, segment_sum
 from rankloop.statistics import Statistics
 from rankloop.types import Bias, Float64, Int64
 
@@ -93,30 +92,55 @@ class TrustRegion:
 def agreement(parts: Sequence[tuple[Statistics, Float64]], bias: Bias, rank_weights: Float64) -> float:
     """Compute the logarithm of the e-value that documents to which the start gives more are more relevant.
 
-        Σ_q N_q/T Σ_d R(d) a_d (λ_d − λ̄_q) > 0,    λ̄_q = Σ_d a_d λ_d / Σ_d a_d
+        Σ_q N_q Σ_d R(d) a_d (λ_d − λ̄_q) > 0,    λ̄_q = Σ_d a_d λ_d / Σ_d a_d
 
     λ and a are the expected rank weight and the expected α of a document under the start: relevance is to
-    rise with λ where the start is looked at. R comes from all clicks, those on training queries too, since
-    the start has not learned from them; the estimate is unbiased whichever policies logged them.
+    rise with λ where the start is looked at. The clicks of each logging policy, corrected by its own
+    exposure, give an unbiased estimate, and these are weighted by their precision, which is known beforehand:
+    what policies far from the start add is little, and never lessens what is known. All clicks count, also on
+    training queries, since the start has not learned from them.
 
     Args:
         parts: all clicks so far, with the scores of the start; several parts for several sets of queries.
         bias: how users click.
         rank_weights: θ, what each rank is worth.
     """
-    gains, impressions = [], []
+    total = expected = observed = noise = 0.0
     for statistics, start in parts:
-        offsets = statistics.offsets
-        guess = np.full(statistics.n_items, mean_relevance(statistics, bias))
+        offsets, guess = statistics.offsets, mean_relevance(statistics, bias)
         examined = np.maximum(expected_rank_weights(start, offsets, bias.alpha), 0.0)
         given = expected_rank_weights(start, offsets, rank_weights)
         contrast = examined * centred(given, examined, offsets)
-        gains.append(DebiasedClicks.of(statistics, bias, guess).gain(contrast))
-        impressions.append(statistics.timesteps)
-    gain = combine(gains, impressions)
-    error = max(gain.click_error, gain.observed_error)
-    if not 0.0 < error < np.inf:
+        click = examined * guess + expected_rank_weights(start, offsets, bias.beta)
+        # What an impression of each query under the start itself would add to the variance.
+        noise += _sum_of_squares(contrast, examined, click)
+        for policy in statistics.policies.values():
+            counts, alpha = statistics.per_item(policy.query_counts), policy.exposure.alpha
+            per_alpha = np.divide(contrast, alpha, out=np.zeros(len(alpha)), where=alpha > 0.0)
+            click = alpha * guess + policy.exposure.beta
+            # Items that this policy never shows, but the contrast needs, would bias it.
+            if (counts * (contrast != 0.0))[alpha <= 0.0].any():
+                continue
+            variance = _sum_of_squares(contrast, alpha, click, counts)
+            if not 0.0 < variance < np.inf:
+                continue
+            by_query = segment_sum(per_alpha * (policy.clicks - counts * click), offsets)
+            precision = policy.timesteps / variance
+            total += precision * float(by_query.sum())
+            expected += precision**2 * variance
+            observed += precision**2 * float((by_query**2).sum())
+    # The larger of what clicks should vary and what they did vary.
+    variance = max(expected, observed)
+    if not (0.0 < variance < np.inf and noise > 0.0):
         return 0.0
-    information = error**-2
-    expected = information * EXPECTED_IMPRESSIONS / sum(impressions)
-    return log_e_value(gain.value * information, information, best_tuning(expected, LEVEL))
+    queries = sum(statistics.n_queries for statistics, _ in parts)
+    return log_e_value(total, variance, best_tuning(EXPECTED_IMPRESSIONS * queries / noise, LEVEL))
+
+
+def _sum_of_squares(
+    contrast: Float64, alpha: Float64, click: Float64, counts: Float64 | Int64 | float = 1.0
+) -> float:
+    """``Σ_d N_q (contrast_d / α_d)² p_d (1 − p_d)``, with p the probability of a click in an impression."""
+    per_alpha = np.divide(contrast, alpha, out=np.zeros(len(alpha)), where=alpha > 0.0)
+    chance = np.clip(click, 0.0, 1.0)
+    return float((counts * per_alpha**2 * chance * (1.0 - chance)).sum())

@@ -7,17 +7,19 @@ import os
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import ClassVar
 
 from pydantic import BaseModel, ConfigDict, RootModel
 
 from rankloop.errors import RankloopError
-from rankloop.experiments.files import FACTS, RESULTS, SPEC, TIMING, parse_json, read_json, validate
+from rankloop.experiments.files import FACTS, LEARNED, RESULTS, SPEC, TIMING, parse_json, read_json, validate
 from rankloop.experiments.setup import SetupFacts, read_facts
 from rankloop.experiments.spec import ALL, RunSpec
+from rankloop.notebook import NotebookResult
 from rankloop.storage.files import write_whole
 from rankloop.storage.fingerprints import canonical_json, fingerprint
 
-# The key under which each row has the fingerprint of its run.
+# The key under which each row has a fingerprint of its run and itself.
 OWNER = "run"
 
 
@@ -61,7 +63,7 @@ class Timing(RootModel[dict[str, float]]):
 
 
 @dataclass(frozen=True)
-class RunResult:
+class RunResult(NotebookResult):
     """The results of a run, finished or not.
 
     Attributes:
@@ -74,6 +76,7 @@ class RunResult:
         timing: seconds by stage.
     """
 
+    document: ClassVar[str] = "rankloop.experiments.report:page_document"
     folder: Path
     name: str
     version: str
@@ -111,6 +114,14 @@ def read_result(folder: Path) -> RunResult:
     version = content.pop("version", None) if isinstance(content, dict) else None
     spec, facts = validate(RunSpec, content, folder / SPEC), read_facts(folder)
     rows = read_rows(folder)
+    times = [row.timesteps for row in rows]
+    finished = (folder / LEARNED).exists()
+    if times != (list(spec.times) if finished else sorted(set(times))):
+        raise RankloopError(
+            f"{folder / RESULTS}: rows are missing or out of order: a run with this spec is evaluated at "
+            f"{list(spec.times)}, but these are the rows of {times}; restore the file, or run it again in "
+            f"another folder"
+        )
     if not rows:
         raise RankloopError(
             f"{folder}: the run has no results yet; the command that started it also resumes it"
@@ -186,10 +197,10 @@ def read_rows(folder: Path) -> list[Row]:
         content = parse_json(line, path)
         stored = content.pop(OWNER, None) if isinstance(content, dict) else None
         rows.append(validate(Row, content, path))
-        if stored != owner:
+        if stored != _row_fingerprint(owner, rows[-1]):
             raise RankloopError(
-                f"{path}, line {number}: this row does not belong to the run in this folder, whose spec and "
-                f"facts have the fingerprint {owner}: choose another folder, or remove this one"
+                f"{path}, line {number}: this row is damaged, or does not belong to the run in this folder "
+                f"(its spec and facts have the fingerprint {owner}): choose another folder"
             )
     return rows
 
@@ -197,5 +208,12 @@ def read_rows(folder: Path) -> list[Row]:
 def write_rows(folder: Path, rows: Iterable[Row]) -> None:
     """Write the evaluations of the run in a folder, each with the name of the run."""
     owner = run_fingerprint(folder)
-    lines = (json.dumps({OWNER: owner, **row.model_dump(mode="json")}) + "\n" for row in rows)
+    lines = (
+        json.dumps({OWNER: _row_fingerprint(owner, row), **row.model_dump(mode="json")}) + "\n"
+        for row in rows
+    )
     write_whole(folder / RESULTS, "".join(lines).encode())
+
+
+def _row_fingerprint(owner: str, row: Row) -> str:
+    return fingerprint(owner.encode(), canonical_json(row.model_dump(mode="json")).encode())

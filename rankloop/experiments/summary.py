@@ -16,6 +16,8 @@ from rankloop.types import Float64, Int64
 CONFIDENCE = 0.9
 # Fields that every label has, whether or not they differ between the runs.
 ALWAYS_LABELLED = ("estimator", "method", "interventions")
+# Fields that an online method does not use, or has its own values of: they tell learners of one kind apart.
+OF_ESTIMATORS = ("objective", "exploration", "caution", "evidence")
 # Fields that no label has: when a run is evaluated does not change it.
 NEVER_LABELLED = ("evaluations",)
 
@@ -173,13 +175,21 @@ def group_runs(runs: Sequence[RunResult]) -> list[Group]:
         found.setdefault(tuple(configuration(run).values()), []).append(run)
     groups = [tuple(sorted(members, key=lambda run: run.spec.seed)) for members in found.values()]
     parts = [configuration(members[0]) for members in groups]
-    differs = [name for name in parts[0] if len({part[name] for part in parts}) > 1]
+    differs = [name for name in parts[0] if _differs(name, parts)]
     others = [name for name in differs if name not in ALWAYS_LABELLED + NEVER_LABELLED]
     labelled = [*ALWAYS_LABELLED, *others]
     return [
         Group(", ".join(filter(None, (_label(name, part[name]) for name in labelled))), members)
         for part, members in zip(parts, groups, strict=True)
     ]
+
+
+def _differs(name: str, parts: Sequence[dict[str, str]]) -> bool:
+    """Whether a field tells some of the configurations apart."""
+    if name not in OF_ESTIMATORS:
+        return len({part[name] for part in parts}) > 1
+    kinds = {part["method"] == NOT_GIVEN for part in parts}
+    return any(len({p[name] for p in parts if (p["method"] == NOT_GIVEN) is kind}) > 1 for kind in kinds)
 
 
 def configuration(run: RunResult) -> dict[str, str]:

@@ -10,6 +10,7 @@ replaces it.
 from __future__ import annotations
 
 import hashlib
+import inspect
 import re
 from contextlib import suppress
 from functools import cache
@@ -76,7 +77,8 @@ class _NamedBySource:
 class _KernelCacheImpl(CompileResultCacheImpl):
     # The places that numba looks at: NUMBA_CACHE_DIR, next to the source, in the user's cache folder.
     _locator_classes: ClassVar[list[Any]] = [  # type: ignore[misc]
-        type(place.__name__, (_NamedBySource, place), {}) for place in CompileResultCacheImpl._locator_classes
+        type(place.__name__, (_NamedBySource, place), {})
+        for place in inspect.getattr_static(CompileResultCacheImpl, "_locator_classes")
     ]
 
 

@@ -34,20 +34,23 @@ def add_reinforce(scores, ranking, length, placed, remaining, to_come, gradient)
 
 
 @kernel
-def add_pl_rank(
-    scores, doc_weights, rank_weights, ranking, length, placed, remaining, to_come, top, gradient
-):
-    """Add PL-Rank-3 of one ranking, in O(items + ranks); ``top`` is the highest score."""
-    direct, risk = 0.0, 0.0
+def add_pl_rank(scores, doc_weights, rank_weights, ranking, length, placed, remaining, to_come, gradient):
+    """Add PL-Rank-3 of one ranking, in O(items + ranks).
+
+    The sums are kept relative to the weight that remains at the current rank, which no item that comes later
+    exceeds: nothing overflows, however far scores are apart.
+    """
+    direct, risk, unit = 0.0, 0.0, remaining[0]
     for k in range(length):
-        share = math.exp(top - remaining[k])
-        direct += rank_weights[k] * share
-        risk += to_come[k] * share
+        shrink = math.exp(remaining[k] - unit)
+        unit = remaining[k]
+        direct = direct * shrink + rank_weights[k]
+        risk = risk * shrink + to_come[k]
         d = ranking[k]
-        gradient[d] += to_come[k + 1] + math.exp(scores[d] - top) * (doc_weights[d] * direct - risk)
+        gradient[d] += to_come[k + 1] + math.exp(scores[d] - unit) * (doc_weights[d] * direct - risk)
     for d in range(len(scores)):
         if not placed[d]:
-            gradient[d] += math.exp(scores[d] - top) * (doc_weights[d] * direct - risk)
+            gradient[d] += math.exp(scores[d] - unit) * (doc_weights[d] * direct - risk)
 
 
 @kernel
@@ -59,8 +62,6 @@ def sampled_gradients(first, last, offsets, scores, doc_weights, rank_weights, r
         a, b = offsets[q], offsets[q + 1]
         own, r, out = scores[a:b], doc_weights[a:b], gradient[a:b]
         placed = np.empty(b - a, np.bool_)
-        # Weights relative to the heaviest item: only their ratios to the remaining weight matter.
-        top = np.max(own)
         out[:] = 0.0
         for i in range(len(rankings)):
             ranking = rankings[i, q, :ranks]
@@ -70,5 +71,5 @@ def sampled_gradients(first, last, offsets, scores, doc_weights, rank_weights, r
             if method == REINFORCE:
                 add_reinforce(own, ranking, length, placed, remaining, to_come, out)
             else:
-                add_pl_rank(own, r, rank_weights, ranking, length, placed, remaining, to_come, top, out)
+                add_pl_rank(own, r, rank_weights, ranking, length, placed, remaining, to_come, out)
         out /= len(rankings)

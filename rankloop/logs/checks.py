@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import ibis
 import numpy as np
@@ -18,6 +18,7 @@ from rankloop.logs.check_warnings import CheckWarning
 from rankloop.logs.counter import LogCounter, as_text
 from rankloop.logs.counts import LogCounts
 from rankloop.logs.defects import DefectFinder
+from rankloop.logs.display_order import DisplayOrder, measure_order
 from rankloop.logs.engines import Engine
 from rankloop.logs.features import why_unusable
 from rankloop.logs.folder import LogFolder
@@ -35,6 +36,7 @@ from rankloop.logs.support import (
     measure_support,
     wilson_interval,
 )
+from rankloop.notebook import NotebookResult
 from rankloop.progress import Progress, report
 from rankloop.types import Bias
 
@@ -62,6 +64,8 @@ class PolicyCheck:
             there are no such queries.
         support: how much of what it could have shown it did show; None if its candidates are not known.
         misfit: how far displays are from what its scores predict; None if it cannot be tested.
+        order: how much of where documents are shown depends on the document; None if too few came again.
+        randomised: whether it was declared to rank at random.
     """
 
     policy_id: str
@@ -75,6 +79,8 @@ class PolicyCheck:
     explores: float | None
     support: LogSupport | None
     misfit: Misfit | None
+    order: DisplayOrder | None = None
+    randomised: bool = False
 
     @property
     def click_rate_by_rank(self) -> tuple[float | None, ...]:
@@ -99,6 +105,16 @@ class PolicyCheck:
                 "never_explores",
                 f"{name} never explores: every repeated query had the same ranking. Nothing can be learned "
                 f"about documents that it does not show, nor about position bias from its clicks alone.",
+            )
+        known = self.randomised or self.support is not None
+        if self.order is not None and self.order.looks_randomised and not known:
+            pooled = ", across queries," if self.order.across_queries else ""
+            yield (
+                "looks_randomised",
+                f"{name} looks randomised: documents{pooled} explain {max(self.order.explained, 0.0):.1%} of "
+                f"where they are shown. If it is randomised by design, declare it (--randomised "
+                f"{shlex.quote(self.policy_id)}, for `rankloop import` or `rankloop bias`): position bias "
+                f"then follows from its click rates.",
             )
         if self.support is None:
             text = f"{name} has no candidates: its exposures will be estimated from displays."
@@ -131,7 +147,7 @@ class PolicyCheck:
 
 
 @dataclass(frozen=True)
-class LogCheck:
+class LogCheck(NotebookResult):
     """The contents of a log.
 
     Attributes:
@@ -155,6 +171,7 @@ class LogCheck:
         imported: what was wrong with its source, as the import reported it.
     """
 
+    document: ClassVar[str] = "rankloop.reports.check:check_document"
     log: Path
     tables: tuple[str, ...]
     rows: int
@@ -202,7 +219,10 @@ class LogCheck:
             movement=self.movement,
             clicks=self.clicks,
             queries=self.queries,
-            explores=any(explores) or self.movement.pairs_moved > 0,
+            explores=any(explores) or (not explores and self.movement.documents_moved > 0),
+            randomised={
+                policy.policy_id: policy.clicks_by_rank[0] for policy in self.policies if policy.randomised
+            },
             features=(FEATURES in self.tables and self.bad_features is None, self.without_features),
             blocking=tuple(warning for warning in self.warnings if warning.code in BLOCKING),
         )
@@ -213,6 +233,7 @@ class LogCheck:
         for policy, own in zip(found["policies"], self.policies, strict=True):
             for name in ("first", "last"):
                 policy[name] = None if policy[name] is None else policy[name].isoformat()
+            policy["order"] = None if own.order is None else own.order._asdict()
             policy["misfit"] = None if policy["misfit"] is None else policy["misfit"]._asdict()
             policy["click_rate_by_rank"] = list(own.click_rate_by_rank)
             policy["click_interval_by_rank"] = list(own.click_interval_by_rank)
@@ -260,7 +281,7 @@ def check_log(log: LogFolder, engine: Engine, progress: Progress | None = None) 
         periods=() if periods is None else periods.starts,
         period_seconds=None if periods is None else periods.seconds,
         policies=tuple(
-            _policy(counts, number, times, exact.get(times["policy_id"]), periods)
+            _policy(counts, number, times, exact.get(times["policy_id"]), periods, log.randomised)
             for number, times in enumerate(counter.policy_times)
         ),
         problems=problems,
@@ -276,6 +297,7 @@ def _policy(
     times: Mapping[str, Any],
     exact: CandidateExposures | None,
     periods: Periods | None,
+    randomised: tuple[str, ...],
 ) -> PolicyCheck:
     own = counts.cells.policy == number
     shown, clicked = (
@@ -295,6 +317,8 @@ def _policy(
         explores=measure_exploration(counts, number),
         support=support,
         misfit=None if exact is None or support is None else measure_misfit(counts, number, exact),
+        order=measure_order(counts, number),
+        randomised=times["policy_id"] in randomised,
     )
 
 

@@ -33,6 +33,7 @@ CELL = ("policy_id", *ITEM, "position")
 DEEPEST_RANK = 1_000
 # 2³ positions are counted as columns of one row, which takes half the work of one row per position.
 SHIFT = 3
+NUL = "\0"
 BESIDE = range(1 << SHIFT)
 COUNTED = ("displays", "clicks", "cells")
 DISPLAYS, CLICKS, CELLS = ([f"{what}_{place}" for place in BESIDE] for what in COUNTED)
@@ -240,4 +241,11 @@ def _matrix(batch: pa.RecordBatch, columns: list[str]) -> Int64:
 
 
 def _text(values: Any) -> Str:
+    ids = pa.array(values) if not isinstance(values, pa.Array | pa.ChunkedArray) else values
+    if pc.any(pc.ends_with(ids, NUL)).as_py():
+        # NumPy would drop it, and the id could become that of another query or document.
+        raise DataError(
+            "an id in the log ends with a NUL character: `rankloop import columns` reads the log and leaves "
+            "such rows out"
+        )
     return np.asarray(values.to_pylist(), dtype=np.str_)

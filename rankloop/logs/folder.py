@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rankloop.errors import DataError, one_line
+from rankloop.logs.checksums import verify_checksums
 from rankloop.logs.schema import FEATURES, IMPRESSIONS, TABLES, VERSION, check_columns, feature_columns
 
 # Keys of a file's own metadata, written after the rows have been checked. The second one records the number
@@ -62,7 +63,8 @@ def open_folder(folder: str | os.PathLike[str]) -> LogFolder:
     """Open the folder of a log and check its files.
 
     Raises:
-        DataError: the folder is not a log, a file is damaged, or a column is missing or of the wrong type.
+        DataError: the folder is not a log, a file is damaged or has changed, or a column is missing or of
+            the wrong type.
     """
     place = Path(folder)
     if not place.is_dir():
@@ -74,6 +76,7 @@ def open_folder(folder: str | os.PathLike[str]) -> LogFolder:
             f"{place} is not a log: it does not contain {IMPRESSIONS}.parquet, only {found or 'nothing'}; "
             f"`rankloop import` converts other formats into a log"
         )
+    verify_checksums(place)
     starts, log = True, LogFolder(place, tables)
     randomised: dict[str, None] = {}
     for table in tables:

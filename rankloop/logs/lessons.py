@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Literal
 
 import numpy as np
@@ -15,8 +17,11 @@ Answer = Literal["yes", "partly", "no"]
 CLICKS_PER_RANK = 100
 # Fewer queries do not tell how much queries differ.
 FEW_QUERIES = 30
+NO_POLICIES: Mapping[str, int] = MappingProxyType({})
+# With fewer queries, no bias is estimated from features.
+QUERIES_FOR_FEATURES = 500
 # The curve to assume where nothing can be estimated: rank k is examined 1/k times as often as rank 1.
-CURVE = "position(power=1)@10"
+CURVE = "position@10(eta=1)"
 
 
 @dataclass(frozen=True)
@@ -65,7 +70,8 @@ class LogVerdict:
     Attributes:
         summary: the verdict in one sentence.
         lessons: bias, fit and evaluate.
-        rung: where a bias can come from: ``pairs`` that moved, ``documents`` that moved, or ``assumed``.
+        rung: where a bias can come from: a policy that is ``randomised``, ``pairs`` that moved, ``documents``
+            that moved, ``features``, or ``assumed``.
         next_step: what to do next, in a sentence.
         command: the command to run; None if the log must be logged or imported again first.
     """
@@ -117,6 +123,7 @@ def judge(
     queries: int,
     explores: bool,
     features: tuple[bool, int | None],
+    randomised: Mapping[str, int] = NO_POLICIES,
     blocking: tuple[str, ...] = (),
 ) -> LogVerdict:
     """What a log can teach, from what is known of it.
@@ -126,17 +133,23 @@ def judge(
         movement: how much documents moved.
         clicks: the number of clicks.
         queries: the number of queries.
-        explores: whether any repeated query had more than one ranking.
+        explores: whether any repeated query had more than one ranking; if no query came again, whether any
+            document was shown at several ranks.
         features: whether the log has features that can be used, and how many documents have none.
+        randomised: the policies that were declared to rank at random, with their clicks at rank 1.
         blocking: sentences that say why nothing can be learned before they are dealt with.
     """
     rung = "assumed"
-    if movement.pair_clicks >= CLICKS_PER_RANK:
+    if randomised:
+        rung = "randomised"
+    elif movement.pair_clicks >= CLICKS_PER_RANK:
         rung = "pairs"
     elif movement.document_clicks >= CLICKS_PER_RANK:
         rung = "documents"
+    elif features[0] and queries >= QUERIES_FOR_FEATURES and clicks >= CLICKS_PER_RANK * movement.ranks:
+        rung = "features"
     lessons = (
-        _bias_lesson(movement, rung),
+        _bias_lesson(movement, rung, randomised),
         _fit_lesson(features, clicks, queries),
         _value_lesson(rung, explores, queries),
     )
@@ -148,11 +161,19 @@ def judge(
         )  # fmt: skip
     able = {lesson.what: lesson.answer for lesson in lessons}
     summary = _summary(able)
+    if able["fit"] == "no" and not features[0] and rung != "assumed":
+        return LogVerdict(
+            summary, lessons, rung,
+            "Estimate how users click; then `rankloop relevance` gives the relevance of every document, "
+            "without features. To fit a ranker, import the log again with a table of features.",
+            f"rankloop bias {folder} -o bias.json --report bias.html",
+        )  # fmt: skip
     if able["fit"] == "no" and not features[0]:
         return LogVerdict(
             summary, lessons, rung,
-            "Look at the position bias; to fit a ranker, import the log again with a table of features.",
-            f"rankloop bias {folder} --report bias.html",
+            "Assume a curve of position bias, and see what relevance follows from it; to fit a ranker, "
+            "import the log again with a table of features.",
+            f"rankloop relevance {folder} --bias '{CURVE}'",
         )  # fmt: skip
     if rung == "assumed":
         return LogVerdict(
@@ -171,8 +192,8 @@ def judge(
 def _summary(able: dict[str, Answer]) -> str:
     words = {"bias": "how users click", "fit": "a ranker", "evaluate": "what a ranker is worth"}
     groups = {
-        answer: joint.join(words[what] for what, given in able.items() if given == answer)
-        for answer, joint in (("yes", " and "), ("partly", " and "), ("no", " or "))
+        answer: _listed([words[what] for what, given in able.items() if given == answer], joint)
+        for answer, joint in (("yes", "and"), ("partly", "and"), ("no", "or"))
     }
     parts = [
         sentence.format(groups[answer])
@@ -184,7 +205,26 @@ def _summary(able: dict[str, Answer]) -> str:
     return f"This log {'; it '.join(parts)}."
 
 
-def _bias_lesson(movement: DocumentMovement, rung: str) -> Lesson:
+def _listed(names: list[str], joint: str) -> str:
+    """Names in a sentence.
+
+    >>> _listed(["a", "b", "c"], "and")
+    'a, b and c'
+    """
+    *first, last = names or [""]
+    return f"{', '.join(first)} {joint} {last}" if first else last
+
+
+def _bias_lesson(movement: DocumentMovement, rung: str, randomised: Mapping[str, int]) -> Lesson:
+    if rung == "randomised":
+        # A query that came once compares two ranks half as well as its clicks alone suggest.
+        enough = sum(randomised.values()) >= 2 * CLICKS_PER_RANK
+        return Lesson(
+            "bias", "yes" if enough else "partly",
+            f"{' and '.join(map(repr, randomised))} was declared randomised: position bias follows from its "
+            + ("click rates." if enough else
+               f"click rates, but {sum(randomised.values()):,} clicks at rank 1 are few."),
+        )  # fmt: skip
     if rung == "pairs":
         enough = movement.pair_clicks >= CLICKS_PER_RANK * (movement.ranks - 1)
         where = "" if enough else ", though perhaps not for all ranks"
@@ -201,6 +241,13 @@ def _bias_lesson(movement: DocumentMovement, rung: str) -> Lesson:
             f"{few}, but {movement.documents_moved:,} of {movement.documents:,} documents moved across "
             f"queries (about {movement.document_clicks:,} clicks): position bias can be estimated if a "
             f"document is about as relevant to each query that shows it.",
+        )  # fmt: skip
+    if rung == "features":
+        return Lesson(
+            "bias", "partly",
+            f"{few}, and about {movement.document_clicks:,} across queries, but there are features: position "
+            f"bias can be estimated if documents with the same features are equally relevant on average at "
+            f"every rank. The estimate checks this as far as it can.",
         )  # fmt: skip
     return Lesson(
         "bias", "no",
@@ -233,8 +280,8 @@ def _value_lesson(rung: str, explores: bool, queries: int) -> Lesson:
     if not explores:
         return Lesson(
             "evaluate", "partly",
-            "No repeated query ever had another ranking: a policy can lean better or worse, but no firm "
-            "verdict is possible before some traffic is explored.",
+            "No query ever had another ranking: a policy can lean better or worse, but no firm verdict is "
+            "possible before some traffic is explored.",
         )  # fmt: skip
     if rung == "assumed":
         return Lesson(

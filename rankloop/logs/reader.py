@@ -45,6 +45,8 @@ class LogReader(LogFolder):
     _known: dict[int, LogCounts] = field(default_factory=dict, init=False, repr=False)
     # None or one.
     _slots: list[Slots] = field(default_factory=list, init=False, repr=False)
+    # None, or the last bias and what was computed for it: a fit and its evaluation need the same.
+    _statistics: list[tuple[Bias, LogStatistics]] = field(default_factory=list, init=False, repr=False)
 
     def __post_init__(self) -> None:
         check_engine(self.engine, self.master)
@@ -87,7 +89,16 @@ class LogReader(LogFolder):
 
         Exposures are exact where the log has the scores of all candidates of the policy and the query, and
         are estimated from displays elsewhere; see `rankloop.logs.log_statistics.assemble_statistics`.
+        The last result is kept, and returned again for an equal bias.
         """
+        for known, found in self._statistics:
+            if _are_equal(known, bias):
+                return found
+        found = self._compute_statistics(bias)
+        self._statistics[:] = [(bias, found)]
+        return found
+
+    def _compute_statistics(self, bias: Bias) -> LogStatistics:
         counts, slots = self.count(bias.ranks), self.slots()
         if not self.draws:
             return assemble_statistics(counts, bias, None, slots)
@@ -177,6 +188,11 @@ class LogReader(LogFolder):
     def _remember(self, counts: LogCounts) -> LogCounts:
         self._known[counts.ranks] = counts
         return counts
+
+
+def _are_equal(first: Bias, second: Bias) -> bool:
+    names = ("alpha", "beta", "examination")
+    return all(np.array_equal(getattr(first, name), getattr(second, name)) for name in names)
 
 
 def _is_short(filled: Float64, counts: LogCounts) -> bool:

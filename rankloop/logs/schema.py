@@ -87,6 +87,8 @@ def check_columns(schema: pa.Schema, table: str, where: str) -> None:
     for column, kind in COLUMNS[table].items():
         if column not in schema.names:
             raise missing_column(where, column, COLUMNS[table], schema.names, table)
+        if schema.names.count(column) > 1:
+            raise DataError(f"{where}: there are several columns called {column!r}: keep one of them")
         given = schema.field(column).type
         if not _fits(given, kind):
             hint = "" if table == FEATURES else " (`rankloop import columns` reads values of other types)"

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rankloop.errors import DataError, one_line
+from rankloop.logs.checksums import CHECKSUMS_FILE, write_checksums
 from rankloop.logs.folder import RANDOMISED_KEY, STARTS_KEY, VERSION_KEY
 from rankloop.logs.schema import FEATURES, IMPRESSIONS, REPORT_FILE, TABLES, VERSION, arrow_schema
 from rankloop.storage.files import replace_folder
@@ -40,7 +41,7 @@ class LogWriter:
         ...             "candidates", {"policy_id": ["a"], "query_id": ["q"], "doc_id": ["x"], "score": [1.0]}
         ...         )
         ...     sorted(child.name for child in (Path(folder) / "log").iterdir())
-        ['candidates.parquet']
+        ['candidates.parquet', 'checksums.json']
     """
 
     def __init__(self, folder: str | os.PathLike[str], *, overwrite: bool = False) -> None:
@@ -61,6 +62,7 @@ class LogWriter:
     def __enter__(self) -> Self:
         self._stack = ExitStack()
         self.scratch = self._stack.enter_context(replace_folder(self.folder, check=self._check))
+        self._stack.callback(self._add_checksums)
         self._stack.callback(self._close)
         return self
 
@@ -70,7 +72,12 @@ class LogWriter:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        self._failed = kind is not None
         self._stack.__exit__(kind, error, trace)
+
+    def _add_checksums(self) -> None:
+        if not self._failed:
+            write_checksums(self.scratch)
 
     def _check(self) -> None:
         if self.folder.exists():
@@ -123,7 +130,7 @@ def _check_replaceable(folder: Path, overwrite: bool) -> None:
     if not folder.is_dir() or (any(folder.iterdir()) and not (folder / f"{IMPRESSIONS}.parquet").exists()):
         raise DataError(f"{folder} is not a log, and is not overwritten: choose another folder")
     # Other files are not ours to delete.
-    ours = {*(f"{table}.parquet" for table in TABLES), REPORT_FILE}
+    ours = {*(f"{table}.parquet" for table in TABLES), REPORT_FILE, CHECKSUMS_FILE}
     others = sorted(child.name for child in folder.iterdir() if child.name not in ours)
     if others:
         raise DataError(

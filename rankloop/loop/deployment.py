@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -105,12 +105,22 @@ class Deployment:
             learn: learns a policy in the same way from part of the clicks, for cross-fitting.
             deployed: the policy that was deployed before, if it is not the start.
         """
-        trials = [Trial(learned, clicks.splits[1].features, clicks.debiased(1))]
-        if self.folds > 1 and trials[0].clicks.timesteps < ENOUGH_IMPRESSIONS:
-            trials += self._cross_fitted(clicks, learn)
+        held_out = Trial(learned, clicks.splits[1].features, clicks.debiased(1))
+        trials = [held_out]
+        if self.folds > 1 and held_out.clicks.timesteps < ENOUGH_IMPRESSIONS:
+            # Training stopped on the held-out clicks, so they are not quite unseen: do without them.
+            trials = list(self._cross_fitted(clicks, learn)) or trials
         around = None if self.trust is None else _surroundings(self.trust, start, clicks, rank_weights)
+        before = None if deployed is None else replace(held_out, model=deployed)
         return choose_step(
-            start, trials, rank_weights, self.evidence, look, surroundings=around, deployed=deployed
+            start,
+            learned,
+            trials,
+            rank_weights,
+            self.evidence,
+            look,
+            surroundings=around,
+            deployed=before,
         )
 
     def _cross_fitted(self, clicks: Clicks, learn: Learn) -> Iterator[Trial]:

@@ -272,7 +272,11 @@ class Loop:
             return after, Trained(now.timesteps, after, ())
         training = self._learn(now, problem)
         learned, step = training.model, None
-        if self.deployment is not None and learned is not self.start:
+        if learned is self.start:
+            # Nothing better than the start was learned; what a rule has deployed has its own evidence.
+            reverts = self.deployment is None and self.learning.revert
+            learned = self.start if reverts else now.learned
+        elif self.deployment is not None:
             step = self._step(now, problem, learned)
             learned = step.policy(self.start, learned, now.learned)
         after = replace(now, stage="trained", learned=learned, guess=problem.guess)
@@ -301,6 +305,7 @@ class Loop:
             self.learning.rank_weights(bias),
             now.phase + 1,
             learn=learn_again,
+            deployed=now.learned,
         )
 
     def _evaluate(self, now: LoopState, problem: LearningProblem | None) -> tuple[LoopState, Event]:

@@ -8,7 +8,7 @@ import re
 UNSPELLABLE = re.compile(r"[\s\",:\[\]{}=]|[^\x21-\x7e]")
 NAMES, IMPORTANCES = "feature_names=", "feature_importances:"
 # The last line that LightGBM writes.
-LAST = re.compile(r"\npandas_categorical:[^\n]*\n*\Z")
+LAST = re.compile(r"\npandas_categorical:(null|\[[^\n]*\])\n*\Z")
 
 Names = tuple[str, ...]
 

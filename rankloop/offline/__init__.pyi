@@ -14,6 +14,8 @@ from .held_out_estimate import HeldOutEstimate as HeldOutEstimate
 from .intervals import ValueInterval as ValueInterval
 from .log import Log as Log
 from .log import open_log as open_log
+from .relevance import Relevances as Relevances
+from .relevance import relevance as relevance
 from .sensitivity import Sensitivity as Sensitivity
 from .sensitivity import sensitivity as sensitivity
 from .verdict import Verdict as Verdict

@@ -40,6 +40,8 @@ RERANKS = ("impression", "query")
 EXPLORES = 0.01
 # Resampling fewer queries than this gives intervals that are too narrow.
 FEW_QUERIES = 30
+# A table of scores may lack this share of the queries; beyond it, it is probably one of another log.
+MOST_UNSCORED = 0.5
 
 
 @dataclass(frozen=True)
@@ -313,10 +315,18 @@ def _usable_queries(
             used = used & policy.known  # the resolver's notes count them
             continue
         if policy.name not in counts.policy_ids:
-            raise DataError(
-                f"{policy.name}: no scores for query {str(counts.query_ids[unknown[0]])!r} ({len(unknown)} "
-                f"of {chosen.sum()} queries in total): provide scores for the documents of every query"
+            if len(unknown) > MOST_UNSCORED * chosen.sum():
+                raise DataError(
+                    f"{policy.name}: no scores for query {str(counts.query_ids[unknown[0]])!r} "
+                    f"({len(unknown)} of {chosen.sum()} queries in total): provide scores for the documents "
+                    f"of every query"
+                )
+            notes.append(
+                f"{len(unknown):,} of {chosen.sum():,} queries are left out: {policy.name} has no scores for "
+                f"their documents."
             )
+            used = used & policy.known
+            continue
         notes.append(
             f"{len(unknown):,} queries are left out: policy {policy.name!r} never served them and has no "
             f"candidates for them, so it is not known how it would rank them."

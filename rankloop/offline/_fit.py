@@ -11,9 +11,10 @@ from rankloop.errors import RankloopError
 from rankloop.logs import LogReader, LogStatistics
 from rankloop.models.feature_names import with_names
 from rankloop.models.specs import LightGBMSpec, ModelSpec, TreeObjective, model_spec
+from rankloop.objectives.click_likelihood import mean_score
 from rankloop.offline._evaluate import evaluate
 from rankloop.offline.assumed_bias import BiasSource, assume_bias
-from rankloop.offline.fit_result import Fit, PolicyEvidence
+from rankloop.offline.fit_result import Fit, GuessReport, PolicyEvidence
 from rankloop.offline.held_out_estimate import HeldOutEstimate
 from rankloop.offline.model_inputs import LearningInput, Missing, learning_input
 from rankloop.offline.query_division import Part, divide_by_share, divide_by_time, parse_time
@@ -23,13 +24,13 @@ from rankloop.training import (
     DOUBLY_ROBUST,
     Epoch,
     Learning,
-    RelevanceGuess,
     ShownDocuments,
     Training,
     learn,
     learning_named,
     train_trees_on_clicks,
 )
+from rankloop.training.calibration import calibrate, relevance_of
 from rankloop.training.trees import QUERY_VARIANCE
 from rankloop.types import Bias
 
@@ -48,9 +49,8 @@ def fit(
     *,
     bias: BiasSource = None,
     learning: str | Learning = "doubly-robust",
-    validation: float = 0.2,
+    held_out: float | str | datetime = 0.2,
     missing: Missing = "error",
-    hold_out_from: str | datetime | None = None,
     seed: int = 0,
     progress: Progress | None = None,
 ) -> Fit:
@@ -71,11 +71,11 @@ def fit(
             estimate it from the log.
         learning: estimator, optimiser, stopping and reward: ``doubly-robust``, ``robust``, ``paper`` or a
             `Learning`. Its caution is not used: there is no deployed policy to be cautious about.
-        validation: the share of the queries that is held out, unless ``hold_out_from`` is given.
+        held_out: what is held out: a share of the queries; or a time, to hold out the queries that first came
+            then or later, and to train on the impressions before it (a date or a time, in UTC unless it says
+            otherwise).
         missing: what happens to missing values of features in a model that cannot take them, which is every
             model but ``lightgbm``: ``error``, or replaced by ``zero`` or by the feature's ``mean``.
-        hold_out_from: hold out the queries that first came at this time or later, and train on the
-            impressions before it: a date or a time, in UTC unless it says otherwise.
         seed: the random seed of the held-out queries, the initial parameters and the order of queries.
         progress: called after every epoch, with the `Epoch` as ``detail``, and while the bias is estimated.
 
@@ -84,11 +84,10 @@ def fit(
     """
     spec = model_spec(model) if isinstance(model, str) else model
     chosen = learning_named(learning) if isinstance(learning, str) else learning
-    start = None if hold_out_from is None else parse_time(hold_out_from)
-    if not 0.0 < validation < 1.0:
-        raise RankloopError(
-            f"validation is the share of the queries to hold out, between 0 and 1, got {validation}"
-        )
+    share = held_out if isinstance(held_out, int | float) else None
+    start = None if isinstance(held_out, int | float) else parse_time(held_out)
+    if share is not None and not 0.0 < share < 1.0:
+        raise RankloopError(f"the share of the queries to hold out is between 0 and 1, got {share}")
     assumed = assume_bias(log, bias, seed=seed, progress=progress)
     report(progress, "fit", note="counting")
 
@@ -100,12 +99,12 @@ def fit(
     rng = np.random.default_rng(seed)
     division: tuple[str, ...] = ()
     if start is None:
-        train, held_out = divide_by_share(given, validation, rng)
+        train, others = divide_by_share(given, share or 0.0, rng)
     else:
         divided = divide_by_time(log, given, start, read)
-        train, held_out, fill_values = divided.train, divided.held_out, divided.fill_values
+        train, others, fill_values = divided.train, divided.held_out, divided.fill_values
         division = (divided.sentence,)
-    training, guess = _train(spec, chosen, (train, held_out), assumed.bias, rng=rng, progress=progress)
+    training, guess = _train(spec, chosen, (train, others), assumed.bias, rng=rng, progress=progress)
     notes = (*assumed.notes, *found.notes, *given.notes, *division, *_warnings(found))
     if training.interrupted:
         notes = (*notes, f"Training was interrupted: the best model of {len(training.history) - 1} rounds.")
@@ -121,15 +120,16 @@ def fit(
         policies=tuple(_evidence(found.statistics)),
         log=log.fingerprint,
         train_queries=tuple(train.query_ids.tolist()),
-        held_out_queries=tuple(held_out.query_ids.tolist()),
+        held_out_queries=tuple(others.query_ids.tolist()),
         notes=notes,
         feature_names=given.names,
         fill_values=fill_values,
         bias_details=assumed.details,
-        guess_gain=None if guess is None else guess.gain,
+        guess=guess,
+        name=str(spec),
     )
     # The policy that logged last is the one that a new ranker would replace.
-    against = _latest_policy(held_out.statistics, log.policy_ids)
+    against = _latest_policy(others.statistics, log.policy_ids)
     compared = evaluate(log, result, against, progress=progress)
     return replace(result, held_out=HeldOutEstimate.of(compared))
 
@@ -142,7 +142,7 @@ def _train(
     *,
     rng: np.random.Generator,
     progress: Progress | None,
-) -> tuple[Training, RelevanceGuess | None]:
+) -> tuple[Training, GuessReport | None]:
     watched = _describe_epochs(rename_task(progress, f"fit {spec}"))
     if isinstance(spec, LightGBMSpec) and spec.objective == "auto":
         spec = replace(spec, objective=_choose_objective(parts[0].statistics, learning))
@@ -157,13 +157,18 @@ def _train(
             progress=watched,
             keep_if_interrupted=True,
         )
-        return training, None
+        # Trees on the likelihood of clicks guess relevance themselves.
+        scores = training.model.scores(held_out.features) + mean_score(train.counts, bias)
+        quality = calibrate(relevance_of(scores), held_out.counts, bias)
+        return training, GuessReport(str(spec), quality)
     splits, statistics = (parts[0].split, parts[1].split), (parts[0].statistics, parts[1].statistics)
     problem = learning.problem(splits, statistics, bias, progress=progress)
     # Caution protects a deployed policy; there is none here.
     settings = learning.settings.without_caution()
     training = learn(spec, problem, settings=settings, rng=rng, progress=watched, keep_if_interrupted=True)
-    return training, problem.guess
+    guess = problem.guess
+    found = None if guess is None or guess.calibration is None else GuessReport(guess.spec, guess.calibration)
+    return training, found
 
 
 def _choose_objective(statistics: Statistics, learning: Learning) -> TreeObjective:

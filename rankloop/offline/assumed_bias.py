@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,11 +14,13 @@ from rankloop import clicks
 from rankloop.bias import BiasEstimate, estimate_bias
 from rankloop.bias.storage import bias_details, read_bias
 from rankloop.errors import RankloopError
-from rankloop.logs import LogReader
+from rankloop.logs import LogCounts, LogReader
+from rankloop.logs.features import read_features
+from rankloop.logs.schema import FEATURES
 from rankloop.names import BadNameError
 from rankloop.offline.bias_resamples import BiasResamples
 from rankloop.progress import Progress
-from rankloop.types import ASSUMED, Bias
+from rankloop.types import ASSUMED, Bias, Float32
 
 # What every report must state about an estimated bias whose resamples are not known.
 NO_RESAMPLES = (
@@ -46,12 +48,14 @@ class AssumedBias(NamedTuple):
     @property
     def estimated(self) -> bool:
         """Whether it was estimated from clicks, rather than assumed."""
-        return self.details is not None and self.details.get("method") != ASSUMED
+        if self.details is not None:
+            return self.details.get("method") != ASSUMED
+        return self.bias.evidence is not None and self.bias.evidence.method != ASSUMED
 
     @property
     def resamples(self) -> BiasResamples | None:
         """Its resamples, if it was estimated and has any."""
-        return BiasResamples.of_details(self.details)
+        return BiasResamples.of_details(self.details) or BiasResamples.of_evidence(self.bias.evidence)
 
 
 def assume_bias(
@@ -70,10 +74,12 @@ def assume_bias(
         return AssumedBias(source)
     if source is None:
         with explain_missing_bias():
+            counts = log.count()
             source = estimate_bias(
-                log.count(),
+                counts,
                 rng=np.random.default_rng(seed),
                 randomised=declared_randomised(log),
+                features=item_features(log, counts),
                 progress=progress,
             )
     if isinstance(source, BiasEstimate):
@@ -92,6 +98,11 @@ def declared_randomised(log: LogReader, method: str = "auto") -> str | None:
     """The policy that was declared randomised when the log was imported, if there is exactly one."""
     wanted = method in ("auto", "randomised") and len(log.randomised) == 1
     return log.randomised[0] if wanted else None
+
+
+def item_features(log: LogReader, counts: LogCounts) -> Callable[[], Float32] | None:
+    """The function that reads the features of a log's items, in the order of the counts; None without any."""
+    return (lambda: read_features(log, counts).values) if log.has(FEATURES) else None
 
 
 @contextmanager

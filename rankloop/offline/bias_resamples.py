@@ -26,7 +26,7 @@ from rankloop.bias.bootstrap import draw_queries
 from rankloop.offline.control_variate import ControlVariate
 from rankloop.offline.policy_rankings import PolicyRanking
 from rankloop.ragged import segment_index, segment_sum
-from rankloop.types import Bias, Float64, Int64
+from rankloop.types import Bias, BiasEvidence, Float64, Int64
 
 # A resampled ᾱ is at least this share of the estimated one: a division by nearly 0 says nothing.
 LEAST_SHARE = 0.1
@@ -74,6 +74,13 @@ class BiasResamples:
             return None
         lines = Lines(*(np.array(details["resampled"][name], np.float64) for name in ("alpha", "beta")))
         return cls(lines, details.get("resample_seed"), details.get("log"))
+
+    @classmethod
+    def of_evidence(cls, evidence: BiasEvidence | None) -> Self | None:
+        """The resamples that a bias carries, if it has any; which queries were drawn is not known."""
+        if evidence is None or evidence.resamples is None:
+            return None
+        return cls(Lines(evidence.resamples[:, 0], evidence.resamples[:, 1]))
 
     def draws(self, shown: NDArray[np.bool_], log: str) -> NDArray[np.float64] | None:
         """How often each query was drawn in each resample, resamples × queries shown.

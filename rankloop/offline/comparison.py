@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from rankloop.estimators import InterventionAware
+from rankloop.notebook import NotebookResult
 from rankloop.offline.bias_resamples import BiasSpread
 from rankloop.offline.control_variate import ControlVariate, SupportBounds
 from rankloop.offline.intervals import ImpressionSample, ValueInterval
@@ -88,7 +89,7 @@ class Difference:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class Comparison(NotebookResult):
     """A new policy and the policy it is compared with, by the clicks of a log.
 
     Attributes:
@@ -107,6 +108,7 @@ class Comparison:
         control: what guessed the relevance of documents before their clicks.
     """
 
+    document: ClassVar[str] = "rankloop.reports.evaluation:evaluation_document"
     measure: str
     new: PolicyEstimate
     against: PolicyEstimate

@@ -15,16 +15,18 @@ import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Self
 
 from rankloop.bias.storage import bias_from_text, bias_to_text
 from rankloop.errors import DataError, ModelFileError
 from rankloop.exchange import Export, ExportFormat, PolicySource, write_model
 from rankloop.model_files import load
 from rankloop.models.storage import model_to_bytes
+from rankloop.notebook import NotebookResult
 from rankloop.offline.held_out_estimate import HeldOutEstimate
 from rankloop.storage.folders import check_folder, write_folder
-from rankloop.training import Epoch
+from rankloop.training import Calibration, Epoch
+from rankloop.training.calibration import ReliabilityRow
 from rankloop.types import Bias, Model
 
 FORMAT, VERSION = "rankloop-fit", 2
@@ -51,8 +53,28 @@ class PolicyEvidence:
     below: dict[float, float]
 
 
+@dataclass(frozen=True)
+class GuessReport:
+    """What guessed the relevance of documents from their features, and how good the guesses are.
+
+    Attributes:
+        name: the name of the model that guesses.
+        calibration: how well its guesses explain clicks that they did not see.
+    """
+
+    name: str
+    calibration: Calibration
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any]) -> Self:
+        """Read what `dataclasses.asdict` gives, after JSON."""
+        found = content["calibration"]
+        rows = tuple(ReliabilityRow(**row) for row in found["rows"])
+        return cls(content["name"], Calibration(found["gain"], found["displays"], rows))
+
+
 @dataclass(frozen=True, eq=False)
-class Fit:
+class Fit(NotebookResult):
     """A ranker that was fitted to a log, and what it was fitted with.
 
     Attributes:
@@ -74,11 +96,12 @@ class Fit:
         feature_names: the names of the features, if the log has them.
         fill_values: what replaces missing values of features, one per feature; None if nothing does.
         bias_details: how the bias was estimated, if it was (`rankloop.bias.storage.bias_details`).
-        guess_gain: how much better features predict held-out clicks than one relevance for all documents, in
-            nats per display (`rankloop.training.RelevanceGuess`); None if no such guess was used.
-        name: the name of its folder, if it was loaded from one.
+        guess: what guessed relevance from features, and how well it explains clicks that it did not see; None
+            if no such guess was used.
+        name: the name of its folder if it was loaded from one, and else that of its model.
     """
 
+    document: ClassVar[str] = "rankloop.reports.fit:fit_document"
     model: Model
     bias: Bias
     history: tuple[Epoch, ...]
@@ -95,7 +118,7 @@ class Fit:
     feature_names: tuple[str, ...] | None = None
     fill_values: tuple[float, ...] | None = None
     bias_details: Mapping[str, Any] | None = None
-    guess_gain: float | None = None
+    guess: GuessReport | None = None
     name: str = ""
 
     @property
@@ -121,7 +144,7 @@ class Fit:
             "epochs": self.history[-1].number,
             "best_epoch": self.best.number,
             "held_out": None if self.held_out is None else _plain(self.held_out),
-            "guess_gain": self.guess_gain,
+            "guess": None if self.guess is None else asdict(self.guess),
             "policies": [
                 {**asdict(part), "below": {f"{level:g}": share for level, share in part.below.items()}}
                 for part in self.policies
@@ -224,7 +247,7 @@ def _from_dict(
         feature_names=None if names is None else tuple(names),
         fill_values=None if fill is None else tuple(fill),
         bias_details=details,
-        guess_gain=content["guess_gain"],
+        guess=None if content["guess"] is None else GuessReport.from_dict(content["guess"]),
         name=name,
     )
 

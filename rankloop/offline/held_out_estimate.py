@@ -37,6 +37,7 @@ class HeldOutEstimate:
         text: the verdict in a sentence.
         queries: the number of held-out queries.
         impressions: the number of their impressions.
+        worth: what guesses of relevance add to them, in a sentence; empty if there are none.
     """
 
     measure: str
@@ -48,6 +49,7 @@ class HeldOutEstimate:
     text: str
     queries: int
     impressions: int
+    worth: str = ""
 
     @classmethod
     def of(cls, found: Comparison) -> Self:
@@ -62,6 +64,7 @@ class HeldOutEstimate:
             text=found.verdict.text,
             queries=found.queries,
             impressions=found.impressions,
+            worth=found.control.sentence(found.impressions),
         )
 
     @classmethod

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from datetime import datetime
 
 import numpy as np
 
@@ -12,18 +11,13 @@ from rankloop.bias import BiasEstimate, estimate_bias
 from rankloop.logs.features import PathLike
 from rankloop.logs.folder import open_folder
 from rankloop.logs.reader import ExposureSource, LogReader
-from rankloop.models.specs import ModelSpec
-from rankloop.offline._evaluate import DEFAULTS, EvaluationOptions, evaluate
+from rankloop.offline._evaluate import evaluate
 from rankloop.offline._fit import fit
 from rankloop.offline._rank import Rankings, rank
-from rankloop.offline.assumed_bias import BiasSource, declared_randomised
-from rankloop.offline.comparison import Comparison
+from rankloop.offline.assumed_bias import BiasSource, declared_randomised, item_features
 from rankloop.offline.fit_result import Fit
-from rankloop.offline.judged_queries import QueryChoice
-from rankloop.offline.model_inputs import Missing
-from rankloop.offline.policy_rankings import Policy
+from rankloop.offline.relevance import Relevances, relevance
 from rankloop.progress import Progress
-from rankloop.training import Learning
 from rankloop.types import Model
 
 
@@ -68,8 +62,8 @@ class Log(LogReader):
         """Estimate how users click; see `rankloop.estimate_bias`.
 
         Args:
-            method: ``pairs``, ``documents``, ``randomised`` or ``assumed``; ``auto`` for the first that the
-                log supports.
+            method: ``pairs``, ``documents``, ``features``, ``randomised`` or ``assumed``; ``auto`` for the
+                first that the log supports.
             model: ``affine``, ``position`` or ``harvesting``.
             randomised: the id of a policy that ranks at random; None for the one that was declared when the
                 log was imported, if there is one.
@@ -81,12 +75,14 @@ class Log(LogReader):
             seed: the random seed.
             progress: called with what is being done.
         """
+        counts = self.count(ranks, progress=progress)
         return estimate_bias(
-            self.count(ranks, progress=progress),
+            counts,
             rng=np.random.default_rng(seed),
             method=method,
             randomised=randomised or declared_randomised(self, method),
             curve=curve,
+            features=item_features(self, counts),
             model=model,
             resamples=resamples,
             confidence=confidence,
@@ -94,53 +90,20 @@ class Log(LogReader):
             progress=progress,
         )
 
-    def fit(
+    # The functions themselves, with this log as their first argument.
+    fit = fit
+    evaluate = evaluate
+
+    def relevance(
         self,
-        model: str | ModelSpec = "lightgbm",
         *,
         bias: BiasSource = None,
-        learning: str | Learning = "doubly-robust",
-        validation: float = 0.2,
-        missing: Missing = "error",
-        hold_out_from: str | datetime | None = None,
+        shrink: bool = True,
         seed: int = 0,
         progress: Progress | None = None,
-    ) -> Fit:
-        """Fit a ranker to the clicks of the log; see `rankloop.fit`."""
-        return fit(
-            self,
-            model,
-            bias=bias,
-            learning=learning,
-            validation=validation,
-            missing=missing,
-            hold_out_from=hold_out_from,
-            seed=seed,
-            progress=progress,
-        )
-
-    def evaluate(
-        self,
-        policy: Policy,
-        against: Policy,
-        *,
-        bias: BiasSource = None,
-        measure: str = "dcg",
-        queries: QueryChoice = None,
-        options: EvaluationOptions = DEFAULTS,
-        progress: Progress | None = None,
-    ) -> Comparison:
-        """Compare two policies by the clicks of the log; see `rankloop.evaluate`."""
-        return evaluate(
-            self,
-            policy,
-            against,
-            bias=bias,
-            measure=measure,
-            queries=queries,
-            options=options,
-            progress=progress,
-        )
+    ) -> Relevances:
+        """The relevance of every document that was shown, corrected for bias; see `rankloop.relevance`."""
+        return relevance(self, bias=bias, shrink=shrink, seed=seed, progress=progress)
 
     def rank(
         self,

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from rankloop import rank_weights
@@ -18,10 +19,17 @@ from rankloop.model_files import load
 from rankloop.names import parse
 from rankloop.offline.earned_weights import RANK_WEIGHTS
 from rankloop.offline.fit_result import Fit
-from rankloop.offline.model_inputs import score_items
+from rankloop.offline.model_inputs import BELOW_ALL, score_items
 from rankloop.offline.reranking import rerank_impressions
-from rankloop.offline.tables import DocumentScores, ItemIndex, is_table, read_candidates, read_scores
-from rankloop.ragged import offsets_of
+from rankloop.offline.tables import (
+    DocumentScores,
+    ItemIndex,
+    is_table,
+    read_candidates,
+    read_scores,
+    source_of_scores,
+)
+from rankloop.ragged import offsets_of, segment_index
 from rankloop.types import Bias, Float64, Int64, Model
 
 Ranking = Literal["sorted", "drawn"]
@@ -174,7 +182,12 @@ class RankingResolver:
                 f"fit, of a model or of a table of scores, or one of the log's policies, which are {known}"
             )
         if is_table(path):
-            return self._score_by_table(read_scores(path), path.name)
+            if source_of_scores(path) == self.counts.fingerprint:
+                self.notes.append(
+                    f"{path.name} was computed from the clicks of this very log, so that it looks better "
+                    f"than it is: evaluate it on another log, such as that of a later week."
+                )
+            return self._score_by_table(self._with_unscored(read_scores(path), path.name), path.name)
         return self._score_by_model(load(path), path.name)
 
     def _score_by_model(self, policy: Fit | Model, name: str) -> ScoredDocuments:
@@ -184,6 +197,27 @@ class RankingResolver:
         self.by_features.add(name)
         items = np.arange(len(scored.scores))
         return ScoredDocuments(name, items, scored.scores, self.counts.offsets, scored.known)
+
+    def _with_unscored(self, scored: DocumentScores, name: str) -> DocumentScores:
+        """Documents without a score come last in impressions that are re-ranked."""
+        items = self.index.items(scored.query_ids, scored.doc_ids)
+        has_score = np.zeros(self.counts.n_items, np.bool_)
+        has_score[items[items >= 0]] = True
+        queries = self.index.queries(scored.query_ids)
+        known = np.zeros(self.counts.n_queries, np.bool_)
+        known[queries[queries >= 0]] = True
+        query_of = segment_index(self.counts.offsets)
+        last = np.flatnonzero(~has_score & (known & self.within)[query_of])
+        if not len(last):
+            return scored
+        self.notes.append(f"{len(last):,} documents have no score in {name} and are ranked last.")
+        finite = scored.scores[np.isfinite(scored.scores)]
+        below = (finite.min() if len(finite) else 0.0) - BELOW_ALL
+        return DocumentScores(
+            pa.concat_arrays([scored.query_ids, pa.array(self.counts.query_ids[query_of[last]].tolist())]),
+            pa.concat_arrays([scored.doc_ids, pa.array(self.counts.doc_ids[last].tolist())]),
+            np.concatenate([scored.scores, np.full(len(last), below)]),
+        )
 
     def _score_by_table(self, scored: DocumentScores, name: str) -> ScoredDocuments:
         """Documents that are not in the log take the ranks that their scores give them."""

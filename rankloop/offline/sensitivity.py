@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import isnan
 from typing import Any
 
 from rankloop.bias import BiasEstimate, named_bias, plausible_curves
@@ -37,10 +38,11 @@ class SensitivityRow:
     def relative(self) -> float:
         """The difference of the values relative to the value of the policy that is compared against.
 
-        Values under two biases have different units. Relative differences can be compared.
+        Values under two biases have different units. Relative differences can be compared. NaN if the other
+        policy is worth nothing, or less, under this bias: the bias does not fit the log.
         """
         value = self.comparison.against.estimate.value
-        return self.comparison.difference.estimate.value / value if value else float("nan")
+        return self.comparison.difference.estimate.value / value if value > 0 else float("nan")
 
 
 @dataclass(frozen=True)
@@ -80,7 +82,7 @@ class Sensitivity:
                     "difference": row.comparison.difference.estimate.value,
                     "low": row.comparison.difference.estimate.low,
                     "high": row.comparison.difference.estimate.high,
-                    "relative": row.relative,
+                    "relative": None if isnan(row.relative) else row.relative,
                     "verdict": row.comparison.verdict.kind,
                 }
                 for row in self.rows

@@ -20,6 +20,8 @@ from rankloop.logs.schema import CANDIDATES, COLUMNS, ITEM, check_columns
 from rankloop.types import Float64, Int64
 
 POLICY, SCORE = "policy_id", "score"
+# The key of a Parquet file of scores under which the fingerprint of their log stands.
+LOG_KEY = b"rankloop.log"
 # The formats that rankings are written in.
 RANKING_TEXTS = ("tsv", "jsonl", "trec")
 RANKING_FORMATS = (*RANKING_TEXTS, "parquet")
@@ -82,6 +84,17 @@ def read_scores(path: str | os.PathLike[str]) -> DocumentScores:
     """Read a table of scores: query_id, doc_id, score."""
     place = Path(path)
     return _check(_to_scores(place, [_read(place)]), str(place))
+
+
+def source_of_scores(path: str | os.PathLike[str]) -> str | None:
+    """The fingerprint of the log that a table of scores was computed from; None if it is not known."""
+    if not Path(path).name.endswith(".parquet"):
+        return None
+    try:
+        found = (pq.read_schema(path).metadata or {}).get(LOG_KEY)
+    except (pa.ArrowException, OSError) as error:
+        raise DataError(f"{path}: the scores cannot be read ({error})") from error
+    return None if found is None else found.decode()
 
 
 def read_candidates(parts: Sequence[Path], policy: str) -> DocumentScores:

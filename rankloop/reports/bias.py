@@ -168,6 +168,13 @@ def _numbers(estimate: BiasEstimate) -> Iterator[Block]:
     rows += [[f"{k + 1}", *[NONE] * 7] for k in refused]
     yield Table.build(f"α and β by rank, {NAMES[estimate.model]} model", columns, rows, brief=True)
     yield Text(f"Scale: {estimate.anchor}.", brief=True)
+    if estimate.method == "features":
+        yield Text(
+            "Examination is the click probability of a document of average relevance, relative to rank 1; "
+            "estimators without trust bias use it.",
+            "quiet",
+        )
+        return
     yield Text(
         "Examination is that of the position-based model, relative to rank 1; estimators without trust bias "
         "use it. Harvested: the same, estimated from documents that were shown at two ranks, without a model "
@@ -195,6 +202,11 @@ def _comparison(estimate: BiasEstimate) -> Iterator[Block]:
 
 def _movement(estimate: BiasEstimate) -> Iterator[Block]:
     moved = estimate.movement
+    if estimate.method == "features":
+        yield Text(
+            "This estimate compares different documents with similar features. The table counts what pairs "
+            "of query and document would tell without features."
+        )
     ranks = range(len(moved.displays))
     rows = [
         [

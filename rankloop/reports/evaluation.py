@@ -7,7 +7,7 @@ from functools import partial
 
 from matplotlib.axes import Axes
 
-from rankloop.offline import Comparison, PolicyEstimate, ValueInterval
+from rankloop.offline import Comparison, PolicyEstimate, Sensitivity, ValueInterval
 from rankloop.offline.intervals import CONFIDENCE
 from rankloop.reports.document import (
     Column,
@@ -22,6 +22,7 @@ from rankloop.reports.document import (
     warnings,
 )
 from rankloop.reports.drawing import THIN, draw_svg
+from rankloop.reports.sensitivity import sensitivity_section
 from rankloop.reports.style import colour, marker
 
 # A low figure: one line per interval.
@@ -35,8 +36,8 @@ BOTTOM = 0.3
 Bar = tuple[ValueInterval, float, float, int]
 
 
-def evaluation_document(found: Comparison) -> Document:
-    """The report on a comparison."""
+def evaluation_document(found: Comparison, sensitivity: Sensitivity | None = None) -> Document:
+    """The report on a comparison; with how it changes with the bias, if that is given."""
     name = f"{found.new.name} against {found.against.name}"
     gain = found.difference.estimate
     return Document(
@@ -49,7 +50,9 @@ def evaluation_document(found: Comparison) -> Document:
                 f"difference in {found.measure} per query is {_in_words(gain)} ({CONFIDENCE:.0%} interval).",
                 brief=True,
             ),
+            *([Text(worth, brief=True)] if (worth := found.control.sentence(found.impressions)) else []),
             *warnings(found.notes),
+            *(() if sensitivity is None else (sensitivity_section(sensitivity),)),
             Section("Intervals", (_intervals(found),)),
             Section("Numbers", _numbers(found)),
             Section("Support", _support(found)),
@@ -172,6 +175,7 @@ def _method(found: Comparison) -> Facts:
             ("verdict", found.verdict.kind),
             ("measure", found.measure),
             ("estimator", found.estimator),
+            ("guess of relevance", found.control.name),
             ("impressions", f"{found.impressions:,}"),
             ("queries", f"{found.queries:,}"),
             ("least expected α", f"{found.support:.3g}"),

@@ -48,6 +48,7 @@ def fit_document(fit: Fit) -> Document:
             Section("Estimates from held-out clicks", _estimates(fit)),
             Section("Training", (_training(fit),)),
             Section("What it was learned from", (_policies(fit),)),
+            *_guess(fit),
             *_features(fit),
             Section("Setup", (_setup(fit), bias_table(fit.bias.alpha, fit.bias.beta, fit.bias.examination))),
             Section("Next step", (Text(_next_step(fit), brief=True),)),
@@ -73,6 +74,7 @@ def _estimates(fit: Fit) -> tuple[Table | Text, ...]:
             brief=True,
         ),
         Text(held.text, brief=True),
+        *([Text(held.worth)] if held.worth else []),
         Text(
             "The same clicks decided when to stop training, so the estimate of the model is slightly too "
             "high: `rankloop evaluate` on a later log decides.",
@@ -126,6 +128,40 @@ def _policies(fit: Fit) -> Table:
     return Table.build("Policies of the log, and the share of documents they hardly show", columns, rows)
 
 
+def _guess(fit: Fit) -> tuple[Section, ...]:
+    """How well relevance that is guessed from features explains clicks."""
+    if fit.guess is None:
+        return ()
+    found = fit.guess.calibration
+    rows = [
+        [
+            f"{row.relevance:.3f}",
+            f"{row.displays:,}",
+            f"{row.expected / row.displays:.4f}",
+            f"{row.clicks / row.displays:.4f}",
+        ]
+        for row in found.rows
+    ]
+    better = "explain" if found.gain > 0.0 else "do not explain"
+    return (
+        Section(
+            "How well features predict clicks",
+            (
+                Text(
+                    f"The guesses of {fit.guess.name} {better} clicks that they did not see better than one "
+                    f"relevance for all documents: {found.gain:+.4f} nats per display. On average, expected "
+                    f"and observed clicks differ by {found.error:.4f} per display.",
+                ),
+                Table.build(
+                    f"{found.displays:,} displays by guessed relevance, and clicks per display",
+                    ["relevance", "displays", "expected clicks", "observed clicks"],
+                    rows,
+                ),
+            ),
+        ),
+    )
+
+
 def _features(fit: Fit) -> tuple[Section, ...]:
     values = importance(fit)
     if values is None:
@@ -152,8 +188,8 @@ def importance(fit: Fit) -> Float64 | None:
 
 def _setup(fit: Fit) -> Facts:
     facts = [("model", fit.spec), ("estimator", fit.estimator), ("seed", f"{fit.seed}")]
-    if fit.guess_gain is not None:
-        facts.append(("clicks predicted from features", f"{fit.guess_gain:+.4f} nats per display"))
+    if fit.guess is not None:
+        facts.append(("guess of relevance", fit.guess.name))
     return Facts(tuple(facts))
 
 

@@ -111,7 +111,7 @@ def run_pipeline(
         save_bias(bias, place / BIAS)
         publish("Bias", bias_document(bias))
     fit = log.fit(
-        chosen.model, bias=bias, hold_out_from=chosen.hold_out_from, seed=chosen.seed, progress=progress
+        chosen.model, bias=bias, held_out=chosen.hold_out_from or 0.2, seed=chosen.seed, progress=progress
     )
     fit.save(place / POLICY)
     publish("Fit", fit_document(fit))

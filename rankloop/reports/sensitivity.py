@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from math import isnan
+
 from rankloop.offline import Sensitivity
-from rankloop.reports.document import Block, Section, Table, Text
+from rankloop.reports.document import Block, Column, Section, Table, Text
 
 
 def sensitivity_section(found: Sensitivity) -> Section:
@@ -12,20 +14,22 @@ def sensitivity_section(found: Sensitivity) -> Section:
         [
             row.name,
             f"{row.last_rank:.2f}",
-            f"{row.relative:+.1%}",
+            "–" if isnan(row.relative) else f"{row.relative:+.1%}",
             f"{row.comparison.difference.estimate.value:.4f}",
             f"{row.comparison.difference.estimate.low:.4f} – {row.comparison.difference.estimate.high:.4f}",
             row.comparison.verdict.kind,
         ]
         for row in found.rows
     ]
-    columns = ["bias", "last rank examined", "relative difference", "difference", "90 % interval", "verdict"]
+    names = ("last rank examined", "relative difference", "difference", "90 % interval", "verdict")
+    columns: list[str | Column] = [Column("bias", words=True), *names]
     blocks: tuple[Block, ...] = (
         Text(found.text, brief=True),
         Table.build("The comparison under each bias", columns, rows, brief=True),
         Text(
             "Differences under two biases have different units, because each bias has its own scale of "
-            "relevance; relative differences can be compared.",
+            "relevance; relative differences can be compared. There is none where production would be worth "
+            "less than nothing: such a bias does not fit the log.",
             "quiet",
         ),
     )

@@ -13,6 +13,7 @@ from rankloop.names import unknown
 from rankloop.objectives import ExpectedReward, Softmax, TrainingObjective
 from rankloop.progress import Progress
 from rankloop.statistics import Statistics
+from rankloop.training.guess_models import GuessModel, TreeGuess, guess_model
 from rankloop.training.network_guess import guess_by_network
 from rankloop.training.problem import LearningProblem
 from rankloop.training.relevance_guess import RelevanceGuess, guess_relevance
@@ -33,9 +34,12 @@ class Learning:
         clip_validation: whether the weights of held-out clicks are clipped like those of training clicks.
         reward: what a rank is worth: ``dcg``, or ``clicks`` for α + β.
         estimator: how clicks become weights.
+        guess: what guesses relevance from features, for estimators with ``control=model``.
         objective: what networks are trained on; the reward is what they are stopped and judged by.
         least_held_out: the number of held-out impressions below which the loop keeps its start: standard
             errors of a few queries cannot be trusted, and a guess of relevance makes them small.
+        revert: whether the loop goes back to its start when nothing that it learns now is convincing; if
+            not, it keeps what it learned before, which was.
         name: the preset that this is, or that it varies.
     """
 
@@ -47,8 +51,10 @@ class Learning:
     estimator: Estimator = field(
         default_factory=lambda: InterventionAware(clip="off", average="query", control="mean", prior=PRIOR)
     )
+    guess: GuessModel = field(default_factory=TreeGuess)
     objective: TrainingObjective = field(default_factory=ExpectedReward)
     least_held_out: int = 1
+    revert: bool = True
     name: str = "robust"
 
     def rank_weights(self, bias: Bias) -> Float64:
@@ -87,7 +93,7 @@ class Learning:
             elif start is not None and hasattr(start, "learner"):
                 guess = guess_by_network(splits, statistics, bias, start, progress=progress)
             else:
-                guess = guess_relevance(splits, statistics, bias, progress=progress)
+                guess = guess_relevance(splits, statistics, bias, model=self.guess, progress=progress)
             guided = (
                 self.estimator.weights(statistics[0], bias, guess=guess.train),
                 self.estimator.weights(statistics[1], bias, guess=guess.held_out),
@@ -120,13 +126,14 @@ DOUBLY_ROBUST = replace(
     estimator=InterventionAware(clip="off", average="query", control="model", prior=PRIOR),
     objective=Softmax(),
     least_held_out=30,
+    revert=False,
     name="doubly-robust",
 )
 LEARNING = {learning.name: learning for learning in (ROBUST, PAPER, DOUBLY_ROBUST)}
 
 
-def learning_named(name: str, *, estimator: str | None = None) -> Learning:
-    """A preset by its name, with another estimator if one is named.
+def learning_named(name: str, *, estimator: str | None = None, guess: str | None = None) -> Learning:
+    """A preset by its name, with another estimator or another guess if one is named.
 
     >>> learning_named("paper", estimator="ips").estimator
     IPS(clip='paper')
@@ -134,4 +141,6 @@ def learning_named(name: str, *, estimator: str | None = None) -> Learning:
     if name not in LEARNING:
         raise unknown("learning", name, LEARNING)
     preset = LEARNING[name]
+    if guess is not None:
+        preset = replace(preset, guess=guess_model(guess))
     return preset if estimator is None else replace(preset, estimator=find_estimator(estimator))

@@ -50,7 +50,9 @@ def test_the_evidence_of_an_estimate_is_read_back(tmp_path: Path) -> None:
     np.testing.assert_allclose(loaded.resamples, known.resamples, atol=1e-6)
     # The resamples are those of the intervals.
     for name, drawn in zip(("alpha", "beta", "examination"), known.resamples.swapaxes(0, 1), strict=True):
-        np.testing.assert_allclose(getattr(estimate, name).low, np.quantile(drawn, 0.05, axis=0))
+        np.testing.assert_allclose(
+            getattr(estimate, name).low, np.quantile(drawn, 0.05, axis=0, method="weibull")
+        )
     assumed = estimate_bias(counts, rng=np.random.default_rng(0), method="assumed")
     loaded_bias = load_bias(save_bias(assumed, tmp_path / "bias.json"))
     assert loaded_bias.evidence is not None
@@ -114,3 +116,11 @@ def test_a_path_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(RankloopError, match="cannot be written"):
         save_bias(BIAS, tmp_path / "file" / "bias.json")
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, "9" * 10_000, '{"alpha": ' + "9" * 10_000 + "}"])
+def test_numbers_and_brackets_without_end(tmp_path: Path, text: str) -> None:
+    """Before: a RecursionError or a ValueError of the JSON parser."""
+    (tmp_path / "bias.json").write_text(text)
+    with pytest.raises(DataError, match=r"bias\.json: the file is damaged or is not a bias file"):
+        load_bias(tmp_path / "bias.json")

@@ -39,7 +39,7 @@ def test_a_run_prints_its_rows_and_writes_its_page(tmp_path: Path) -> None:
     again = invoke("run", *SMALL, "-o", tmp_path / "r")
     assert again.exit_code == 0
     assert f"{kept.rows[-1].learned:.4f}" in again.stdout
-    assert "ndcg@5 on the test queries, robust intervention-aware" in again.stdout
+    assert "ndcg@5 on the test queries, doubly robust intervention-aware" in again.stdout
 
 
 def test_a_run_says_where_it_starts_and_how_far_it_is(tmp_path: Path) -> None:
@@ -89,7 +89,7 @@ def test_every_bar_of_the_demo_comes_to_its_end(tmp_path: Path, monkeypatch: pyt
 
     monkeypatch.setattr(console, "progress", lambda: nullcontext(keep))
     assert invoke("demo", *SMALL, "-o", tmp_path / "demo").exit_code == 0
-    assert [shares[name] for name in ("loop", "naive", "static")] == [1.0, 1.0, 1.0]
+    assert [shares[name] for name in ("loop", "pdgd", "static")] == [1.0, 1.0, 1.0]
 
 
 def test_options_become_the_spec(tmp_path: Path) -> None:
@@ -234,7 +234,7 @@ def test_a_report_of_several_folders_stands_here_or_where_it_should(
     result = invoke("report", "a", "b", "--json")
     lines = json.loads(result.stdout)
     assert [(line["run"], line["label"]) for line in lines] == [
-        ("a", "robust intervention-aware, 2 interventions"),
+        ("a", "doubly robust intervention-aware, 2 interventions"),
         ("b", "naive, 2 interventions"),
     ]
     assert lines[0]["learned"] == {"value": 0.8125, "half_width": 0.0}

@@ -221,7 +221,10 @@ WRONG = [
     ),
     (["fit", "LOG", "--bias", "paper@3", "-o", "file"], "file cannot be written: it is a file"),
     (["fit", "LOG", "--estimator", "afine"], "unknown estimator 'afine'"),
-    (["fit", "LOG", "--bias", "paper@3", "--validation", "2"], "validation is the share of the queries"),
+    (
+        ["fit", "LOG", "--bias", "paper@3", "--validation", "2"],
+        "the share of the queries to hold out is between 0 and 1",
+    ),
     (["fit", "sorting"], "the bias cannot be estimated from this log: .*; give one instead .*--bias"),
     (["fit", "empty", "--bias", "paper@3"], "the log is empty"),
     (["fit", "empty"], "the log is empty"),
@@ -290,3 +293,28 @@ def test_queries_are_held_out_from_a_date_on(run: Run, log: str) -> None:
     code, _, err = run("fit", log, "--model", TREES, "--bias", "paper@3", "--hold-out-from", "soon")
     assert code == 2
     assert "'soon' is not a time" in err
+
+
+def test_relevance_is_a_table_that_evaluate_takes(run: Run, log: str) -> None:
+    found = run("relevance", log, "--bias", "paper@5", "-o", "relevance.parquet")
+    assert found.code == 0
+    assert "Next: evaluate it as a policy on another log" in " ".join(found.out.split())
+    told = json.loads(run("relevance", log, "--bias", "paper@5", "--no-shrink", "-o", "r.csv", "--json").out)
+    assert told["documents"] > 0
+    assert Path("r.csv").read_text().startswith('"query_id","doc_id","score"')
+    judged = run(
+        "evaluate", log, "--policy", "relevance.parquet", "--against", "production", "--bias", "paper@5"
+    )
+    assert judged.code == 0
+    assert "computed from the clicks of this very log" in " ".join(judged.out.split())
+
+
+def test_sensitivity_is_on_the_page_in_the_terminal_and_in_json(run: Run, log: str) -> None:
+    """Before: rankloop.sensitivity existed, and no command used it."""
+    arguments = ("evaluate", log, "--policy", "later", "--against", "production", "--bias", "paper@5")
+    found = run(*arguments, "--sensitivity", "-o", "page.html")
+    assert found.code == 0
+    assert "under all 4 biases" in found.out or "The verdict depends on the bias" in found.out
+    assert "How much the bias matters" in Path("page.html").read_text()
+    told = json.loads(run(*arguments, "--sensitivity", "--json").out)
+    assert len(told["sensitivity"]["rows"]) == 4

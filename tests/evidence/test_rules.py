@@ -27,7 +27,7 @@ def test_levels_of_all_looks_add_up_to_the_level() -> None:
     unknown = ClickNoise(level=0.1, looks="any")
     looks = 2_000
     assert sum(unknown.level_at(look) for look in range(1, looks + 1)) == pytest.approx(
-        0.1 * (1 - 1 / (looks + 1))
+        0.1 * (1 - 10 / (looks + 10))
     )
 
 

@@ -43,10 +43,12 @@ def test_a_policy_loses_nothing_to_itself() -> None:
     assert worst_loss(start, start, OFFSETS).tolist() == [0.0, 0.0]
 
 
-def clicks_of(relevance: np.ndarray, scores: np.ndarray, offsets: np.ndarray, seed: int) -> Statistics:
+def clicks_of(
+    relevance: np.ndarray, scores: np.ndarray, offsets: np.ndarray, seed: int, policy: str = "start"
+) -> Statistics:
     counts = gather(scores, offsets, relevance, PAPER, 3_000, np.random.default_rng(seed))
     return Statistics.of_policy(
-        "start",
+        policy,
         offsets,
         Exposure.of_scores(scores, offsets, bias_of(PAPER)),
         query_counts=counts.query_counts,
@@ -68,6 +70,20 @@ def test_clicks_that_agree_open_it_and_inverted_clicks_do_not() -> None:
     assert logs[1] < 0.0
     assert TrustRegion(0.1).width(logs[0]) == 1.0
     assert TrustRegion(0.1).width(logs[1]) == pytest.approx(0.1)
+
+
+def test_clicks_of_better_policies_do_not_close_it() -> None:
+    """A peaked policy that sorts by relevance shows little of what the start shows."""
+    rng = np.random.default_rng(0)
+    offsets = np.arange(0, 401, 10)
+    relevance = rng.random(400)
+    scores = 3.0 * relevance + rng.normal(size=400)
+    log = clicks_of(relevance, scores, offsets, seed=1)
+    before = agreement([(log, scores)], bias_of(PAPER), dcg(5))
+    for number in range(5):
+        log += clicks_of(relevance, 12.0 * relevance, offsets, seed=2 + number, policy=f"better {number}")
+    after = agreement([(log, scores)], bias_of(PAPER), dcg(5))
+    assert after > 0.5 * before > np.log(5.0)
 
 
 def test_without_a_relation_to_relevance_it_hardly_ever_opens() -> None:

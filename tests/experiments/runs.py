@@ -27,6 +27,7 @@ def row(timesteps: int, learned: float, logging: float, **changed: Any) -> Row:
         "truth": learned + 1.0625,
         "kept_start": learned == START,
         "scale": 0.25,
+        "guess_gain": 0.0625,
         "support": {"0.01": 0.5, "0.0001": 0.25, "1e-06": 0.0},
     }
     return Row(**{**content, **changed})

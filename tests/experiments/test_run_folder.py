@@ -75,7 +75,7 @@ def test_files_of_another_run_are_refused(folder: Path, other: Path, name: str) 
 def test_a_run_whose_spec_was_edited_is_refused(folder: Path) -> None:
     content = json.loads((folder / "spec.json").read_text())
     (folder / "spec.json").write_text(json.dumps({**content, "seed": 5}))
-    with pytest.raises(RankloopError, match="does not belong to the run in this folder"):
+    with pytest.raises(RankloopError, match="or does not belong to the run in this folder"):
         _ = Run(SPEC, folder).result
     with pytest.raises(RankloopError, match="the checkpoint belongs to another run; remove this file"):
         Run(SPEC.model_copy(update={"seed": 5}), folder).resume()

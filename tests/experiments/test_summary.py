@@ -45,7 +45,7 @@ def test_runs_are_grouped_by_everything_but_their_seed(tmp_path: Path) -> None:
     assert [run.name for run in aware.runs] == ["a", "c"]
     assert (aware.name, naive.name) == ("2 seeds", "b")
     assert (aware.label, naive.label) == (
-        "robust intervention-aware, 2 interventions",
+        "doubly robust intervention-aware, 2 interventions",
         "naive, 2 interventions",
     )
 
@@ -56,10 +56,11 @@ def test_labels_tell_what_differs_and_nothing_else(tmp_path: Path) -> None:
         made(tmp_path, "b", interventions=(10, 20)),
         made(tmp_path, "c", production_queries=7, interventions=0, evaluations=3),
     ]
+    learner = "doubly robust intervention-aware"
     assert [group.label for group in group_runs(several)] == [
-        "robust intervention-aware, 1 intervention, production queries default, temperature 2.0",
-        "robust intervention-aware, interventions at 10,20, production queries default, temperature 1.0",
-        "robust intervention-aware, 0 interventions, production queries 7, temperature 1.0",
+        f"{learner}, 1 intervention, production queries default, temperature 2.0",
+        f"{learner}, interventions at 10,20, production queries default, temperature 1.0",
+        f"{learner}, 0 interventions, production queries 7, temperature 1.0",
     ]
 
 

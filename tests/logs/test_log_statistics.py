@@ -44,6 +44,17 @@ def test_a_simulated_log_has_the_statistics_it_has_in_memory(tmp_path: Path) -> 
     assert_same(replace(log, starts=False).statistics(BIAS).statistics, result.statistics)
 
 
+def test_the_last_statistics_are_kept(tmp_path: Path) -> None:
+    split, gathered = simulated()
+    log = open_log(write_simulated(tmp_path / "log", split, gathered))
+    found = log.statistics(BIAS)
+    assert log.statistics(Bias(BIAS.alpha, BIAS.beta, BIAS.examination)) is found
+    other = Bias(0.5 * BIAS.alpha, BIAS.beta, BIAS.examination)
+    halved = log.statistics(other).statistics
+    for policy, part in found.statistics.policies.items():
+        np.testing.assert_allclose(halved.policies[policy].exposure.alpha, 0.5 * part.exposure.alpha)
+
+
 def test_a_policy_that_logs_again_is_one_policy(tmp_path: Path) -> None:
     split, (first, second) = simulated()
     parts = [first, second, PolicyTraffic(first.policy, first.scores, second.interactions)]

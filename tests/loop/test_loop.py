@@ -279,3 +279,15 @@ def test_a_doubly_robust_loop_resumes_with_its_guess(stop: int) -> None:
     checkpoint = whole[stop].state.to_bytes()
     resumed = [*whole[: stop + 1], *loop(learning=quick).run(LoopState.from_bytes(checkpoint))]
     assert summary(resumed) == summary(whole)
+
+
+@pytest.mark.parametrize("revert", [True, False])
+def test_what_was_convincing_once_is_kept_unless_the_loop_reverts(revert: bool) -> None:
+    """The second training convinces nobody: its caution is out of reach."""
+    bold = replace(QUICK, settings=replace(QUICK.settings, caution=0.0), revert=revert)
+    shy = replace(bold, settings=replace(bold.settings, caution=1e9))
+    deployed = next(event for event in loop(learning=bold).run() if isinstance(event, Deployed))
+    assert deployed.state.learned.fingerprint != START.fingerprint
+    later = next(event for event in loop(learning=shy).run(deployed.state) if isinstance(event, Trained))
+    expected = START if revert else deployed.state.learned
+    assert later.state.learned.fingerprint == expected.fingerprint

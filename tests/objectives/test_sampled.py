@@ -60,3 +60,21 @@ def test_the_result_does_not_overflow(name: str) -> None:
         gradient = ESTIMATORS[name](np.full(3, scale), offsets, [1.0, 2.0, 0.0], [1.0, 0.5], rankings)
         reference = ESTIMATORS[name](np.zeros(3), offsets, [1.0, 2.0, 0.0], [1.0, 0.5], rankings)
         np.testing.assert_allclose(gradient, reference, rtol=1e-12)
+
+
+@pytest.mark.parametrize("distance", [1.0, 30.0, 700.0, 710.0, 5000.0])
+def test_scores_that_are_far_apart(distance: float) -> None:
+    """Before: PL-Rank gave NaN for score differences of 710 and more.
+
+    Both rankings of two items, weighted by their probabilities, give the exact gradient; in the limit, only
+    the likely one is left.
+    """
+    scores, offsets, rewards = np.array([0.0, distance]), np.array([0, 2]), [1.0, 0.25]
+    likely, unlikely = (
+        pl_rank_gradient(scores, offsets, rewards, [1.0, 0.5], [[order]]) for order in ([1, 0], [0, 1])
+    )
+    assert np.isfinite(likely).all()
+    assert np.isfinite(unlikely).all()
+    p = 1.0 / (1.0 + np.exp(-distance))
+    exact = expected_reward(scores, offsets, rewards, [1.0, 0.5]).gradient
+    np.testing.assert_allclose(p * likely + (1.0 - p) * unlikely, exact, rtol=1e-6, atol=1e-9)

@@ -98,7 +98,7 @@ def test_a_stored_bias_keeps_its_resamples(world: Simulated, estimate: BiasEstim
     np.testing.assert_allclose(stored.lines.alpha, original.lines.alpha, rtol=1e-5)
     np.testing.assert_allclose(stored.lines.beta, original.lines.beta, rtol=1e-5, atol=1e-9)
     assert (stored.seed, stored.log) == (original.seed, original.log)
-    assert not assume_bias(world.log, estimate.bias).estimated
+    assert not assume_bias(world.log, replace(estimate.bias, evidence=None)).estimated
     assert not assume_bias(world.log, "paper@3").estimated
 
 
@@ -106,7 +106,7 @@ def test_an_estimated_bias_widens_the_interval_and_allows_a_firm_verdict(
     world: Simulated, estimate: BiasEstimate
 ) -> None:
     """The note "its uncertainty is not part of any interval here" is gone, because it is part of it."""
-    assumed = world.log.evaluate("later", "production", bias=estimate.bias)
+    assumed = world.log.evaluate("later", "production", bias=replace(estimate.bias, evidence=None))
     found = world.log.evaluate("later", "production", bias=estimate)
     assert found.difference.estimate.value == pytest.approx(assumed.difference.estimate.value)
     assert found.difference.estimate.error > assumed.difference.estimate.error
@@ -116,3 +116,18 @@ def test_an_estimated_bias_widens_the_interval_and_allows_a_firm_verdict(
     evidence = BiasEvidence(estimate.method)
     without = replace(estimate, bias=replace(estimate.bias, evidence=evidence))
     assert NO_RESAMPLES in world.log.evaluate("later", "production", bias=without).notes
+
+
+def test_a_bias_with_evidence_counts_as_estimated(world: Simulated, estimate: BiasEstimate) -> None:
+    """Before, only an estimate or its file did: the bias alone was taken for an assumption."""
+    found = assume_bias(world.log, estimate.bias)
+    assert found.estimated
+    assert found.resamples is not None
+    assert estimate.resampled is not None
+    np.testing.assert_array_equal(found.resamples.lines.alpha, estimate.resampled.alpha)
+    assert found.resamples.draws(np.ones(3, np.bool_), world.log.fingerprint) is None
+    assert not assume_bias(world.log, BIAS).estimated
+    assert not assume_bias(world.log, replace(BIAS, evidence=BiasEvidence("assumed"))).estimated
+    unknown = assume_bias(world.log, replace(BIAS, evidence=BiasEvidence("pairs")))
+    assert unknown.estimated
+    assert unknown.resamples is None

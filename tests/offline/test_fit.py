@@ -152,7 +152,7 @@ def test_queries_that_came_later_are_held_out(tmp_path: Path) -> None:
         "age": [*FEATURES["age"], 5.0, 6.0],
     }
     log = log_of(tmp_path / "log", rows, features)
-    found = log.fit("linear", bias=BIAS, learning=QUICK, hold_out_from="2024-01-02")
+    found = log.fit("linear", bias=BIAS, learning=QUICK, held_out="2024-01-02")
     assert found.train_queries == ("q", "r")
     assert found.held_out_queries == ("s",)
     assert any("3 later impressions of earlier queries are used for neither" in note for note in found.notes)
@@ -162,7 +162,7 @@ def test_queries_that_came_later_are_held_out(tmp_path: Path) -> None:
         ("soon", "is not a time"),
     ):
         with pytest.raises(RankloopError, match=message):
-            log.fit("linear", bias=BIAS, learning=QUICK, hold_out_from=start)
+            log.fit("linear", bias=BIAS, learning=QUICK, held_out=start)
 
 
 def test_it_learns(world: Simulated) -> None:
@@ -253,7 +253,7 @@ def test_logs_that_are_refused(tmp_path: Path, rows: list[Row], features: Any, m
         ({"model": "mpl"}, "unknown model 'mpl', did you mean 'mlp'"),
         ({"learning": "robots"}, "unknown learning 'robots'"),
         ({"bias": "papr@3"}, "the bias 'papr@3' is neither a file nor the name of simulated users"),
-        ({"validation": 0.0}, "validation is the share of the queries"),
+        ({"held_out": 0.0}, "the share of the queries to hold out is between 0 and 1"),
     ],
 )
 def test_options_that_are_refused(world: Simulated, options: dict[str, Any], message: str) -> None:

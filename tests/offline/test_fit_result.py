@@ -73,7 +73,7 @@ def test_a_stored_fit_of_a_log_with_strange_ids_knows_its_held_out_queries(tmp_p
         pa.table({**features, "age": rng.random(2 * len(IDS))}), tmp_path / "log" / "features.parquet"
     )
     log = open_log(tmp_path / "log")
-    found = log.fit("linear", bias="paper@2", validation=0.5)
+    found = log.fit("linear", bias="paper@2", held_out=0.5)
     assert sorted(found.train_queries + found.held_out_queries) == sorted(IDS)
     assert found.feature_names == ("age",)
     result = log.evaluate(found.save(tmp_path / "policy"), "production")

@@ -190,8 +190,40 @@ def by_ubi(made: Traffic, folder: Path) -> Path:
     return folder / "log"
 
 
+def by_lists(made: Traffic, folder: Path) -> Path:
+    """One line per search, with lists of documents, positions and clicks."""
+    records = [
+        {"search_id": name, "query": rows[0].query_id, "variant": rows[0].policy_id,
+         "shown": [{"sku": row.doc_id, "rank": row.position} for row in rows],
+         "clicked": [int(row.clicked) for row in rows]}
+        for name, rows in impressions_of(made).items()
+    ]  # fmt: skip
+    columns = Columns(doc_id="shown.sku", position="shown.rank", timestamp=None)
+    import_columns(
+        write_lines(folder / "searches.jsonl", records),
+        folder / "log",
+        columns=columns,
+        options=ImportOptions(position_base=1),
+    )
+    return folder / "log"
+
+
+def by_events(made: Traffic, folder: Path) -> Path:
+    """One line per event: a document that was shown, or clicked."""
+    events = []
+    for row in made.rows:
+        seen = {"request_id": row.impression_id, "query": row.query_id, "variant": row.policy_id,
+                "item_id": row.doc_id, "pos": row.position, "event": "impression"}  # fmt: skip
+        events += [seen] + [seen | {"event": "click"}] * row.clicked
+    import_columns(
+        write_lines(folder / "events.jsonl", events), folder / "log", options=ImportOptions(position_base=1)
+    )
+    return folder / "log"
+
+
 IMPORTERS = {
-    importer.__name__: importer for importer in (by_rows, by_candidates, by_columns, by_metarank, by_ubi)
+    importer.__name__: importer
+    for importer in (by_rows, by_candidates, by_columns, by_lists, by_events, by_metarank, by_ubi)
 }
 LOGS = [
     (kind, importer)

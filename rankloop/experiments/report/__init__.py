@@ -54,6 +54,11 @@ def run_document(run: RunResult) -> Document:
     return Document(run.name, run.name, (sections.evaluation_table(run, brief=True),))
 
 
+def page_document(run: RunResult) -> Document:
+    """The report on one run, as notebooks show it."""
+    return report_document([run])
+
+
 def write_report(runs: Sequence[RunResult], path: Path) -> Path:
     """Write the page on several runs and return its path."""
     return write_page(report_document(runs), path)

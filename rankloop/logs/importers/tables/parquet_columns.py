@@ -15,16 +15,19 @@ from rankloop.logs.importers.tables.fields import SEPARATOR
 from rankloop.logs.importers.times import EARLIEST, LATEST
 from rankloop.logs.schema import is_id
 
+# The column of places in a batch; a source may have a column of any other name.
+PLACE = "\0place"
+
 
 def whole_columns(batch: pa.Table, names: Columns, policy: str | None) -> pa.Table | None:
     """Rows of impressions from columns of the right types; None if rows must be read one by one.
 
     Args:
-        batch: the columns, and ``place``.
+        batch: the columns, and `PLACE`.
         names: their names.
         policy: the policy of all rows; None if a column has it.
     """
-    ready = {"place": batch["place"]}
+    ready = {"place": batch[PLACE]}
     impressions = _composed(batch, names.impression_columns)
     if impressions is None or names.position not in batch.column_names:
         return None
@@ -47,7 +50,7 @@ def whole_columns(batch: pa.Table, names: Columns, policy: str | None) -> pa.Tab
     if not _is_plain(ready):
         return None
     if pa.types.is_integer(ready["clicked"].type):
-        ready["clicked"] = pc.greater(ready["clicked"], 0)
+        ready["clicked"] = pc.greater(ready["clicked"], pa.scalar(0, ready["clicked"].type))
     # Timestamps are truncated to microseconds.
     ready["timestamp"] = ready["timestamp"].cast(TIME, safe=False)
     ready["signal"] = pa.nulls(len(batch), pa.float64())

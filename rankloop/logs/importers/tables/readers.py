@@ -19,7 +19,7 @@ from rankloop.logs.importers.signals import Actions
 from rankloop.logs.importers.staging import CLICKS, SCORES
 from rankloop.logs.importers.tables.feature_columns import TableFeatures
 from rankloop.logs.importers.tables.fields import RowFields, is_missing
-from rankloop.logs.importers.tables.parquet_columns import whole_columns
+from rankloop.logs.importers.tables.parquet_columns import PLACE, whole_columns
 from rankloop.logs.importers.tables.paths import ColumnPath
 from rankloop.logs.schema import IMPRESSIONS, is_id, missing_column
 
@@ -91,17 +91,21 @@ class TableReader:
             check_importer("columns", values, where)
 
     def _parquet(self, number: int) -> None:
-        row = 1
-        for batch in parquet_batches(self.session.files.paths[number], ROWS_PER_BATCH):
-            self._check(str(self.session.files.paths[number]), batch.schema.names)
+        row, path = 1, self.session.files.paths[number]
+        for batch in parquet_batches(path, ROWS_PER_BATCH):
+            names = batch.schema.names
+            self._check(str(path), names)
+            repeated = [name for name in dict.fromkeys(names) if names.count(name) > 1]
+            if repeated:
+                raise DataError(f"{path}: there are several columns called {repeated[0]!r}: keep one of them")
             places = place_of(number, row) + np.arange(len(batch))
-            table = pa.Table.from_batches([batch]).append_column("place", pa.array(places))
+            table = pa.Table.from_batches([batch]).append_column(PLACE, pa.array(places))
             whole_table = self.staged(table)
             if whole_table is not None:
                 self.session.staging.add_batch(IMPRESSIONS, whole_table)
                 self.session.count_records(self.what, len(batch))
             else:
-                rows = python_rows(batch, self.session.files.paths[number], row)
+                rows = python_rows(batch, path, row)
                 for place, values in zip(places.tolist(), rows, strict=True):
                     self.session.take(Record(place, values), self._record, self.what)
             row += len(batch)

@@ -1,0 +1,118 @@
+"""Check what would be released: the wheel is reproducible, whole and described, and licences are known."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+import zipfile
+from importlib import metadata
+from pathlib import Path
+
+from packaging.licenses import canonicalize_license_expression
+from packaging.metadata import Metadata
+from packaging.requirements import Requirement
+
+BUILD = Path("build/release")
+# A fixed time, so that two builds have the same bytes.
+ENVIRONMENT = {**os.environ, "SOURCE_DATE_EPOCH": "1700000000"}
+# What a package under the Apache licence may depend on.
+ACCEPTED = (
+    "apache", "bsd", "mit", "isc", "psf", "python software foundation", "zlib", "mpl", "mozilla", "hpnd",
+    "unlicense", "0bsd", "cc0",
+)  # fmt: skip
+
+
+def main() -> int:
+    """Run all checks; return the number of those that failed."""
+    failures = [*check_wheel(), *check_licences(), *check_dependencies()]
+    for failure in failures:
+        print(f"FAILED: {failure}")
+    print(
+        "Known vulnerabilities are not checked here: that needs a database that is fetched over the network. "
+        "Run `pip-audit --require-hashes -r requirements-lock.txt` where it can be reached."
+    )
+    return len(failures)
+
+
+def build(name: str) -> Path:
+    """Build the wheel into a folder of its own."""
+    folder = BUILD / name
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
+    subprocess.run(command, check=True, env=ENVIRONMENT, stdout=subprocess.DEVNULL)
+    return max(folder.glob("*.whl"), key=lambda path: path.stat().st_mtime)
+
+
+def check_wheel() -> list[str]:
+    """Two builds have the same bytes; metadata are valid; every module is there, and nothing else."""
+    failures = []
+    one, two = build("one"), build("two")
+    digests = [hashlib.sha256(path.read_bytes()).hexdigest() for path in (one, two)]
+    print(f"{one.name}: sha256 {digests[0]}")
+    if digests[0] != digests[1]:
+        failures.append("two builds of the wheel differ")
+    with zipfile.ZipFile(one) as wheel:
+        names = set(wheel.namelist())
+        (about,) = (name for name in names if name.endswith(".dist-info/METADATA"))
+        found = Metadata.from_email(wheel.read(about), validate=True)
+        if not any("licenses/" in name for name in names):
+            failures.append("the wheel has no licence")
+    needed = len(found.requires_dist or [])
+    print(f"metadata: {found.name} {found.version}, {found.license_expression}, {needed} requirements")
+    tracked = subprocess.run(["git", "ls-files", "rankloop"], check=True, stdout=subprocess.PIPE, text=True)
+    wanted = set(tracked.stdout.splitlines())
+    inside = {name for name in names if ".dist-info/" not in name}
+    if wanted - inside:
+        failures.append(f"not in the wheel: {sorted(wanted - inside)[:5]}")
+    if inside - wanted:
+        failures.append(f"in the wheel, but not in the repository: {sorted(inside - wanted)[:5]}")
+    return failures
+
+
+def licence_of(package: metadata.Distribution) -> str:
+    """The licence that a package states: an expression, a classifier, or a line of text."""
+    about = package.metadata
+    if expression := about.get("License-Expression"):
+        return str(canonicalize_license_expression(expression))
+    classified = [
+        line.split("::")[-1].strip()
+        for line in about.get_all("Classifier") or []
+        if line.startswith("License ::") and not line.endswith("OSI Approved")
+    ]
+    text = (about.get("License") or "").strip().splitlines()
+    return ", ".join(classified) or (text[0] if text else "unknown")
+
+
+def check_licences() -> list[str]:
+    """Print the licences of everything that a user of rankloop installs."""
+    seen: dict[str, str] = {}
+    open_ones = ["rankloop"]
+    while open_ones:
+        package = metadata.distribution(open_ones.pop())
+        for line in package.requires or []:
+            needed = Requirement(line)
+            name = needed.name.lower().replace("_", "-")
+            if name in seen or (needed.marker and not needed.marker.evaluate({"extra": ""})):
+                continue
+            try:
+                seen[name] = licence_of(metadata.distribution(needed.name))
+                open_ones.append(needed.name)
+            except metadata.PackageNotFoundError:
+                seen[name] = "not installed"
+    for name in sorted(seen):
+        print(f"licence of {name}: {seen[name][:60]}")
+    unknown = [n for n, text in seen.items() if not any(word in text.lower() for word in ACCEPTED)]
+    return [f"the licence of {name} must be looked at: {seen[name]!r}" for name in sorted(unknown)]
+
+
+def check_dependencies() -> list[str]:
+    """What is installed fits together."""
+    done = subprocess.run(
+        [sys.executable, "-m", "pip", "check"], check=False, stdout=subprocess.PIPE, text=True
+    )
+    return [] if done.returncode == 0 else done.stdout.splitlines()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

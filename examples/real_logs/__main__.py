@@ -1,0 +1,180 @@
+"""Write docs/real-logs.md: published logs, from the file to a verdict.
+
+    python -m examples.real_logs docs/real-logs.md [WORK]
+
+Reads the folder in RANKLOOP_DATA. Commands run in the folder WORK (a temporary one if it is not given), which
+keeps their results: a second run shows them again without running anything.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+from examples.ranklens_table import run as run_divisions
+from examples.ranklens_table import table as table_of_divisions
+from examples.real_logs.clara2 import compare_orders, table_of, write_click_rates
+from examples.real_logs.commands import Commands
+
+# Divisions of RankLens: not those on which objectives were chosen.
+FIRST_DIVISION, LAST_DIVISION = 100, 109
+
+
+def ranklens(work: Path, data: Path) -> list[str]:
+    """Recommendations with features, without queries."""
+    do = Commands(work / "ranklens", data)
+    do.say("## RankLens: recommendations without queries")
+    do.say(
+        "Metarank's demo log as it is published: crowd workers picked films that they like from lists of 24. "
+        "There are no queries and no policy; films have metadata."
+    )
+    do.run("rankloop import metarank $RANKLOOP_DATA/ranklens/events.jsonl.gz -o log")
+    do.run("rankloop check log", lines=10)
+    do.say(
+        "The check notices that films explain nothing of where they are shown. The lists were drawn at "
+        "random, so the policy may be declared randomised; the bias then follows from click rates by rank."
+    )
+    do.run("rankloop bias log -o bias.json --randomised production", lines=5)
+    do.say(
+        "Users read far down these lists. Without the declaration, the bias is estimated from films that "
+        "moved between lists ([bias](bias.md))."
+    )
+    do.run("rankloop fit log --bias bias.json -o policy", lines=8)
+    do.run("rankloop evaluate log --policy policy --against production", lines=6)
+    do.run("rankloop rank policy log --top 1 -o top.tsv", lines=3)
+    path = do.folder / "divisions.jsonl"
+    events = data / "ranklens" / "events.jsonl.gz"
+    run_divisions(events, FIRST_DIVISION, LAST_DIVISION, path)
+    do.say(
+        "**Compared with LightGBM's lambdarank.** Ten fresh divisions, a fifth of the lists as a test each, "
+        "NDCG@10 of the clicks on it, with 90 % intervals for tests that overlap "
+        "(`python -m examples.ranklens_table`); `rankloop fit` estimates its bias from the training lists:"
+    )
+    do.say(table_of_divisions(path))
+    return do.shown
+
+
+def ubi(work: Path, data: Path) -> list[str]:
+    """A small sample of a shop search."""
+    do = Commands(work / "ubi", data)
+    do.say("## UBI: the sample of OpenSearch")
+    do.say(
+        "Queries and events of a demo shop in one bulk file; what was shown stands only in impression events."
+    )
+    sample = "rankloop import ubi $RANKLOOP_DATA/ubi-chorus/ubi_queries_events.ndjson.gz -o log"
+    do.run(sample, lines=6)
+    do.say("Past a tenth of the clicks, the import refuses. If that is what the source is like, say so:")
+    do.run(f"{sample} --max-loss 0.2", lines=6)
+    do.run("rankloop check log", lines=8)
+    do.run("rankloop bias log -o bias.json", lines=4)
+    do.say(
+        "An honest refusal: a few hundred impressions do not tell position from relevance. A curve can be "
+        "assumed, and then nothing firm follows:"
+    )
+    do.run("rankloop relevance log --bias 'position@10(eta=1)' -o relevance.parquet", lines=5)
+    do.run(
+        "rankloop evaluate log --policy relevance.parquet --against production --bias 'position@10(eta=1)' "
+        "--sensitivity",
+        lines=8,
+    )
+    return do.shown
+
+
+def yandex(work: Path, data: Path) -> list[str]:
+    """A web search log without features, divided by time."""
+    do = Commands(work / "yandex", data)
+    do.say("## Yandex: web search, without features")
+    do.say(
+        "A sample of the WSCD 2012 challenge: 20 frequent queries, ten ranks, a training and a test part. "
+        "There are no features, so there is nothing to fit; but the relevance of every document can be "
+        "estimated, and is a ranking. It is learned from the training part and evaluated on the test part."
+    )
+    table = "$RANKLOOP_DATA/clicks-yandex/impressions.csv.gz"
+    for part in ("train", "test"):
+        do.run(f"rankloop import columns {table} -o {part} --only split={part}", lines=4)
+    do.run("rankloop check train", lines=6)
+    do.run("rankloop bias train -o bias.json", lines=5)
+    do.run("rankloop relevance train --bias bias.json -o relevance.parquet", lines=3)
+    do.run("rankloop evaluate test --policy relevance.parquet --against production --bias bias.json", lines=6)
+    do.once(
+        "rates", lambda: str(write_click_rates(do.folder / "relevance.parquet", do.folder / "rates.parquet"))
+    )
+    do.say("The same with documents in the order of their click rates, and one against the other:")
+    do.run("rankloop evaluate test --policy rates.parquet --against production --bias bias.json", lines=2)
+    do.run(
+        "rankloop evaluate test --policy relevance.parquet --against rates.parquet --bias bias.json", lines=2
+    )
+    do.say(
+        "Twenty queries are few: the interval over queries like these is too narrow, as the warning says, "
+        "and the bias was estimated from the same queries."
+    )
+    return do.shown
+
+
+def clara2(work: Path, data: Path) -> list[str]:
+    """A log with labels: is corrected relevance closer to them?"""
+    do = Commands(work / "clara2", data)
+    do.say("## CLARA 2: a log with relevance labels")
+    table = "$RANKLOOP_DATA/clicks-clara2/impressions.csv.gz"
+    do.say("Naver's CLARA 2 (beta): 1,951 queries, ten ranks, labels from 0 to 5 for nearly every document.")
+    do.run(f"rankloop import columns {table} -o log", lines=6)
+    do.run("rankloop check log", lines=6)
+    do.run("rankloop bias log -o bias.json", lines=5)
+    do.run("rankloop relevance log --bias bias.json -o relevance.parquet", lines=4)
+    rows = do.once(
+        "orders",
+        lambda: compare_orders(
+            do.folder / "log", do.folder / "bias.json", data / "clicks-clara2" / "labels.csv.gz"
+        ),
+    )
+    do.say(
+        "**Does corrected relevance order labelled documents better than click rates?** For each query, the "
+        "share of pairs of documents with different labels that are in the right order (ties count half); "
+        "means over queries, with 90 % intervals of the paired difference from resampling queries. *Drawn to "
+        "the mean*: documents with few displays are drawn to the mean of what is shown at their ranks, as "
+        "`rankloop relevance` does by default. *Mean position* is the order of production itself."
+    )
+    do.say(table_of(rows))
+    do.say(
+        "What this says, either way. Corrected relevance, as `rankloop relevance` gives it, orders labelled "
+        "pairs better than raw click rates: by about one point in a hundred where the bias is estimated, by "
+        "more where a curve for all ten ranks is assumed. But the correction is not what helps. Without "
+        "being drawn to the mean of its ranks, corrected relevance is *worse* than click rates under both "
+        "biases; and click rates that are drawn in the same way are better than corrected relevance. Most "
+        "documents were never clicked, so that click rates are mostly ties, and the mean of the rank breaks "
+        "them as production would. Production's own order is the closest to the labels of all: here a high "
+        "position is evidence of relevance, and correcting for position takes part of that evidence away. "
+        "Correction is for learning something that production does not know yet; it is not a better label "
+        "for the documents of a good ranker with few clicks. A first version of `rankloop relevance` drew "
+        "all documents to one mean and ordered these pairs worse than click rates (.51 against .65). It was "
+        "changed after these labels were seen, so the table is not an independent test of the change."
+    )
+    return do.shown
+
+
+PARTS = {"ranklens": ranklens, "ubi-chorus": ubi, "clicks-yandex": yandex, "clicks-clara2": clara2}
+HEAD = """# Real logs
+
+From published files to a verdict, or to an honest refusal. Every command below is run by
+`python -m examples.real_logs docs/real-logs.md`, on one core of a busy machine, and shown with what it
+printed (without tables and progress). Seconds are CPU time, with the start of Python, about two seconds. The
+logs are public research data and not part of rankloop.
+"""
+
+
+def main(out: Path, work: Path) -> None:
+    """Run what is missing, and write the page."""
+    data = Path(os.environ["RANKLOOP_DATA"]).resolve()
+    parts = [part(work, data) for name, part in PARTS.items() if (data / name).is_dir()]
+    text = "\n".join([HEAD, *(line for part in parts for line in part)])
+    out.write_text(text.rstrip() + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 2:
+        main(Path(sys.argv[1]), Path(sys.argv[2]))
+    else:
+        with tempfile.TemporaryDirectory() as scratch:
+            main(Path(sys.argv[1]), Path(scratch))

@@ -1,0 +1,54 @@
+"""The command that estimates the relevance of every document of a log."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from rankloop.cli.offline import BiasOption, RanksOption, chosen_bias
+from rankloop.cli.options import EngineOption, JsonOption, LogArgument, MasterOption, SeedOption
+
+
+def relevance(
+    log: LogArgument,
+    out: Annotated[
+        Path, typer.Option("--out", "-o", help="The table to write: Parquet or CSV, as its name ends.")
+    ] = Path("relevance.parquet"),
+    bias: BiasOption = None,
+    ranks: RanksOption = None,
+    shrink: Annotated[
+        bool,
+        typer.Option(
+            "--shrink/--no-shrink", help="Draw documents with few displays to the mean of their ranks."
+        ),
+    ] = True,
+    seed: SeedOption = 0,
+    engine: EngineOption = "duckdb",
+    master: MasterOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Estimate the relevance of every document that was shown, corrected for position and trust bias.
+
+    No features are needed. The table has one row per query and document, and is a policy for `rankloop
+    evaluate`: evaluate it on another log, such as that of a later week.
+    """
+    from rankloop import open_log
+    from rankloop.cli import console
+    from rankloop.reports.relevance import relevance_document
+    from rankloop.storage.files import check_writable
+
+    check_writable(out)
+    opened = open_log(log, engine=engine, master=master)
+    with console.announce_compilation(), console.progress() as progress:
+        known = chosen_bias(opened, bias, ranks, seed, progress)
+        found = opened.relevance(bias=known, shrink=shrink, seed=seed, progress=progress)
+    found.save(out)
+    if as_json:
+        values = {"path": str(out), "documents": len(found), "mean": found.mean, "spread": found.spread}
+        typer.echo(json.dumps({**values, "notes": list(found.notes)}, indent=2, ensure_ascii=False))
+        return
+    console.print_document(relevance_document(found))
+    console.print_out(f"wrote {out}")

@@ -1,0 +1,35 @@
+"""What a log can teach: the verdict of `rankloop check`, from what is known of the log."""
+
+from __future__ import annotations
+
+import pytest
+
+from rankloop.logs.lessons import QUERIES_FOR_FEATURES, DocumentMovement, judge
+
+# 15,000 documents of queries, each shown once.
+NOTHING_MOVED = DocumentMovement(15_000, 0, 0, 15_000, 0, 0, 5)
+
+
+@pytest.mark.parametrize(
+    ("features", "queries", "rung", "answer"),
+    [
+        (True, 3_000, "features", "partly"),
+        (False, 3_000, "assumed", "no"),
+        (True, QUERIES_FOR_FEATURES - 1, "assumed", "no"),
+    ],
+)
+def test_features_are_the_last_source_of_a_bias(features: bool, queries: int, rung: str, answer: str) -> None:
+    """Before: `check` said that the bias of such a log must be assumed."""
+    found = judge(
+        folder="log",
+        movement=NOTHING_MOVED,
+        clicks=5_000,
+        queries=queries,
+        explores=True,
+        features=(features, 0),
+    )
+    assert found.rung == rung
+    bias = next(lesson for lesson in found.lessons if lesson.what == "bias")
+    assert bias.answer == answer
+    assert ("there are features" in bias.text) == (rung == "features")
+    assert (found.command is not None and "rankloop bias" in found.command) == (rung == "features")

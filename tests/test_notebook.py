@@ -1,0 +1,72 @@
+"""Results show their reports in notebooks: whole pages, in frames of their own."""
+
+from __future__ import annotations
+
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rankloop.bias import BiasEstimate
+from rankloop.experiments.results import read_result
+from rankloop.experiments.run import Run
+from rankloop.experiments.spec import RunSpec
+from rankloop.notebook import NotebookResult
+from rankloop.offline import Comparison, Fit
+from rankloop.reports.html import html_page
+from tests.offline.worlds_of_logs import BIAS, simulated
+
+
+class Frames(HTMLParser):
+    """Collects frames, and notices everything else."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.frames: list[dict[str, str | None]] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        assert tag == "iframe"
+        self.frames.append(dict(attrs))
+
+    def handle_data(self, data: str) -> None:
+        assert not data.strip()
+
+
+def page_of(result: NotebookResult) -> str:
+    parser = Frames()
+    parser.feed(result._repr_html_())
+    (frame,) = parser.frames
+    assert frame["title"]
+    return str(frame["srcdoc"])
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    folder = tmp_path_factory.mktemp("notebook")
+    log = simulated(folder / "log", queries=40, interactions=4_000).log
+    fit = log.fit("linear", bias=BIAS)
+    return {
+        "fit": fit,
+        "comparison": log.evaluate(fit, "production"),
+        "bias": log.estimate_bias(resamples=0, held_out=False),
+        "check": log.check(),
+    }
+
+
+def test_the_page_of_a_result_is_its_report(results: dict[str, Any]) -> None:
+    from rankloop.reports.files import DOCUMENTS
+
+    kinds = {"fit": Fit, "comparison": Comparison, "bias": BiasEstimate}
+    for name, result in results.items():
+        assert isinstance(result, kinds.get(name, NotebookResult))
+        page = page_of(result)
+        assert page == html_page(DOCUMENTS[type(result)](result))
+        assert "<script" not in page
+
+
+def test_a_run_shows_its_report(tmp_path: Path) -> None:
+    spec = RunSpec(data="synthetic(queries=30, features=3)", horizon=300, interventions=1, oracle=False)
+    Run(spec, tmp_path / "run").resume()
+    page = page_of(read_result(tmp_path / "run"))
+    assert "<h1>Learning to rank from clicks: " in page
