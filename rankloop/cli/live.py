@@ -58,6 +58,20 @@ LearnBiasOption = Annotated[
         rich_help_panel=LEARNING,
     ),
 ]
+LearningOption = Annotated[
+    str,
+    typer.Option(
+        "--learning", help="doubly-robust, robust or paper, as in `rankloop fit`.", rich_help_panel=LEARNING
+    ),
+]
+MostOption = Annotated[
+    float,
+    typer.Option(
+        help="The share that learned policies may get without a person; the rest stays with the last policy "
+        "that a person deployed.",
+        rich_help_panel=LEARNING,
+    ),
+]
 EveryOption = Annotated[
     float, typer.Option(help="Seconds between two looks at the store.", rich_help_panel=LEARNING)
 ]
@@ -148,11 +162,13 @@ def serve(
     ] = False,
     deploy: DeployOption = "ask",
     model: LearnModelOption = "lightgbm",
+    learning: LearningOption = "doubly-robust",
     bias: LearnBiasOption = None,
     every: EveryOption = 10.0,
     least: LeastOption = 1000,
     canary: CanaryOption = 0.1,
     explore: ExploreOption = 0.1,
+    most: MostOption = 1.0,
     retain_days: RetainDaysOption = None,
     retain_bytes: RetainBytesOption = None,
 ) -> None:
@@ -180,15 +196,17 @@ def serve(
             "origins": tuple(origin or ()),
         },
     )
-    learning = _learner_settings(
+    learner_settings = _learner_settings(
         deploy=deploy,
         model=model,
+        learning=learning,
         bias=bias,
         window=window,
         every=every,
         least=least,
         canary=canary,
         explore=explore,
+        most=most,
         retain_days=retain_days,
         retain_bytes=retain_bytes,
     )
@@ -199,7 +217,7 @@ def serve(
         server = build_server(opened, settings, host=host, port=port, table=table, names=names)
     helper = None
     if upkeep or learn:
-        helper = start_process(store, opened.log, learning, sealing_only=not learn)
+        helper = start_process(store, opened.log, learner_settings, sealing_only=not learn)
     console.print_err(f"rankloop serves {opened.location} at http://{host}:{port} (Ctrl-C stops it)")
     try:
         server.run()
@@ -218,11 +236,13 @@ def learn(
     once: Annotated[bool, typer.Option("--once", help="Do what is due now, and stop.")] = False,
     deploy: DeployOption = "ask",
     model: LearnModelOption = "lightgbm",
+    learning: LearningOption = "doubly-robust",
     bias: LearnBiasOption = None,
     every: EveryOption = 10.0,
     least: LeastOption = 1000,
     canary: CanaryOption = 0.1,
     explore: ExploreOption = 0.1,
+    most: MostOption = 1.0,
     retain_days: RetainDaysOption = None,
     retain_bytes: RetainBytesOption = None,
 ) -> None:
@@ -235,12 +255,14 @@ def learn(
     settings = _learner_settings(
         deploy=deploy,
         model=model,
+        learning=learning,
         bias=bias,
         window=window,
         every=every,
         least=least,
         canary=canary,
         explore=explore,
+        most=most,
         retain_days=retain_days,
         retain_bytes=retain_bytes,
     )
@@ -324,10 +346,13 @@ def rollback(
     """Restore the deployment before the current one, or an earlier one, at once."""
     from rankloop.live.client import Client, ServiceError
 
+    client = Client(url, key=key)
     try:
-        done = Client(url, key=key).send("POST", "/rollback", {"why": why, "to": to})
+        done = client.send("POST", "/rollback", {"why": why, "to": to})
     except (OSError, ServiceError) as error:
         raise RankloopError(str(error)) from error
+    finally:
+        client.close()
     typer.echo(json.dumps(done, indent=2))
 
 

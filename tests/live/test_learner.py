@@ -31,8 +31,15 @@ pytestmark = pytest.mark.parametrize("location", ["sqlite"], indirect=True)
 
 RANKS = 2
 BIAS = Bias(np.array([0.8, 0.5]), np.array([0.1, 0.05]), np.ones(2))
+# Trees, from which relevance is guessed by default, learn nothing from a hundred documents.
 SETTINGS = LearnerSettings(
-    deploy="auto", model="linear", window=0.0, least=200, canary=0.2, canary_impressions=50
+    deploy="auto",
+    model="linear",
+    learning="robust",
+    window=0.0,
+    least=200,
+    canary=0.2,
+    canary_impressions=50,
 )
 
 

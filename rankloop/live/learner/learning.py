@@ -46,7 +46,7 @@ def learn(folder: Path, settings: LearnerSettings) -> Learned:
     """
     log = open_log(folder)
     bias = _bias(log, settings)
-    fit = log.fit(settings.model, bias=bias, seed=settings.seed)
+    fit = log.fit(settings.model, bias=bias, learning=settings.learning, seed=settings.seed)
     split = log.split()
     scores = fit.model.scores(split.features)
     soft = Spread(settings.spread).scale(scores, split.offsets, lambda own: own, 0.0)

@@ -26,6 +26,9 @@ class LearnerSettings(BaseModel):
         description="ask: a person deploys what is proven better. auto: canary, then full, on evidence.",
     )
     model: str = Field(default="lightgbm", description="The model to learn, as in `rankloop fit`.")
+    learning: str = Field(
+        default="doubly-robust", description="How clicks become labels, as in `rankloop fit`."
+    )
     bias: str | None = Field(
         default=None,
         description="How users click: a file, the name of simulated users, or nothing to estimate it.",

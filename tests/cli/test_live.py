@@ -1,0 +1,44 @@
+"""The commands of the live service."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from rankloop.live import open_store, prepare
+from rankloop.live.ranking.live_policy import policy_of
+from rankloop.live.store.database import read
+from rankloop.live.store.keys import load_keys
+from tests.cli.commands import Run
+from tests.live.conftest import linear, put, serving
+
+
+def test_a_key_is_printed_once_and_removed(run: Run, tmp_path: Path) -> None:
+    made = run("key", str(tmp_path / "store"), "shop", "--scope", "rank", "--scope", "events").out
+    assert len(made.strip()) > 30
+    store = open_store(tmp_path / "store")
+    with read(store) as connection:
+        assert list(load_keys(connection).values()) == [("shop", frozenset({"rank", "events"}))]
+    run("key", str(tmp_path / "store"), "shop", "--remove")
+    with read(store) as connection:
+        assert load_keys(connection) == {}
+    store.close()
+
+
+def test_rollback_over_http(run: Run, tmp_path: Path) -> None:
+    store = open_store(tmp_path / "store")
+    prepare(store)
+    put(store, policy_of(linear(1.0, 0.0, 0.0), "second"))
+    with serving(store) as url:
+        answer = json.loads(run("rollback", url, "--why", "a test").out)
+    assert (answer["why"], answer["shares"][0]["policy"]) == ("a test", "incoming-order")
+    store.close()
+
+
+def test_one_step_of_the_learner(run: Run, tmp_path: Path) -> None:
+    store = open_store(tmp_path / "store")
+    prepare(store)
+    store.close()
+    assert run("learn", str(tmp_path / "store"), "--once").out == ""
+    refused = run("learn", str(tmp_path / "nothing"), "--once")
+    assert (refused.code, "is not a store" in refused.err) == (2, True)
