@@ -58,7 +58,8 @@ def test_labels_tell_what_differs_and_nothing_else(tmp_path: Path) -> None:
     ]
     assert [group.label for group in group_runs(several)] == [
         "doubly robust intervention-aware, 1 intervention, production queries default, temperature 2.0",
-        "doubly robust intervention-aware, interventions at 10,20, production queries default, temperature 1.0",
+        "doubly robust intervention-aware, interventions at 10,20, production queries default, "
+        "temperature 1.0",
         "doubly robust intervention-aware, 0 interventions, production queries 7, temperature 1.0",
     ]
 
