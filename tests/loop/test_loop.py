@@ -12,6 +12,7 @@ import rankloop
 from rankloop import online
 from rankloop.errors import ModelFileError, RankloopError
 from rankloop.estimators import InterventionAware, estimator
+from rankloop.evidence import evidence
 from rankloop.loop import (
     Deployed,
     Evaluated,
@@ -22,6 +23,7 @@ from rankloop.loop import (
     Trained,
     exponential_times,
 )
+from rankloop.loop.deployment import Deployment
 from rankloop.loop.exploration import AsLearned, Explore, Soft, Spread
 from rankloop.loop.loop import policy_id
 from rankloop.loop.simulated_users import SimulatedUsers
@@ -291,3 +293,14 @@ def test_what_was_convincing_once_is_kept_unless_the_loop_reverts(revert: bool) 
     later = next(event for event in loop(learning=shy).run(deployed.state) if isinstance(event, Trained))
     expected = START if revert else deployed.state.learned
     assert later.state.learned.fingerprint == expected.fingerprint
+
+
+def test_a_rule_of_evidence_says_how_far_to_go_and_the_loop_resumes_from_there() -> None:
+    bold = Deployment(evidence=evidence("off"), trust=None, folds=1)
+    given = {"learning": replace(QUICK, name="quick"), "deployment": bold}
+    whole = list(loop(**given).run())
+    steps = [event.step for event in whole if isinstance(event, Trained)]
+    assert any(step is not None and step.share > 0.0 for step in steps)
+    stop = next(i for i, event in enumerate(whole) if isinstance(event, Deployed))
+    checkpoint = LoopState.from_bytes(whole[stop].state.to_bytes())
+    assert summary([*whole[: stop + 1], *loop(**given).run(checkpoint)]) == summary(whole)
