@@ -9,6 +9,7 @@ import pytest
 
 PROGRAMS = [
     "dependence",
+    "efficiency_figure",
     "loop_tables",
     "messy_log",
     "messy_truth",
