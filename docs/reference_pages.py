@@ -22,6 +22,7 @@ PACKAGES = (
     "bias",
     "objectives",
     "evaluation",
+    "evidence",
     "training",
     "online",
     "loop",

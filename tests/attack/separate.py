@@ -45,13 +45,12 @@ def carry_out_separately(
         outcome.inputs += 1
         if isinstance(found, tuple):
             outcome.defects.append(f"{name}, seed {seed}, input {number}: {found[0]}")
+            _end(process)
             process = None
         elif found is not None:
             outcome.defects.append(f"{name}, seed {seed}, input {number}: {found}")
     if process is not None:
-        assert process.stdin is not None
-        process.stdin.close()
-        process.wait(60)
+        _end(process)
     return outcome
 
 
@@ -60,6 +59,12 @@ def _start(name: str, seed: int, first: int) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, bufsize=0
     )
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Close the pipes of a process, which ends without input, and wait for it."""
+    with process:
+        pass
 
 
 def _ask(process: subprocess.Popen[bytes], patience: float) -> str | tuple[str] | None:

@@ -1,9 +1,8 @@
-"""A few inputs of every campaign, with a fresh seed that is printed; `make attack` tries many more."""
+"""A few inputs of every campaign, with a fixed seed; `make attack` tries many more, with fresh ones."""
 
 from __future__ import annotations
 
 import os
-import secrets
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,8 @@ from tests.attack import accounting, moments, native, pages, readers  # noqa: F4
 from tests.attack.campaign import CAMPAIGNS, carry_out
 from tests.attack.separate import carry_out_separately
 
-SEED = int(os.environ.get("RANKLOOP_ATTACK_SEED") or secrets.randbelow(2**32))
+# Fixed, so that a failure belongs to a change; RANKLOOP_ATTACK_SEED tries another one.
+SEED = int(os.environ.get("RANKLOOP_ATTACK_SEED", "1"))
 
 
 # Those that start a command for every input.
@@ -31,6 +31,7 @@ def test_campaign(name: str, tmp_path: Path) -> None:
     assert not outcome.defects, "\n".join(outcome.defects[:5])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", [name for name, one in CAMPAIGNS.items() if one.separate])
 def test_campaign_in_a_process_of_its_own(name: str) -> None:
     print(f"RANKLOOP_ATTACK_SEED={SEED}")  # noqa: T201
