@@ -94,7 +94,8 @@ def run(requests: int) -> dict[tuple[str, int], Timings]:
                     _load(port, path, bodies[size], max(count // BLOCKS, CLIENTS), timings)
         finally:
             server.send_signal(signal.SIGINT)
-            server.wait(20)
+            with server:  # closes its pipe
+                server.wait(20)
     return found
 
 

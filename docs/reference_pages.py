@@ -29,6 +29,7 @@ PACKAGES = (
     "offline",
     "exchange",
     "experiments",
+    "live",
     "reports",
     "checks",
     "rank_weights",

@@ -21,7 +21,15 @@ from rankloop.objectives import expected_reward, pl_rank_gradient
 from rankloop.policies import expected_rank_weights
 
 TINY = Effort(
-    queries=10, judged=2, rounds=1, steps=3, held=20, loop_queries=30, loop_interactions=2_000, log_rows=600
+    queries=10,
+    judged=2,
+    rounds=1,
+    steps=3,
+    held=20,
+    loop_queries=30,
+    loop_interactions=2_000,
+    log_rows=600,
+    requests=10,
 )
 NAMES = [
     "exposure_speedup",
@@ -43,6 +51,9 @@ NAMES = [
     "memory_vs_matrix",
     "log_rows_per_second",
     "log_peak_gb",
+    "live_p50_vs_echo",
+    "live_p99_vs_echo",
+    "live_throughput_vs_echo",
 ]
 
 
@@ -171,7 +182,10 @@ def test_targets_and_results_have_the_names_that_were_asked_for(monkeypatch):
     assert results["memory_vs_matrix"].value == pytest.approx(1.3)
     assert results["log_rows_per_second"].value == pytest.approx(300)
     assert results["log_peak_gb"].value == pytest.approx(0.5)
-    assert all(np.isfinite(result.value) and result.value > 0 for result in results.values())
+    # With so few interactions nothing is learned, and the gains may have any sign, or not be reached.
+    gains = {"clicks_ratio", "shown_gain"}
+    values = {name: result.value for name, result in results.items() if name not in gains}
+    assert all(np.isfinite(value) and value > 0 for value in values.values()), values
     # Far from any noise: 1,000 samples err by per cents, the quadrature by less than 1e-6.
     assert results["exposure_error_ratio"].value > 1_000
     assert results["gradient_error_ratio"].value > 1_000

@@ -89,7 +89,7 @@ def write_simulated(
         >>> with tempfile.TemporaryDirectory() as place:
         ...     folder = write_simulated(Path(place) / "log", split, [PolicyTraffic("first", scores, log)])
         ...     sorted(child.name for child in folder.iterdir())
-        ['candidates.parquet', 'features.parquet', 'impressions.parquet']
+        ['candidates.parquet', 'checksums.json', 'features.parquet', 'impressions.parquet']
     """
     names = _Names(split)
     scores_of: dict[str, Float64] = {}

@@ -115,8 +115,10 @@ def _read(path: Path) -> pa.Table:
                 return file.read(columns)
         # Ids are text: 007 is not 7.
         as_text = pyarrow.csv.ConvertOptions(column_types=dict.fromkeys(ITEM, pa.string()))
-        return pyarrow.csv.read_csv(path.absolute(), convert_options=as_text)
-    except (pa.ArrowException, OSError) as error:
+        table = pyarrow.csv.read_csv(path.absolute(), convert_options=as_text)
+        # Arrow decodes the names of columns when they are asked for.
+        return table.rename_columns(table.column_names)
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise DataError(f"{path}: the scores cannot be read ({error})") from error
 
 

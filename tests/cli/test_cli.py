@@ -130,14 +130,15 @@ def test_demo(run: Run, tmp_path: Path) -> None:
     assert "Traceback" not in err
     assert re.findall(r"^wrote (.+)$", out, re.MULTILINE) == ["shown/report.html"]
     assert (tmp_path / "shown" / "report.html").read_text().startswith("<!DOCTYPE html>")
-    rankers = ["random", "production ranker", "naive", "static", "loop", "oracle"]
+    rankers = ["random", "production ranker", "static", "pdgd", "loop", "oracle"]
     assert re.findall(r"^│ ([a-z ]+?) +│", out, re.MULTILINE) == rankers
     # Nothing is wrapped on a terminal of the usual width.
     assert max(map(len, out.splitlines())) <= 80
     # Where there is no terminal, every evaluation is a line.
     evaluated = r"^(\w+): ([\d,]+): learned 0\.\d+, logging 0\.\d+ \(\d+ s\)$"
     assert sorted(re.findall(evaluated, err, re.MULTILINE)) == [
-        ("loop", "100"), ("loop", "2,000"), ("naive", "100"), ("naive", "2,000"), ("static", "2,000"),
+        ("loop", "100"), ("loop", "2,000"), ("pdgd", "100"), ("pdgd", "2,000"),
+        ("static", "100"), ("static", "2,000"),
     ]  # fmt: skip
     assert "starting policy: ndcg@5 0." in err
     again = run(*arguments)

@@ -94,7 +94,8 @@ def test_robots_are_noticed_by_query_and_by_client(tmp_path: Path) -> None:
         "tireless" if int(str(row.impression_id)[1:]) % 3 == 0 else f"c{row.impression_id}" for row in rows
     ]
     found = checked(tmp_path / "client", rows, client_id=clients)
-    assert codes(found) == {"robots_never_stop"}
+    # So many impressions show, too, that this log is in random order.
+    assert codes(found) == {"looks_randomised", "robots_never_stop"}
     assert "1 clients look like robots: 'tireless'" in " ".join(found.warnings)
     burst = [Row(f"b{n}", "burst", "a", 1 + n % 2, "x", n % 3 == 0, n * SECOND) for n in range(800)]
     found = checked(tmp_path / "burst", [*usual(impressions=8_000), *burst])

@@ -94,6 +94,9 @@ def open_store(
     except SQLAlchemyError as error:
         engine.dispose()
         raise RankloopError(f"{shown}: the store cannot be opened: {one_line(error)}") from error
+    except RankloopError:
+        engine.dispose()
+        raise
     return Store(engine, folder, shown)
 
 

@@ -162,12 +162,21 @@ def _parquet(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
 def python_rows(batch: pa.RecordBatch, path: Path, first: int) -> list[dict[str, Any]]:
     """Convert a batch to Python rows; ``first`` is the number of its first row, for messages."""
     try:
-        return batch.to_pylist()  # type: ignore[no-any-return]
+        return _in_utc(batch).to_pylist()  # type: ignore[no-any-return]
     except (ValueError, OverflowError) as error:
         raise DataError(
             f"{path}, rows {first} to {first + len(batch) - 1}: a value is out of range in Python "
             f"({one_line(error)}), such as a time after the year 9999: correct or remove it"
         ) from error
+
+
+def _in_utc(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The same moments in a time zone that Python knows: a file may name any other."""
+    for number, field in enumerate(batch.schema):
+        if pa.types.is_timestamp(field.type) and field.type.tz is not None:
+            moments = batch.column(number).cast(pa.timestamp(field.type.unit, "UTC"))
+            batch = batch.set_column(number, field.name, moments)
+    return batch
 
 
 def parquet_batches(path: Path, rows: int = ROWS_PER_BATCH) -> Iterator[pa.RecordBatch]:
