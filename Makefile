@@ -10,7 +10,7 @@ PYTEST := $(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist wo
 PORTABLE := $(CURDIR)/build/portable-kernels
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo live test test-extras test-long test-portable kernels lint format docs docs-serve docs-cli bench attack constraints lock setup-locked release-check clean clean-kernels
+.PHONY: help setup demo live test test-extras test-long test-portable campaigns kernels lint format docs docs-serve docs-cli bench attack constraints lock setup-locked release-check clean clean-kernels
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -51,6 +51,9 @@ test-extras: $(EXTRAS) ## the tests that need heavy extras (torch, ray, Spark), 
 
 test-long: $(READY) ## the tests that take long: statistical checks, large sizes, the walk-through
 	$(PYTEST) -m "long and not extras" tests
+
+campaigns: $(READY) ## the longest tests of the live service: hundreds of kills, 10⁵ hostile bodies
+	RANKLOOP_CAMPAIGNS=1 $(BIN)/python -m pytest -m long tests/live
 
 test-portable: $(READY) ## before a release: all tests but the extras, with the arithmetic of another processor
 	rm -rf $(PORTABLE)

@@ -18,6 +18,7 @@ from rankloop.live.http.app import build_app
 from rankloop.live.ranking.live_policy import policy_of
 from rankloop.live.store.tables import events, impressions
 from tests.live.asgi import send
+from tests.live.campaigns import campaign
 from tests.live.conftest import linear, put
 
 pytestmark = pytest.mark.parametrize("location", ["sqlite"], indirect=True)
@@ -139,6 +140,7 @@ def test_a_thousand_hostile_bodies(app: Starlette, store: Store) -> None:
 
 
 @pytest.mark.long
+@campaign
 def test_a_hundred_thousand_hostile_bodies(app: Starlette, store: Store) -> None:
     asyncio.run(attack(app, store, 100_000, seed=1))
 
