@@ -97,7 +97,7 @@ class TorchModel:
                 "read it with TorchModel.from_bytes(data, module), with a module like the stored one"
             )
         torch = _torch()
-        model = cls(module, content.spec["n_features"], scale=content.spec["scale"])
+        model = cls(module, content.spec["n_features"], scale=content.spec.get("scale", 1.0))
         state = {
             name: torch.from_numpy(tensor).view(getattr(torch, content.spec["dtypes"][name]))
             for name, tensor in content.tensors.items()
@@ -131,7 +131,8 @@ class TorchModel:
         state = self.module.state_dict()
         return {
             "n_features": self.n_features,
-            "scale": self.scale,
+            # A module as it is has the fingerprint of its parameters alone.
+            **({} if self.scale == 1.0 else {"scale": self.scale}),
             "dtypes": {name: str(state[name].dtype).removeprefix("torch.") for name in tensors},
             "shapes": {name: list(tensor.shape) for name, tensor in tensors.items()},
         }
