@@ -11,6 +11,7 @@ import typer
 from rankloop._version import __version__
 from rankloop.cli import (
     bias,
+    check,
     export,
     live,
     logs,
@@ -36,7 +37,7 @@ for command in (
     loops.run,
     loops.report,
     reproduction.reproduce,
-    logs.check,
+    check.check,
     bias.bias,
     relevance.relevance,
     offline.fit,

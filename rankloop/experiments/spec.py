@@ -21,8 +21,19 @@ from pydantic import (
     model_validator,
 )
 
-from rankloop import names
 from rankloop.errors import RankloopError
+from rankloop.experiments.spec_names import (
+    check_estimator,
+    check_evidence,
+    check_exploration,
+    check_learning,
+    check_method,
+    check_metric,
+    check_objective,
+    check_relevance,
+    check_users,
+    spell_out_options,
+)
 
 # Starting policies that have a name; any other start is the path of a stored model.
 PRODUCTION, RANDOM = "production", "random"
@@ -67,79 +78,6 @@ def option_field(
     return Field(default, description=help_text, json_schema_extra=extra, **limits)
 
 
-def _check_users(text: str) -> str:
-    from rankloop.clicks import users
-
-    return str(users(text))
-
-
-def check_relevance(text: str) -> str:
-    """The canonical spelling of a relevance function.
-
-    >>> check_relevance("linear( max_label = 2 )")
-    'linear(max_label=2)'
-    """
-    from rankloop.clicks import relevance
-
-    return str(relevance(text))
-
-
-def check_learning(text: str) -> str:
-    """The name of a learning preset, if there is one of this name.
-
-    >>> check_learning("paper")
-    'paper'
-    """
-    from rankloop.training import LEARNING
-
-    if text not in LEARNING:
-        raise names.unknown("learning", text, LEARNING)
-    return text
-
-
-def _check_estimator(text: str) -> str:
-    from rankloop.estimators import estimator
-
-    return str(estimator(text))
-
-
-def _check_exploration(text: str) -> str:
-    from rankloop.loop.exploration import exploration
-
-    return _spell_out_options(exploration(text))
-
-
-def _check_objective(text: str) -> str:
-    from rankloop.objectives import training_objective
-
-    return str(training_objective(text))
-
-
-def _check_evidence(text: str) -> str:
-    from rankloop.evidence import evidence
-
-    return _spell_out_options(evidence(text))
-
-
-def _check_method(text: str) -> str:
-    from rankloop.online import method
-
-    return str(method(text))
-
-
-def _check_metric(text: str) -> str:
-    from rankloop.evaluation import metric
-
-    return str(metric(text))
-
-
-def _spell_out_options(value: Any) -> str:
-    """A name with all its options: it keeps its meaning when defaults change."""
-    from rankloop.registry import name_of
-
-    return name_of(value, every_option=True)
-
-
 def read_times(value: object) -> object:
     """Read ``20`` (that many, exponentially spread), ``1000,10000`` (these; one is ``1000,``) or ``all``.
 
@@ -173,7 +111,7 @@ class RunSpec(BaseModel):
 
     data: str = option_field("synthetic(queries=2000, features=100)", DATA_HELP)
     fold: int = option_field(1, FOLD_HELP, ge=1)
-    users: Annotated[str, AfterValidator(_check_users)] = option_field(
+    users: Annotated[str, AfterValidator(check_users)] = option_field(
         "paper@5", "Simulated users, such as paper@5, position@5 or affine(…).", panel=USERS
     )
     relevance: Annotated[str, AfterValidator(check_relevance)] = option_field(
@@ -198,13 +136,13 @@ class RunSpec(BaseModel):
         gt=0.0,
         allow_inf_nan=False,
     )
-    method: Annotated[str, AfterValidator(_check_method)] | None = option_field(
+    method: Annotated[str, AfterValidator(check_method)] | None = option_field(
         None,
         "Learn with an online method instead of an estimator: pdgd, biased-pdgd or coltr.",
         panel=LEARNING,
         shown_default="none",
     )
-    estimator: Annotated[str, AfterValidator(_check_estimator)] | None = option_field(
+    estimator: Annotated[str, AfterValidator(check_estimator)] | None = option_field(
         None,
         "How clicks become weights: naive, ips, policy-aware, affine, intervention-oblivious or "
         "intervention-aware.",
@@ -217,13 +155,13 @@ class RunSpec(BaseModel):
         "(without a guess) or paper (as the paper does it).",
         panel=LEARNING,
     )
-    objective: Annotated[str, AfterValidator(_check_objective)] | None = option_field(
+    objective: Annotated[str, AfterValidator(check_objective)] | None = option_field(
         None,
         "What networks are trained on: pairwise-logistic, softmax, linear or expected-reward(ranks=…).",
         panel=LEARNING,
         shown_default="set by --learning",
     )
-    exploration: Annotated[str, AfterValidator(_check_exploration)] | None = option_field(
+    exploration: Annotated[str, AfterValidator(check_exploration)] | None = option_field(
         None,
         "How a learned policy explores when it logs: explore(share=…, to=…) softens it in a share of the "
         "interactions; soft(by=…), spread(to=…) and support(share=…) soften it in all; as-learned, in none.",
@@ -239,7 +177,7 @@ class RunSpec(BaseModel):
         ge=0,
         allow_inf_nan=False,
     )
-    evidence: Annotated[str, AfterValidator(_check_evidence)] | None = option_field(
+    evidence: Annotated[str, AfterValidator(check_evidence)] | None = option_field(
         None,
         "Rule of evidence, such as click-noise(level=0.05), by which steps from the starting policy towards "
         "the learned one are deployed, inside a trust region; replaces --caution.",
@@ -270,7 +208,7 @@ class RunSpec(BaseModel):
         panel=LENGTH,
         shown_default="0; 20 for online methods",
     )
-    metric: Annotated[str, AfterValidator(_check_metric)] = option_field(
+    metric: Annotated[str, AfterValidator(check_metric)] = option_field(
         "ndcg@5", "Metric of policies on the test queries.", panel=MEASURES
     )
     oracle: bool = option_field(
@@ -321,7 +259,7 @@ class RunSpec(BaseModel):
         return {
             "estimator": str(learning.estimator),
             "objective": str(learning.objective),
-            "exploration": _spell_out_options(default_exploration(learning)),
+            "exploration": spell_out_options(default_exploration(learning)),
             "caution": learning.settings.caution,
             **asked,
         }

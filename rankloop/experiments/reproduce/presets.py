@@ -15,10 +15,9 @@ from rankloop.experiments.spec import (
     DATA_HELP,
     FOLD_HELP,
     RunSpec,
-    check_learning,
-    check_relevance,
     option_field,
 )
+from rankloop.experiments.spec_names import check_learning, check_relevance
 
 
 class Arm(BaseModel):
