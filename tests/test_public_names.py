@@ -64,13 +64,13 @@ def is_private(name: str) -> bool:
     return name.startswith("_") and not name.startswith("__")
 
 
-@pytest.mark.parametrize("folder", ["rankloop", "examples", "benchmarks"])
+@pytest.mark.parametrize("folder", ["rankloop", "examples", "experiments", "benchmarks"])
 def test_what_is_private_is_imported_only_by_its_own_package(folder: str) -> None:
     found = []
     for path in sorted((ROOT.parent / folder).rglob("*.py")):
         importer = path.relative_to(ROOT.parent).with_suffix("").parts
         for name in imported(ast.parse(path.read_text(encoding="utf-8"))):
-            if name[0] not in ("rankloop", "examples", "benchmarks"):
+            if name[0] not in ("rankloop", "examples", "experiments", "benchmarks"):
                 continue
             for place, part in enumerate(name):
                 # A private module or name may be used below the package that holds it, and nowhere else.

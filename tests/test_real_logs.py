@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from examples.real_logs.__main__ import PARTS
-from examples.real_logs.commands import Commands
+from experiments.real_logs.__main__ import PARTS
+from experiments.real_logs.commands import Commands
 
 # RankLens has ten fits besides its commands; the page itself is its test.
 CHEAP = ("ubi-chorus", "clicks-yandex", "clicks-clara2")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from examples.feature_recovery import Setting, simulate
+from experiments.feature_recovery import Setting, simulate
 from rankloop.bias import BiasEstimate, RankCounts, anchored, estimate_bias
 from rankloop.bias.anchor import Lines
 from rankloop.bias.confounding import check_confounding

@@ -1,6 +1,6 @@
 """How often 90 % intervals hold the truth: a table of docs/offline.md.
 
-    python -m examples.interval_coverage RESULTS [LOGS] [SETTING …]
+    python -m experiments.interval_coverage RESULTS [LOGS] [SETTING …]
 
 Each setting simulates LOGS logs (200 by default), compares a better policy with the one in production on
 each, and counts how often the true value and the true difference lie within their intervals. The deviation

@@ -1,6 +1,6 @@
 """Write docs/real-logs.md: published logs, from the file to a verdict.
 
-    python -m examples.real_logs docs/real-logs.md [WORK]
+    python -m experiments.real_logs docs/real-logs.md [WORK]
 
 Reads the folder in RANKLOOP_DATA. Commands run in the folder WORK (a temporary one if it is not given), which
 keeps their results: a second run shows them again without running anything.
@@ -13,10 +13,10 @@ import sys
 import tempfile
 from pathlib import Path
 
-from examples.ranklens_table import run as run_divisions
-from examples.ranklens_table import table as table_of_divisions
-from examples.real_logs.clara2 import compare_orders, table_of, write_click_rates
-from examples.real_logs.commands import Commands
+from experiments.ranklens_table import run as run_divisions
+from experiments.ranklens_table import table as table_of_divisions
+from experiments.real_logs.clara2 import compare_orders, table_of, write_click_rates
+from experiments.real_logs.commands import Commands
 
 # Divisions of RankLens: not those on which objectives were chosen.
 FIRST_DIVISION, LAST_DIVISION = 100, 109
@@ -50,7 +50,7 @@ def ranklens(work: Path, data: Path) -> list[str]:
     do.say(
         "**Compared with LightGBM's lambdarank.** Ten fresh divisions, a fifth of the lists as a test each, "
         "NDCG@10 of the clicks on it, with 90 % intervals for tests that overlap "
-        "(`python -m examples.ranklens_table`); `rankloop fit` estimates its bias from the training lists:"
+        "(`python -m experiments.ranklens_table`); `rankloop fit` estimates its bias from the training lists:"
     )
     do.say(table_of_divisions(path))
     return do.shown
@@ -158,7 +158,7 @@ PARTS = {"ranklens": ranklens, "ubi-chorus": ubi, "clicks-yandex": yandex, "clic
 HEAD = """# Real logs
 
 From published files to a verdict, or to an honest refusal. Every command below is run by
-`python -m examples.real_logs docs/real-logs.md`, on one core of a busy machine, and shown with what it
+`python -m experiments.real_logs docs/real-logs.md`, on one core of a busy machine, and shown with what it
 printed (without tables and progress). Seconds are CPU time, with the start of Python, about two seconds. The
 logs are public research data and not part of rankloop.
 """

@@ -1,6 +1,6 @@
 """The bias of RankLens, Metarank's published log, from documents that moved across impressions.
 
-    python -m examples.ranklens_bias events.jsonl.gz [ranks] [resamples]
+    python -m experiments.ranklens_bias events.jsonl.gz [ranks] [resamples]
 
 RankLens is a log of recommendations: it has no queries, so every ranking is a query of its own and no pair of
 query and document was shown twice. docs/bias.md shows the result.

@@ -1,7 +1,7 @@
 """What logs teach `rankloop fit`, and LightGBM's own objectives: tables of docs/offline.md.
 
-    python -m examples.fit_table run RESULTS.jsonl --seeds 0 1 2 --settings long-tail sparse-1
-    python -m examples.fit_table show RESULTS.jsonl
+    python -m experiments.fit_table run RESULTS.jsonl --seeds 0 1 2 --settings long-tail sparse-1
+    python -m experiments.fit_table show RESULTS.jsonl
 
 A setting is a log: how many queries there are, how often each comes on average, how much the policies that
 log explore. `run` appends a line per setting, seed and method as soon as it is known, and skips those that
@@ -330,7 +330,9 @@ def show_one(rows: list[dict[str, Any]]) -> None:
 
 def main() -> None:
     """Run or show."""
-    parser = argparse.ArgumentParser(prog="python -m examples.fit_table", description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m experiments.fit_table", description=__doc__.split("\n")[0]
+    )
     commands = parser.add_subparsers(dest="command", required=True)
     runs = commands.add_parser("run", help="run what is missing, and append it to the file")
     runs.add_argument("path", type=Path, metavar="RESULTS", help="a file of JSON lines")

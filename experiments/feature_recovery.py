@@ -1,6 +1,6 @@
 """Does the bias that is estimated from features recover that of the simulated users?
 
-    python -m examples.feature_recovery SETTING FIRST LAST [RESULTS.jsonl]
+    python -m experiments.feature_recovery SETTING FIRST LAST [RESULTS.jsonl]
 
 simulates one log for each seed, in which a query comes once (or twice) on average, estimates α and β from
 features, and prints how often 90 % intervals hold the truth. In the setting ``confounded`` the ranker knows

@@ -1,7 +1,7 @@
 """The tables of docs/loop.md and docs/online.md: what is learned and what users are shown, over many seeds.
 
-    python -m examples.loop_tables run TABLE FILE --seeds 0 19     # one line of FILE per learner and seed
-    python -m examples.loop_tables show TABLE FILE…                # Markdown, with 90 % intervals over seeds
+    python -m experiments.loop_tables run TABLE FILE --seeds 0 19   # one line of FILE per learner and seed
+    python -m experiments.loop_tables show TABLE FILE…              # Markdown, with 90 % intervals over seeds
 
 TABLE is one of
 
@@ -105,7 +105,7 @@ def generated(queries: int) -> Callable[[int], Iterator[tuple[str, Dataset]]]:
 
 def real(seed: int) -> Iterator[tuple[str, Dataset]]:
     """The public collections in the folder that RANKLOOP_DATA names; each seed splits them anew."""
-    from examples.supervised_on_real_data import SETS
+    from experiments.supervised_on_real_data import SETS
 
     for name, path in SETS.items():
         yield name, rankloop.data.load(Path(os.environ["RANKLOOP_DATA"]) / path, seed=seed)
@@ -303,7 +303,7 @@ def _cell(values: list[float]) -> str:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(
-        prog="python -m examples.loop_tables",
+        prog="python -m experiments.loop_tables",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

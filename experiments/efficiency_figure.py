@@ -1,6 +1,6 @@
 """The figure of the landing page: what is learned and what users are shown, from the rows of `loop_tables`.
 
-    python -m examples.efficiency_figure docs/figures/data-efficiency.svg FILE…
+    python -m experiments.efficiency_figure docs/figures/data-efficiency.svg FILE…
 
 Means over the seeds that every learner has; bands are 90 % intervals over seeds.
 """
@@ -63,7 +63,7 @@ def draw(rows: list[dict[str, Any]]) -> Figure:
 def main() -> None:
     """Read the rows and write the figure."""
     parser = argparse.ArgumentParser(
-        prog="python -m examples.efficiency_figure",
+        prog="python -m experiments.efficiency_figure",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

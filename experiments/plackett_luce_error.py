@@ -1,6 +1,6 @@
 """How the error of Plackett–Luce marginals decreases with the quadrature step: docs/plackett-luce.md.
 
-    python -m examples.plackett_luce_error docs/figures/plackett-luce-error.svg
+    python -m experiments.plackett_luce_error docs/figures/plackett-luce-error.svg
 
 This is a second implementation of the formulas in plain NumPy, which shares no code with the kernels: the
 Poisson-binomial distribution of every item is computed separately, without a backward pass.
@@ -204,6 +204,8 @@ def main(path: Path | None) -> None:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(prog="python -m examples.plackett_luce_error", description=main.__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m experiments.plackett_luce_error", description=main.__doc__
+    )
     parser.add_argument("path", type=Path, nargs="?", help="the figure to write, such as error.svg")
     main(**vars(parser.parse_args()))

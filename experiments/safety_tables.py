@@ -1,7 +1,7 @@
 """The numbers of docs/evidence.md: many small loops in worlds where something is wrong.
 
-    python -m examples.safety_tables run WORLD FIRST LAST FILE   # seeds FIRST to LAST, one line of FILE each
-    python -m examples.safety_tables show FILE…                  # one row per world and setting
+    python -m experiments.safety_tables run WORLD FIRST LAST FILE # seeds FIRST to LAST, one line of FILE each
+    python -m experiments.safety_tables show FILE…                # one row per world and setting
 
 WORLD is one of
 
@@ -180,7 +180,7 @@ def _end(row: dict[str, Any]) -> float:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(prog="python -m examples.safety_tables")
+    parser = argparse.ArgumentParser(prog="python -m experiments.safety_tables")
     commands = parser.add_subparsers(required=True)
     running = commands.add_parser("run", help=run_world.__doc__)
     running.add_argument("world", choices=SETTINGS)

@@ -1,7 +1,7 @@
 """RankLens, Metarank's published log: `rankloop fit` and LightGBM's lambdarank on fresh divisions.
 
-    python -m examples.ranklens_table run EVENTS FIRST LAST FILE    # divisions FIRST to LAST, one line each
-    python -m examples.ranklens_table show FILE                     # means, with 90 % intervals
+    python -m experiments.ranklens_table run EVENTS FIRST LAST FILE  # divisions FIRST to LAST, one line each
+    python -m experiments.ranklens_table show FILE                   # means, with 90 % intervals
 
 Each division takes a fifth of the 9,800 lists, at random, as a test. The others are a log of their own:
 `rankloop fit` estimates the bias of users from it, and both methods hold out a fifth of it to stop on. The

@@ -1,7 +1,7 @@
 """How often the live learner deploys a policy that is no better: A/A loops, looked at after every batch.
 
-    python -m examples.live_safety run 1000 RESULTS.jsonl     # resumes
-    python -m examples.live_safety show RESULTS.jsonl
+    python -m experiments.live_safety run 1000 RESULTS.jsonl     # resumes
+    python -m experiments.live_safety show RESULTS.jsonl
 
 Each loop has one query with six documents of equal relevance, so that every policy is worth the same. A new
 candidate with random scores goes on trial whenever the log has doubled. After every hundred pages the trial

@@ -1,6 +1,6 @@
 """The exact objective against LightGBM's lambdarank, with the same trees: the table of docs/training.md.
 
-    python -m examples.supervised_on_real_data FOLDER
+    python -m experiments.supervised_on_real_data FOLDER
 
 FOLDER contains mq2008/Fold1, mslr-sample and lightgbm-rank, as described in docs/training.md. Each line has
 the mean and the standard deviation over seeds of NDCG@5 (linear gain) on the test queries, with documents
@@ -86,7 +86,7 @@ def main(folder: Path) -> None:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(
-        prog="python -m examples.supervised_on_real_data", description=main.__doc__
+        prog="python -m experiments.supervised_on_real_data", description=main.__doc__
     )
     parser.add_argument("folder", type=Path, help="the folder of the data sets")
     main(**vars(parser.parse_args()))

@@ -1,6 +1,6 @@
 """Does the estimated bias recover that of the simulated users, and do its intervals hold it?
 
-    python -m examples.bias_recovery good 0 49 [good.jsonl]
+    python -m experiments.bias_recovery good 0 49 [good.jsonl]
 
 simulates one log for each seed from the first to the last, estimates α and β from it, and prints how far
 off they are and how often their intervals hold the truth. Settings are named below; docs/bias.md has tables.

@@ -1,6 +1,6 @@
 """How estimates change if policies are learned from the clicks that evaluate them: docs/dependence.md.
 
-    python -m examples.dependence FIRST LAST
+    python -m experiments.dependence FIRST LAST
 
 Each seed is one loop. Its log is *own*: every policy was learned from the clicks before it. Then the same
 policies, in the same order and for as many interactions, gather a second log: *fresh* clicks that no policy
@@ -104,7 +104,7 @@ def main(first: int, last: int) -> None:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(prog="python -m examples.dependence", description=main.__doc__)
+    parser = argparse.ArgumentParser(prog="python -m experiments.dependence", description=main.__doc__)
     parser.add_argument("first", type=int, help="the first seed")
     parser.add_argument("last", type=int, help="the last seed")
     main(**vars(parser.parse_args()))
