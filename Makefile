@@ -22,7 +22,7 @@ $(READY): pyproject.toml constraints.txt
 	@echo "Installing into $(VENV) (a minute or two, once) …"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --upgrade pip
-	@PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[live]' --group dev
+	@PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[export,live,logs,reports,trees]' --group dev
 	@touch $@
 
 $(EXTRAS): $(READY) constraints-extras.txt

@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 LOCK = Path("requirements-lock.txt")
-WANTED = ("--editable", ".[live]", "--group", "dev")
+WANTED = ("--editable", ".[export,live,logs,reports,trees]", "--group", "dev")
 
 
 def main() -> None:

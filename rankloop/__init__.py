@@ -3,8 +3,7 @@
 The public names are listed in ``__init__.pyi``, one line each; each is loaded when it is first used.
 """
 
-import lazy_loader
-
+from rankloop import extras
 from rankloop._version import __version__ as __version__
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+__getattr__, __dir__, __all__ = extras.attach_stub(__name__, __file__)

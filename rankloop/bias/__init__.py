@@ -3,6 +3,6 @@
 ``__init__.pyi`` lists the public names, one per line. Each name is loaded on first use.
 """
 
-import lazy_loader
+from rankloop import extras
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+__getattr__, __dir__, __all__ = extras.attach_stub(__name__, __file__)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import expit, softmax
 
+from rankloop import extras
 from rankloop.bias.rank_counts import RankCounts
 from rankloop.models.lightgbm import DEFAULTS
 from rankloop.models.specs import LightGBMSpec
@@ -66,8 +67,7 @@ class CrossFitting:
 
     def placement(self, rng: np.random.Generator) -> Float64:
         """Predict the rank of every item: the probability of each rank if it is shown, items × ranks."""
-        import lightgbm
-
+        lightgbm = extras.load("lightgbm")
         shown, ranks = self.shown, self.shown.ranks
         settings = {
             **DEFAULTS,

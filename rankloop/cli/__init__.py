@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from rankloop import extras
 from rankloop._version import __version__
 from rankloop.cli import (
     bias,
@@ -78,7 +79,8 @@ def main() -> None:
     # SIGTERM, from a scheduler for instance, ends the process like Ctrl-C: nothing is left behind.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        app(prog_name="rankloop")
+        with extras.explained():
+            app(prog_name="rankloop")
     except RankloopError as error:
         from rankloop.reports.terminal import printable
 

@@ -83,6 +83,6 @@ def bias(
         typer.echo(json.dumps({"path": str(out), **estimate.to_dict()}, indent=2, ensure_ascii=False))
         return
     console.print_document(bias_document(estimate))
-    for path in (out, page):
-        if path is not None:
-            console.print_out(f"wrote {path}")
+    console.print_out(f"wrote {out}")
+    if page is not None:
+        console.announce_page(page)

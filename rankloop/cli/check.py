@@ -33,4 +33,4 @@ def check(
         return
     console.print_document(check_document(found))
     if page is not None:
-        console.print_out(f"wrote {page}")
+        console.announce_page(page)

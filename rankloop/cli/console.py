@@ -15,6 +15,7 @@ from typing import Any
 from rich import progress as rich_progress
 from rich.console import Console
 
+from rankloop import extras
 from rankloop.progress import Progress, Update
 from rankloop.reports import terminal
 from rankloop.reports.document import Document
@@ -124,6 +125,13 @@ def print_document(document: Document) -> None:
 def print_out(line: str) -> None:
     """Print a line that is not wrapped, such as one with a path."""
     terminal.print_line(line, out)
+
+
+def announce_page(path: object) -> None:
+    """Print that a page was written, and what to install if its figures are missing."""
+    print_out(f"wrote {path}")
+    if not extras.is_installed("reports"):
+        print_err('the page has no figures: they need matplotlib; pip install "rankloop[reports]"')
 
 
 def print_err(line: str) -> None:

@@ -38,7 +38,7 @@ def demo(
         _print_setup(setup.facts, spec.metric)
         results, page = demonstrate(spec, out, setup, progress)
     console.print_document(demo_document(results))
-    console.print_out(f"wrote {page}")
+    console.announce_page(page)
 
 
 @spec_options(RunSpec)
@@ -70,7 +70,7 @@ def run(
         typer.echo(json.dumps([row.model_dump() for row in result.rows], indent=2))
         return
     console.print_document(run_document(result))
-    console.print_out(f"wrote {page}")
+    console.announce_page(page)
 
 
 def report(
@@ -106,7 +106,7 @@ def report(
         typer.echo(json.dumps([line.as_dict() for line in lines], indent=2))
         return
     console.print_document(document)
-    console.print_out(f"wrote {path}")
+    console.announce_page(path)
 
 
 @contextmanager

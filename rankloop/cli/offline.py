@@ -101,6 +101,7 @@ def fit(
 
     Ctrl-C ends training, and the best model so far is stored.
     """
+    require_for_fit(model)
     from rankloop import open_log, write_report
     from rankloop.cli import console
     from rankloop.offline.fit_result import PAGE_FILE, check_fit_path
@@ -318,9 +319,17 @@ def evaluate(
         typer.echo(json.dumps({**found.to_dict(), **more, "page": str(out)}, indent=2))
     else:
         console.print_document(document)
-        console.print_out(f"wrote {out}")
+        console.announce_page(out)
     if required is not None:
         raise typer.Exit(exit_code(found.verdict.kind, required))
+
+
+def require_for_fit(model: str) -> None:
+    """Name all extras at once that a fit needs and that are not installed."""
+    from rankloop import extras
+    from rankloop.models.specs import LightGBMSpec, model_spec
+
+    extras.require("logs", *(["trees"] if isinstance(model_spec(model), LightGBMSpec) else []))
 
 
 def chosen_bias(

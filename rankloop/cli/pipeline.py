@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from rankloop.cli.offline import BiasOption, DisplaysOption, HoldOutFromOption
+from rankloop.cli.offline import BiasOption, DisplaysOption, HoldOutFromOption, require_for_fit
 from rankloop.cli.options import EngineOption, JsonOption, LogArgument, MasterOption, SeedOption
 
 
@@ -34,6 +34,7 @@ def pipeline(
     The exit code is for schedulers: 0 if the new ranker is better than the old policy, 4 if it is worse, 1 if
     the log does not tell (the same, undecided, or only leaning), 2 for errors.
     """
+    require_for_fit(model)
     from rankloop import open_log
     from rankloop.cli import console
     from rankloop.reports.evaluation import evaluation_document
@@ -55,5 +56,5 @@ def pipeline(
         typer.echo(json.dumps(content, indent=2))
     else:
         console.print_document(evaluation_document(found.comparison))
-        console.print_out(f"wrote {out / PAGE}")
+        console.announce_page(out / PAGE)
     raise typer.Exit(found.exit_code)

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from rankloop import extras
 from rankloop.cli.loops import resumable
 from rankloop.cli.spec_options import Given, read_spec, spec_options
 from rankloop.experiments.reproduce.presets import Preset, preset_named
@@ -37,6 +38,7 @@ def reproduce(
     given: Given,
 ) -> None:
     """Reproduce the paper's experiments: every figure, and for every claim whether it holds."""
+    extras.require("logs", "reports")
     from rankloop.cli import console
     from rankloop.experiments import reproduce as experiments
     from rankloop.experiments.reproduce.costs import format_duration

@@ -13,8 +13,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from rankloop import extras
 from rankloop._version import __version__
-from rankloop.errors import RankloopError
 from rankloop.exchange.formats import Export, ExportError, ExportFormat, PolicySource, names_note
 from rankloop.models.mlp import Network
 from rankloop.models.trees import TreeEnsemble
@@ -43,25 +43,13 @@ class Onnx(ExportFormat):
         return Export(str(self), onnx_bytes(source), self.suffix, notes=names_note(source))
 
 
-def import_onnx(package: str = "onnx") -> Any:
-    """The package ``onnx`` or ``onnxruntime``, or the error that says how to install it."""
-    import importlib
-
-    try:
-        return importlib.import_module(package)
-    except ImportError as error:
-        raise RankloopError(
-            f'ONNX files need the package {package}, which is not installed: pip install "rankloop[export]"'
-        ) from error
-
-
 def onnx_bytes(source: PolicySource) -> bytes:
     """The graph of a policy as a file.
 
     Raises:
         ExportError: the model is of a kind that this project cannot export.
     """
-    onnx = import_onnx()
+    onnx = extras.load("onnx")
     helper = onnx.helper
     trees, layers = source.trees, source.layers
     if trees is not None:

@@ -10,8 +10,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from rankloop import extras
 from rankloop.errors import DataError, ModelFileError, one_line
-from rankloop.exchange.onnx_graph import FEATURE_NAMES, import_onnx
+from rankloop.exchange.onnx_graph import FEATURE_NAMES
 from rankloop.models.feature_names import checked_names
 from rankloop.ragged import threads
 from rankloop.storage.fingerprints import fingerprint
@@ -48,7 +49,7 @@ class OnnxModel:
     @cached_property
     def session(self) -> Any:
         """Onnxruntime's own object for this graph."""
-        runtime = import_onnx("onnxruntime")
+        runtime = extras.load("onnxruntime")
         options = runtime.SessionOptions()
         options.intra_op_num_threads = threads()
         options.log_severity_level = ERRORS_ONLY

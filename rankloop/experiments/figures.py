@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
-from matplotlib.axes import Axes
 
 from rankloop.experiments.summary import Curve
 from rankloop.reports.drawing import draw_band, draw_level, draw_svg, set_log_axis
 from rankloop.reports.style import MARKER_SIZES, colour, marker
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 
 @dataclass(frozen=True)

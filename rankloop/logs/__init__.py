@@ -3,6 +3,6 @@
 The public names are listed in ``__init__.pyi``, one line each; each is loaded when it is first used.
 """
 
-import lazy_loader
+from rankloop import extras
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+__getattr__, __dir__, __all__ = extras.attach_stub(__name__, __file__)

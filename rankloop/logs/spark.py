@@ -17,6 +17,7 @@ from typing import Any
 import ibis
 import pyarrow as pa
 
+from rankloop import extras
 from rankloop.errors import RankloopError, one_line
 from rankloop.logs.engines import Batches, Engine, Expression, Mapped
 
@@ -28,10 +29,7 @@ PATTERN_LETTERS = re.compile(r"[\\[\]{}*?]")
 @contextmanager
 def spark_engine(master: str | None) -> Iterator[Engine]:
     """Spark, in the active session, or in a new one that ends with the block."""
-    try:
-        from pyspark.sql import SparkSession
-    except ImportError as error:
-        raise RankloopError('Spark is not installed: pip install "rankloop[spark]"') from error
+    SparkSession = extras.load("pyspark.sql").SparkSession
     there = SparkSession.getActiveSession()
     if there is not None:
         _same_master(there, master)

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from rankloop import extras
 from rankloop.errors import DataError, ModelFileError
 from rankloop.models.feature_names import checked_names
 from rankloop.models.lightgbm_check import check_text, without_parameters
@@ -71,8 +72,7 @@ class LightGBMModel:
     @cached_property
     def booster(self) -> Any:
         """LightGBM's own object for these trees."""
-        import lightgbm
-
+        lightgbm = extras.load("lightgbm")
         try:
             # Without the parameters of the training, which scoring does not need.
             return lightgbm.Booster(model_str=without_parameters(self.text))
@@ -206,8 +206,9 @@ def boost(
         on_interrupt: called on Ctrl-C, after which the best trees so far are the result; None to raise
             `KeyboardInterrupt`.
     """
-    import lightgbm
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+
+    lightgbm = extras.load("lightgbm")
 
     def objective(scores: Any, _data: Any) -> tuple[Any, Any]:
         gradient, curvature = derivatives(np.asarray(scores, dtype=np.float64) + start)

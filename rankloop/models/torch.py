@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from rankloop import extras
 from rankloop.errors import DataError, ModelFileError, RankloopError
 from rankloop.models.optimisers import SGD, Optimiser
 from rankloop.models.storage import fingerprint, pack, unpack
@@ -25,13 +26,7 @@ MakeOptimiser = Callable[[Iterable[Any]], Any]
 
 
 def _torch() -> Any:
-    try:
-        import torch
-    except ImportError as error:
-        raise RankloopError(
-            'torch models need the package torch, which is not installed: pip install "rankloop[torch]"'
-        ) from error
-    return torch
+    return extras.load("torch")
 
 
 class TorchModel:

@@ -7,7 +7,9 @@ from datetime import datetime
 
 import numpy as np
 
+from rankloop import extras
 from rankloop.errors import RankloopError
+from rankloop.estimators import InterventionAware
 from rankloop.logs import LogReader, LogStatistics
 from rankloop.models.feature_names import with_names
 from rankloop.models.specs import LightGBMSpec, ModelSpec, TreeObjective, model_spec
@@ -31,6 +33,7 @@ from rankloop.training import (
     train_trees_on_clicks,
 )
 from rankloop.training.calibration import calibrate, relevance_of
+from rankloop.training.guess_models import TreeGuess
 from rankloop.training.trees import QUERY_VARIANCE
 from rankloop.types import Bias
 
@@ -84,6 +87,9 @@ def fit(
     """
     spec = model_spec(model) if isinstance(model, str) else model
     chosen = learning_named(learning) if isinstance(learning, str) else learning
+    guided = isinstance(chosen.estimator, InterventionAware) and chosen.estimator.control == "model"
+    if isinstance(spec, LightGBMSpec) or (guided and isinstance(chosen.guess, TreeGuess)):
+        extras.require("trees")
     share = held_out if isinstance(held_out, int | float) else None
     start = None if isinstance(held_out, int | float) else parse_time(held_out)
     if share is not None and not 0.0 < share < 1.0:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
-from matplotlib.axes import Axes
 
 from rankloop.bias import BiasEstimate, RankIntervals
 from rankloop.reports.document import (
@@ -26,6 +26,9 @@ from rankloop.reports.document import (
 from rankloop.reports.drawing import SHARE_LIMITS, draw_svg, set_rank_axis
 from rankloop.reports.style import MARKER_SIZES, colour, marker
 from rankloop.types import Float64
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 NAMES = {"affine": "affine", "position": "position-based", "harvesting": "intervention harvesting"}
 METHODS = {

@@ -6,12 +6,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import matplotlib.dates
 import numpy as np
-from matplotlib.axes import Axes
 
+from rankloop import extras
 from rankloop.logs.checks import LogCheck, PolicyCheck
 from rankloop.logs.lessons import LogVerdict
 from rankloop.logs.periods import DAY, HOUR, MINUTE
@@ -43,13 +42,14 @@ from rankloop.reports.drawing import (
 from rankloop.reports.import_report import problem_blocks
 from rankloop.reports.style import BAND_OPACITY, colour
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
 # As many as there are colours; the table has all.
 MOST_DRAWN = 6
 # Policies whose click rates a terminal has room for; the page and the JSON have all.
 POLICIES_IN_TERMINAL = 3
 DATES_ON_AN_AXIS = 7
-# matplotlib's dates have no type annotations.
-dates: Any = matplotlib.dates
 # Room for the names at both ends of an axis of names, which are 1 apart.
 ROOM = 0.4
 LESSONS = {"bias": "how users click", "fit": "a ranker", "evaluate": "what a ranker is worth"}
@@ -182,6 +182,7 @@ def _over_time(found: LogCheck, drawn: Sequence[PolicyCheck]) -> Iterator[Figure
                 times, policy.impressions_by_period, step="mid", color=colour(look), alpha=BAND_OPACITY
             )
             axes.plot(times, policy.impressions_by_period, drawstyle="steps-mid", color=colour(look))
+        dates = extras.load("matplotlib.dates")
         locator = dates.AutoDateLocator(maxticks=DATES_ON_AN_AXIS)
         axes.xaxis.set_major_locator(locator)
         axes.xaxis.set_major_formatter(dates.ConciseDateFormatter(locator))

@@ -1,17 +1,20 @@
-"""Drawing: figures in one style as SVG, and the axes and curves that several figures have."""
+"""Drawing: figures in one style as SVG, and the axes and curves that several figures have.
+
+matplotlib is loaded when the first figure is drawn, not before: most commands draw none.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import matplotlib
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
-
+from rankloop import extras
 from rankloop.reports.style import BAND_OPACITY, INCHES, MARKER_SIZES, PLACE, STYLE, colour, marker, svg
 from rankloop.types import Float64
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.ticker import FuncFormatter
 
 # The limits of an axis of shares: they leave room for the markers at 0 and at 1.
 SHARE_LIMITS = (-0.03, 1.03)
@@ -40,9 +43,9 @@ def draw_svg(
         inches: width and height.
         bottom: where the axes begin, as a share of the height.
     """
-    with matplotlib.rc_context(settings(name)):
+    with extras.load("matplotlib").rc_context(settings(name)):
         # A separate figure, not one of pyplot's, so that the caller's windows and backend do not change.
-        figure = Figure(figsize=inches)
+        figure = extras.load("matplotlib.figure").Figure(figsize=inches)
         draw(figure.subplots(gridspec_kw={**PLACE, "bottom": bottom}))
         return svg(figure)
 
@@ -70,7 +73,7 @@ def draw_band(axes: Axes, look: int | None, x: Any, low: Float64, high: Float64)
 
 def set_integer_axis(axes: Axes, label: str) -> None:
     """Make the horizontal axis one of whole numbers."""
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.xaxis.set_major_locator(_ticker().MaxNLocator(integer=True))
     axes.set_xlabel(label)
 
 
@@ -85,16 +88,17 @@ def set_log_axis(axes: Axes, span: tuple[float, float], label: str | None = None
     axes.set_xscale("log")
     axes.set_xlim(span[0] / LOG_ROOM, span[1] * LOG_ROOM)
     if axes.get_xlim()[1] < DECADE * axes.get_xlim()[0]:
-        axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        axes.xaxis.set_major_locator(_ticker().LogLocator(subs=(1.0, 2.0, 5.0)))
     axes.xaxis.set_major_formatter(count_formatter())
-    axes.xaxis.set_minor_formatter(NullFormatter())
+    axes.xaxis.set_minor_formatter(_ticker().NullFormatter())
     if label is not None:
         axes.set_xlabel(label)
 
 
 def count_formatter() -> FuncFormatter:
     """Labels of an axis of counts."""
-    return FuncFormatter(lambda value, _: short_count(value))
+    formatter: FuncFormatter = _ticker().FuncFormatter(lambda value, _: short_count(value))
+    return formatter
 
 
 def short_count(value: float) -> str:
@@ -107,3 +111,7 @@ def short_count(value: float) -> str:
         if value >= size:
             return f"{value / size:g}{letter}"
     return f"{value:g}"
+
+
+def _ticker() -> Any:
+    return extras.load("matplotlib.ticker")

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-
-from matplotlib.axes import Axes
+from typing import TYPE_CHECKING
 
 from rankloop.offline import Comparison, PolicyEstimate, Sensitivity, ValueInterval
 from rankloop.offline.intervals import CONFIDENCE
@@ -24,6 +23,9 @@ from rankloop.reports.document import (
 from rankloop.reports.drawing import THIN, draw_svg
 from rankloop.reports.sensitivity import sensitivity_section
 from rankloop.reports.style import colour, marker
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 # A low figure: one line per interval.
 INCHES = (5.0, 1.7)

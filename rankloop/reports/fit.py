@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
-from matplotlib.axes import Axes
 
 from rankloop.models import Linear
 from rankloop.models.lightgbm import LightGBMModel
@@ -27,6 +27,9 @@ from rankloop.reports.document import (
 from rankloop.reports.drawing import draw_svg, set_integer_axis
 from rankloop.reports.style import colour
 from rankloop.types import Float64
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 # Features that the table lists; there may be hundreds more.
 MOST_FEATURES = 20

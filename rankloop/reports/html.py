@@ -10,6 +10,7 @@ from importlib import resources
 from pathlib import Path
 from string import Template
 
+from rankloop.extras import MissingExtraError
 from rankloop.reports.document import (
     Block,
     Button,
@@ -148,14 +149,21 @@ def _figures(block: Figures) -> Html:
 
 
 def _figure(figure: Figure) -> Html:
+    try:
+        return element("figure", _drawing(figure), element("figcaption", figure.caption))
+    except MissingExtraError as error:
+        # The numbers are in the tables: a page without its figures is worth having.
+        left_out = element("p", f"This figure is left out: {error}", class_="quiet")
+        return element("figure", left_out, element("figcaption", figure.caption))
+
+
+def _drawing(figure: Figure) -> Html:
     if figure.standalone:
         data = base64.b64encode(figure.draw().encode()).decode()
         image = element("img", src=f"data:image/svg+xml;base64,{data}", alt=figure.alt)
-        drawing = Html(image.removesuffix("</img>"))
-    else:
-        named = element("svg", role="img", aria_label=figure.alt).removesuffix("></svg>")
-        drawing = Html(figure.draw().replace("<svg", named, 1))
-    return element("figure", drawing, element("figcaption", figure.caption))
+        return Html(image.removesuffix("</img>"))
+    named = element("svg", role="img", aria_label=figure.alt).removesuffix("></svg>")
+    return Html(figure.draw().replace("<svg", named, 1))
 
 
 def _button(action: Button) -> Html:

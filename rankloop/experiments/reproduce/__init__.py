@@ -4,6 +4,6 @@ The public names are listed in ``__init__.pyi``; each is loaded when it is first
 line can read the presets without loading the rest.
 """
 
-import lazy_loader
+from rankloop import extras
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+__getattr__, __dir__, __all__ = extras.attach_stub(__name__, __file__)

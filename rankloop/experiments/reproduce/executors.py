@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import Protocol
 
-from rankloop import names
+from rankloop import extras, names
 from rankloop.experiments import parallel
 from rankloop.experiments.reproduce.schedule import Job
 from rankloop.experiments.reproduce.work import Work, setup_name
@@ -69,9 +69,14 @@ EXECUTORS: dict[str, Executor] = {"local": local, "ray": ray}
 def executor(name: str) -> Executor:
     """The executor of this name.
 
+    Raises:
+        MissingExtraError: it is Ray, which is not installed.
+
     >>> executor("local") is local
     True
     """
     if name not in EXECUTORS:
         raise names.unknown("engine", name, EXECUTORS)
+    if name == "ray":
+        extras.require("ray")
     return EXECUTORS[name]

@@ -10,7 +10,7 @@ import logging
 from dataclasses import replace
 from typing import Any
 
-from rankloop.errors import RankloopError
+from rankloop import extras
 from rankloop.experiments.reproduce.schedule import Job
 from rankloop.experiments.reproduce.work import Work, setup_name
 from rankloop.progress import Progress, report
@@ -18,7 +18,7 @@ from rankloop.progress import Progress, report
 
 def execute(work: Work, progress: Progress) -> None:
     """Do all work; see `rankloop.experiments.reproduce.executors.Executor`."""
-    ray = _import_ray()
+    ray = extras.load("ray")
     started_here = not ray.is_initialized()
     if started_here:
         ray.init(log_to_driver=False, logging_level=logging.ERROR, include_dashboard=False)
@@ -27,14 +27,6 @@ def execute(work: Work, progress: Progress) -> None:
     finally:
         if started_here:
             ray.shutdown()
-
-
-def _import_ray() -> Any:
-    try:
-        import ray
-    except ImportError as error:
-        raise RankloopError('Ray is not installed: pip install "rankloop[ray]"') from error
-    return ray
 
 
 def _execute(ray: Any, work: Work, progress: Progress) -> None:

@@ -46,7 +46,7 @@ from rankloop.storage.locks import hold_folder
 ABOUT, FIGURES = "reproduction.json", "figures"
 CLAIMS_PAGE, CLAIMS_JSON, REPORT, DURATION = "claims.md", "claims.json", "report.html", "duration.json"
 # Packages that results may depend on.
-PACKAGES = ("numpy", "numba", "scipy", "scikit-learn", "lightgbm", "matplotlib", "pydantic")
+PACKAGES = ("numpy", "numba", "scipy", "scikit-learn", "matplotlib", "pydantic")
 
 
 @dataclass(frozen=True)

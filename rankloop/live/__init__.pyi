@@ -1,0 +1,10 @@
+from .client import Client as Client
+from .client import ServiceError as ServiceError
+from .sealing import seal as seal
+from .server import build_server as build_server
+from .server import prepare as prepare
+from .service import RankRequest as RankRequest
+from .service import Service as Service
+from .settings import ServiceSettings as ServiceSettings
+from .store.database import Store as Store
+from .store.database import open_store as open_store
