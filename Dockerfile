@@ -3,7 +3,7 @@ FROM python:3.12-slim
 # LightGBM needs OpenMP.
 RUN apt-get update && apt-get install --yes --no-install-recommends libgomp1 && rm -rf /var/lib/apt/lists/*
 WORKDIR /app
-COPY pyproject.toml README.md LICENSE constraints.txt ./
+COPY pyproject.toml hatch_build.py README.md LICENSE constraints.txt ./
 COPY rankloop rankloop
 RUN pip install --no-cache-dir --constraint constraints.txt '.[live]'
 RUN useradd --create-home rankloop && mkdir /store && chown rankloop /store

@@ -98,8 +98,8 @@ setup-locked: ## create .venv from requirements-lock.txt: every file is compared
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $(READY)
 
-release-check: $(READY) ## before a release: a reproducible wheel, valid metadata, known licences
-	$(BIN)/python .ci/release_check.py
+release-check: $(READY) ## before a release: a reproducible wheel that works in an empty environment, known licences
+	PYTHONPATH=. $(BIN)/python .ci/release_check.py
 
 constraints: $(READY) ## pin the versions that are installed now
 	$(BIN)/python -m pip freeze --exclude-editable --all | grep -vE '^(torch|ray)==' > constraints.txt

@@ -1,4 +1,4 @@
-"""Check what would be released: the wheel is reproducible, whole and described, and licences are known."""
+"""Check what would be released: the wheel is reproducible, described and works; licences are known."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ import hashlib
 import os
 import subprocess
 import sys
+import time
+import venv
 import zipfile
+from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
 
@@ -14,19 +17,31 @@ from packaging.licenses import canonicalize_license_expression
 from packaging.metadata import Metadata
 from packaging.requirements import Requirement
 
+from hatch_build import RELATIVE
+from rankloop.extras import EXTRAS
+
 BUILD = Path("build/release")
+NOT_INSTALLED = "not installed"
+# Those of pyproject.toml, which is not in the wheel.
+OPTION_FLAGS = "NORMALIZE_WHITESPACE ELLIPSIS"
 # A fixed time, so that two builds have the same bytes.
 ENVIRONMENT = {**os.environ, "SOURCE_DATE_EPOCH": "1700000000"}
 # What a package under the Apache licence may depend on.
 ACCEPTED = (
     "apache", "bsd", "mit", "isc", "psf", "python software foundation", "zlib", "mpl", "mozilla", "hpnd",
     "unlicense", "0bsd", "cc0",
+    "lgpl",  # psycopg: an optional package that users install themselves and that is not changed
 )  # fmt: skip
+# A demonstration that takes seconds: the real one differs in its size only.
+DEMO = ("demo", "synthetic(queries=100,features=10)", "--horizon", "2000", "--interventions", "2")
 
 
 def main() -> int:
     """Run all checks; return the number of those that failed."""
-    failures = [*check_wheel(), *check_licences(), *check_dependencies()]
+    wheel = build("one")
+    failures = [*check_wheel(wheel, build("two")), *check_licences(), *check_dependencies()]
+    if not failures:
+        failures = [*check_installed(wheel)]
     for failure in failures:
         print(f"FAILED: {failure}")
     print(
@@ -44,10 +59,9 @@ def build(name: str) -> Path:
     return max(folder.glob("*.whl"), key=lambda path: path.stat().st_mtime)
 
 
-def check_wheel() -> list[str]:
+def check_wheel(one: Path, two: Path) -> list[str]:
     """Two builds have the same bytes; metadata are valid; every module is there, and nothing else."""
     failures = []
-    one, two = build("one"), build("two")
     digests = [hashlib.sha256(path.read_bytes()).hexdigest() for path in (one, two)]
     print(f"{one.name}: sha256 {digests[0]}")
     if digests[0] != digests[1]:
@@ -58,6 +72,8 @@ def check_wheel() -> list[str]:
         found = Metadata.from_email(wheel.read(about), validate=True)
         if not any("licenses/" in name for name in names):
             failures.append("the wheel has no licence")
+    if found.description is None or RELATIVE.search(found.description):
+        failures.append("the README in the wheel is missing or has relative links, which indexes break")
     needed = len(found.requires_dist or [])
     print(f"metadata: {found.name} {found.version}, {found.license_expression}, {needed} requirements")
     tracked = subprocess.run(["git", "ls-files", "rankloop"], check=True, stdout=subprocess.PIPE, text=True)
@@ -93,17 +109,50 @@ def check_licences() -> list[str]:
         for line in package.requires or []:
             needed = Requirement(line)
             name = needed.name.lower().replace("_", "-")
-            if name in seen or (needed.marker and not needed.marker.evaluate({"extra": ""})):
+            # All extras of rankloop, and none of its dependencies.
+            extras = EXTRAS if package.name == "rankloop" else ("",)
+            wanted = needed.marker is None or any(needed.marker.evaluate({"extra": one}) for one in extras)
+            if name in seen or not wanted:
                 continue
             try:
                 seen[name] = licence_of(metadata.distribution(needed.name))
                 open_ones.append(needed.name)
             except metadata.PackageNotFoundError:
-                seen[name] = "not installed"
+                seen[name] = NOT_INSTALLED
     for name in sorted(seen):
         print(f"licence of {name}: {seen[name][:60]}")
-    unknown = [n for n, text in seen.items() if not any(word in text.lower() for word in ACCEPTED)]
+    known = (*ACCEPTED, NOT_INSTALLED)
+    unknown = [n for n, text in seen.items() if not any(word in text.lower() for word in known)]
     return [f"the licence of {name} must be looked at: {seen[name]!r}" for name in sorted(unknown)]
+
+
+def check_installed(wheel: Path) -> Iterator[str]:
+    """The wheel works in an empty environment: alone, and with its extras; its README renders."""
+    folder = BUILD / "environment"
+    venv.create(folder, clear=True, with_pip=True)
+    python, program = ((folder / "bin" / name).absolute() for name in ("python", "rankloop"))
+    constraints, wheel = Path("constraints.txt").absolute(), wheel.absolute()
+    install = [python, "-m", "pip", "install", "--quiet", "--constraint", constraints]
+    extras = ",".join(extra for extra in EXTRAS if extra not in ("ray", "spark", "torch"))
+    doctests = ["--doctest-modules", "--pyargs", "rankloop", "-o", f"doctest_optionflags={OPTION_FLAGS}"]
+    steps: dict[str, list[Path | str]] = {
+        "install the wheel": [*install, wheel],
+        "help": [program, "--help"],
+        "demo without extras": [program, *DEMO, "--out", "bare"],
+        "install the extras": [*install, f"{wheel}[{extras}]", "pytest", "twine"],
+        "demo": [program, *DEMO, "--out", "whole"],
+        "doctests": [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", *doctests],
+        "README": [python, "-m", "twine", "check", "--strict", wheel],
+    }
+    outside = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    for name, command in steps.items():
+        begun = time.monotonic()
+        # Elsewhere and without PYTHONPATH, so that the wheel is imported and not the checkout.
+        done = subprocess.run(command, cwd=folder, env=outside, check=False, capture_output=True, text=True)
+        print(f"{name}: {'ok' if done.returncode == 0 else 'failed'}, {time.monotonic() - begun:.0f} s")
+        if done.returncode:
+            yield f"{name}:\n{done.stdout[-3000:]}{done.stderr[-3000:]}"
+            return
 
 
 def check_dependencies() -> list[str]:
