@@ -26,11 +26,12 @@ def read(*paths: Path) -> tuple[list[tuple[str, dict[str, Any]]], list[str]]:
 
 def test_json_lines(tmp_path: Path) -> None:
     path = tmp_path / "log.jsonl"
-    path.write_text('{"a": 1}\n\n{"a": \n[1]\n{"a": 2}')
+    path.write_text('{"a": 1}\n\n{"a": \n[1]\n{"a": 2}\nnull\n')
     records, broken = read(path)
     assert records == [(f"{path}, line 1", {"a": 1}), (f"{path}, line 5", {"a": 2})]
     assert broken[0] == f"{path}, line 3: not JSON (Expecting value, at character 6)"
     assert broken[1] == f"{path}, line 4: not a JSON object but int"
+    assert broken[2] == f"{path}, line 6: not a JSON object but NoneType"
 
 
 def test_a_line_that_is_not_utf_8_is_broken(tmp_path: Path) -> None:
