@@ -182,7 +182,8 @@ def test_without_spark_the_error_says_what_to_install(
 
 
 @extras
-def test_random_logs_with_planted_defects_are_counted_the_same(spark: Any, tmp_path: Path) -> None:
+@pytest.mark.usefixtures("spark")
+def test_random_logs_with_planted_defects_are_counted_the_same(tmp_path: Path) -> None:
     """What an import kept of a damaged table is what both engines count."""
     for seed in range(5):
         rows = random_rows(random.Random(seed))
