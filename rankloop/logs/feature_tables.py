@@ -12,10 +12,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
-import pyarrow.parquet as pq
 
 from rankloop.errors import DataError, one_line
 from rankloop.logs.feature_names import Names, refuse_repeated
+from rankloop.logs.parquet_file import PARQUET_ERRORS, checked_batches, parquet_footer
 from rankloop.logs.schema import ITEM, feature_columns, feature_ids, is_list
 from rankloop.types import Float32
 
@@ -59,8 +59,8 @@ class FeatureTable:
             if self._is_csv:
                 with _csv_reader(self.path) as reader:
                     return reader.schema
-            return pq.read_schema(self.path.absolute())
-        except (pa.ArrowException, OSError) as error:
+            return parquet_footer(self.path)[0]
+        except PARQUET_ERRORS as error:
             raise self._unreadable(error) from error
 
     @cached_property
@@ -108,11 +108,10 @@ class FeatureTable:
                 with _csv_reader(self.path) as reader:
                     yield from reader
                 return
-            with pq.ParquetFile(self.path.absolute()) as file:
-                # The length of vectors is not known before they are read.
-                rows = ROWS_PER_BATCH if len(columns) <= 1 else max(1, NUMBERS_PER_BATCH // len(columns))
-                yield from file.iter_batches(min(rows, ROWS_PER_BATCH))
-        except (pa.ArrowException, OSError) as error:
+            # The length of vectors is not known before they are read.
+            rows = ROWS_PER_BATCH if len(columns) <= 1 else max(1, NUMBERS_PER_BATCH // len(columns))
+            yield from checked_batches(self.path, min(rows, ROWS_PER_BATCH))
+        except PARQUET_ERRORS as error:
             raise self._unreadable(error) from error
 
     def _matrix(self, batch: pa.RecordBatch) -> Float32:

@@ -8,11 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
 from rankloop.errors import DataError, one_line
 from rankloop.logs.checksums import verify_checksums
+from rankloop.logs.parquet_file import PARQUET_ERRORS, parquet_footer
 from rankloop.logs.schema import FEATURES, IMPRESSIONS, TABLES, VERSION, check_columns, feature_columns
 
 # Keys of a file's own metadata, written after the rows have been checked. The second one records the number
@@ -93,20 +91,19 @@ def open_folder(folder: str | os.PathLike[str]) -> LogFolder:
 
 def _read_schema(file: Path) -> tuple[Any, dict[bytes, bytes], int]:
     try:
-        footer = pq.read_metadata(file.absolute())
-    except (pa.ArrowException, OSError) as error:
+        schema, metadata, rows = parquet_footer(file)
+    except PARQUET_ERRORS as error:
         raise DataError(
             f"{file}: this is not a Parquet file, or its end is missing: write or copy it again "
             f"({one_line(error)})"
         ) from error
-    metadata = footer.metadata or {}
     version = metadata.get(VERSION_KEY, VERSION.encode())
     if version != VERSION.encode():
         raise DataError(
-            f"{file}: the log has version {version.decode()!r}, but this program reads version {VERSION!r}: "
-            f"update rankloop, or import the log again"
+            f"{file}: the log has version {version.decode(errors='replace')!r}, but this program reads "
+            f"version {VERSION!r}: update rankloop, or import the log again"
         )
-    return footer.schema.to_arrow_schema(), metadata, footer.num_rows
+    return schema, metadata, rows
 
 
 def _randomised(metadata: dict[bytes, bytes]) -> list[str]:

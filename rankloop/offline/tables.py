@@ -11,17 +11,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
-import pyarrow.parquet as pq
 
 from rankloop.errors import DataError
 from rankloop.kernels.expectations import LARGEST_SCORE
 from rankloop.logs.features import ItemNames, item_keys
+from rankloop.logs.parquet_file import PARQUET_ERRORS, checked_batches, parquet_footer
 from rankloop.logs.schema import CANDIDATES, COLUMNS, ITEM, check_columns
 from rankloop.types import Float64, Int64
 
 POLICY, SCORE = "policy_id", "score"
 # The key of a Parquet file of scores under which the fingerprint of their log stands.
 LOG_KEY = b"rankloop.log"
+ROWS_PER_BATCH = 1_000_000
 # The formats that rankings are written in.
 RANKING_TEXTS = ("tsv", "jsonl", "trec")
 RANKING_FORMATS = (*RANKING_TEXTS, "parquet")
@@ -91,10 +92,10 @@ def source_of_scores(path: str | os.PathLike[str]) -> str | None:
     if not Path(path).name.endswith(".parquet"):
         return None
     try:
-        found = (pq.read_schema(path).metadata or {}).get(LOG_KEY)
-    except (pa.ArrowException, OSError) as error:
+        found = parquet_footer(Path(path))[1].get(LOG_KEY)
+    except PARQUET_ERRORS as error:
         raise DataError(f"{path}: the scores cannot be read ({error})") from error
-    return None if found is None else found.decode()
+    return None if found is None else found.decode(errors="replace")
 
 
 def read_candidates(parts: Sequence[Path], policy: str) -> DocumentScores:
@@ -110,15 +111,15 @@ def read_candidates(parts: Sequence[Path], policy: str) -> DocumentScores:
 def _read(path: Path) -> pa.Table:
     try:
         if path.name.endswith(".parquet"):
-            with pq.ParquetFile(path.absolute()) as file:
-                columns = [name for name in file.schema_arrow.names if name in COLUMNS[CANDIDATES]]
-                return file.read(columns)
+            schema, _, _ = parquet_footer(path)
+            kept = pa.schema([field for field in schema if field.name in COLUMNS[CANDIDATES]])
+            return pa.Table.from_batches(checked_batches(path, ROWS_PER_BATCH, kept.names), kept)
         # Ids are text: 007 is not 7.
         as_text = pyarrow.csv.ConvertOptions(column_types=dict.fromkeys(ITEM, pa.string()))
         table = pyarrow.csv.read_csv(path.absolute(), convert_options=as_text)
         # Arrow decodes the names of columns when they are asked for.
         return table.rename_columns(table.column_names)
-    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+    except PARQUET_ERRORS as error:
         raise DataError(f"{path}: the scores cannot be read ({error})") from error
 
 

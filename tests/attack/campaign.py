@@ -48,6 +48,12 @@ class Outcome:
     defects: list[str] = field(default_factory=list)
     seconds: float = 0.0
 
+    def add(self, other: Outcome) -> None:
+        """Add what another part of the campaign found."""
+        self.inputs += other.inputs
+        self.defects += other.defects
+        self.seconds += other.seconds
+
 
 CAMPAIGNS: dict[str, Campaign] = {}
 
@@ -63,16 +69,23 @@ def campaign(name: str, *, inputs: int, separate: bool = False) -> Callable[[Pre
 
 
 def carry_out(
-    chosen: Campaign, folder: Path, seed: int, *, inputs: int | None = None, budget: float | None = None
+    chosen: Campaign,
+    folder: Path,
+    seed: int,
+    *,
+    inputs: int | None = None,
+    budget: float | None = None,
+    first: int = 0,
 ) -> Outcome:
     """Try inputs until there have been enough, or the time is over.
 
-    Every input has random numbers of its own, so that a defect can be repeated alone.
+    Every input has random numbers of its own, so that a defect can be repeated alone, and a campaign resumed
+    at its input ``first``.
     """
     attack, outcome = chosen.prepare(folder), Outcome()
     begin, end = time.process_time(), time.monotonic() + (budget or float("inf"))
     while (inputs is None or outcome.inputs < inputs) and time.monotonic() < end:
-        number = outcome.inputs
+        number = first + outcome.inputs
         problem = attempt(attack, seed, number)
         if problem is not None:
             outcome.defects.append(f"{chosen.name}, seed {seed}, input {number}: {problem}")

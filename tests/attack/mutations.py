@@ -12,6 +12,7 @@ FRAGMENTS = (
     b"\0", b"\xff", b"\xc3", b"\xef\xbb\xbf", b"\r", b"\n", b"\r\n", b"\t", b" ", b",", b";", b":", b"=",
     b"#", b'"', b"'", b"[", b"]", b"{", b"}", b"\\", b"/", b"-", b"+", b".", b"_", b"e", b"\x1b[31m",
     "\u2028".encode(), "\x85".encode(), "\u202e".encode(), "١".encode(), b"<script>", b"[" * 2000,
+    b"\\ud800", b"\\u0000",
 )  # fmt: skip
 NUMBERS = (
     b"nan", b"inf", b"-inf", b"-0", b"1e400", b"1e-400", b"4.9e-324", b"0x10", b"1_0", b"-1", b"0", b"1",

@@ -31,13 +31,13 @@ def serve(name: str, seed: int, first: int) -> None:
 
 
 def carry_out_separately(
-    name: str, seed: int, *, inputs: int | None = None, budget: float | None = None
+    name: str, seed: int, *, inputs: int | None = None, budget: float | None = None, first: int = 0
 ) -> Outcome:
     """As `campaign.carry_out`, in a process that is started again after every crash."""
     outcome, process = Outcome(), None
     end = time.monotonic() + (budget or float("inf"))
     while (inputs is None or outcome.inputs < inputs) and time.monotonic() < end:
-        number = outcome.inputs
+        number = first + outcome.inputs
         fresh = process is None
         if process is None:
             process = _start(name, seed, number)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import os
+import random
 import shutil
 import sys
 from collections.abc import Iterator
@@ -17,9 +18,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from rankloop.errors import DataError, RankloopError
-from rankloop.logs import write_simulated
+from rankloop.logs import ImportOptions, import_columns, write_simulated
 from rankloop.offline import open_log
 from rankloop.types import Bias
+from tests.attack.accounting import HEADER, as_line, clean, random_rows, unlike
 from tests.logs.logs_of import BIAS, Row, simulated, write_rows
 from tests.statistics.equality import assert_same
 
@@ -177,3 +179,20 @@ def test_without_spark_the_error_says_what_to_install(
     monkeypatch.setattr(builtins, "__import__", without_spark)
     with pytest.raises(RankloopError, match=r'pip install "rankloop\[spark\]"'):
         replace(log, engine="spark").count()
+
+
+@extras
+@pytest.mark.usefixtures("spark")
+def test_random_logs_with_planted_defects_are_counted_the_same(tmp_path: Path) -> None:
+    """What an import kept of a damaged table is what both engines count."""
+    for seed in range(5):
+        rows = random_rows(random.Random(seed))
+        table = tmp_path / "rows.csv"
+        table.write_text("\n".join([HEADER, *map(as_line, rows)]) + "\n")
+        options = ImportOptions(max_loss=1.0, position_base=1, overwrite=True)
+        report = import_columns(table, tmp_path / "log", options=options)
+        assert unlike(report, clean(rows, [])) is None
+        log = open_log(tmp_path / "log")
+        here, there = log.count(), replace(log, engine="spark").count()
+        assert (there.rows, there.fingerprint) == (here.rows, here.fingerprint)
+        assert there.rows == report.rows

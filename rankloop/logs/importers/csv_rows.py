@@ -53,6 +53,9 @@ def read_csv_rows(
         if header is None:
             if error is not None:
                 raise DataError(f"{path}, line {first}: the names of the columns cannot be read: {error}")
+            # Empty lines before the names of the columns are neither names nor rows.
+            if not fields:
+                continue
             header = [name.strip() for name in fields]
             if _is_data(header):
                 header = [f"c{number}" for number in range(1, len(fields) + 1)]
@@ -63,7 +66,7 @@ def read_csv_rows(
                 source.read_again()
                 continue
             if len(set(header)) < len(header):
-                raise DataError(f"{path}, line 1: two columns have the same name: {', '.join(header)}")
+                raise DataError(f"{path}, line {first}: two columns have the same name: {', '.join(header)}")
             continue
         if len(source.taken) > 1 and _is_stray(source, delimiter, len(header), error, fields):
             swallowed = len(source.taken) - 1

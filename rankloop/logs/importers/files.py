@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from rankloop.errors import DataError, one_line
 from rankloop.logs.importers.csv_rows import read_csv_rows
@@ -29,6 +28,7 @@ from rankloop.logs.importers.formats import (
     ending_of,
 )
 from rankloop.logs.importers.json_records import JsonRecords
+from rankloop.logs.parquet_file import PARQUET_ERRORS, checked_batches
 from rankloop.logs.problems import ProblemCounter
 from rankloop.text_file import open_text
 
@@ -182,9 +182,8 @@ def _in_utc(batch: pa.RecordBatch) -> pa.RecordBatch:
 def parquet_batches(path: Path, rows: int = ROWS_PER_BATCH) -> Iterator[pa.RecordBatch]:
     """Iterate over the rows of a Parquet file in batches."""
     try:
-        with pq.ParquetFile(path.absolute()) as file:
-            yield from file.iter_batches(batch_size=rows)
-    except (pa.ArrowException, OSError) as error:
+        yield from checked_batches(path, rows)
+    except PARQUET_ERRORS as error:
         raise DataError(
             f"{path}: this is not a Parquet file, or part of it is missing: write or copy it again "
             f"({one_line(error)})"

@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 
 from rankloop.errors import DataError
-from rankloop.logs.importers.parsing import BadValueError
+from rankloop.logs.importers.parsing import BadValueError, is_unicode, shortened, text_id
 from rankloop.logs.importers.times import microseconds
 from rankloop.types import Float32
 
@@ -36,6 +36,8 @@ BUCKETS = 32
 MOST_NUMBERS = 1024
 TEXT_SHARE = 0.5
 MICROSECONDS_PER_DAY = 86_400_000_000
+# The largest number that a feature can be.
+LARGEST = float(np.finfo(np.float32).max)
 
 Fields = Mapping[str, Any]
 Columns = dict[str, Float32]
@@ -60,7 +62,7 @@ class ItemFields:
         known, at = self._values.setdefault(item, {}), time or 0
         for name, value in fields.items():
             if value is not None and (name not in known or at >= known[name][0]):
-                known[name] = at, value
+                known[text_id(name, "name of a field")] = at, _valid(name, value)
 
     def encode(self) -> tuple[list[str], Columns]:
         """The items, and the columns of their features."""
@@ -115,7 +117,10 @@ def _encode_lists(
                 yield f"{name}[{i}]", [0.0 if value is None else _finite(value[i]) for value in values]
         else:
             yield f"{name}:count", [float(len(value or ())) for value in values]
-            yield f"{name}:mean", [_finite(float(np.mean(value))) if value else 0.0 for value in values]
+            yield (
+                f"{name}:mean",
+                [float(np.mean([*map(_finite, value)])) if value else 0.0 for value in values],
+            )
         return
     yield from _encode_categories(name, [[str(element) for element in value or ()] for value in values])
     yield f"{name}:count", [float(len(value or ())) for value in values]
@@ -138,8 +143,18 @@ def _encode_categories(name: str, values: list[list[str]]) -> Iterator[tuple[str
 
 def _finite(value: Any) -> float:
     """A number that fits in 32 bits; 0 if it is missing."""
-    number = 0.0 if value is None else float(value)
-    return float(np.clip(np.nan_to_num(number), np.finfo(np.float32).min, np.finfo(np.float32).max))
+    if value is None or value != value:
+        return 0.0
+    # Whole numbers may be of any size: they are compared before they are converted.
+    return float(min(max(value, -LARGEST), LARGEST))
+
+
+def _valid(name: str, value: Any) -> Any:
+    """A value whose text can become part of the name of a feature."""
+    for text in value if isinstance(value, list) else [value]:
+        if isinstance(text, str) and not is_unicode(text):
+            raise BadValueError(f"field {name!r} is {shortened(value)}, which ends within a character")
+    return value
 
 
 def _time(value: str | None) -> int | None:

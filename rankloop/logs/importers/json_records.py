@@ -48,21 +48,22 @@ class JsonRecords:
                 for value in _read_whole(text + rest, number, self.path):
                     yield from self._expand(number, value)
                 return
-            value = self._read_line(number, text)
-            if first and value is not None and _is_collection(value):
+            values = self._read_line(number, text)
+            if first and any(map(_is_collection, values)):
                 self.unit = "record"
             first = False
-            if value is not None:
+            for value in values:
                 yield from self._expand(number, value)
 
-    def _read_line(self, number: int, text: bytes) -> Any:
+    def _read_line(self, number: int, text: bytes) -> list[Any]:
+        """The value of a line; none if it is broken."""
         try:
-            return json.loads(text.rstrip())
+            return [json.loads(text.rstrip())]
         except json.JSONDecodeError as error:
             self.add_broken(number, f"not JSON ({error.msg}, at character {error.pos + 1})", self.unit)
         except (ValueError, RecursionError) as error:
             self.add_broken(number, f"not JSON ({error})", self.unit)
-        return None
+        return []
 
     def _expand(self, number: int, value: Any) -> Iterator[tuple[int, dict[str, Any]]]:
         """Yield an object, the elements of an array, or the documents of a search response."""

@@ -22,7 +22,7 @@ def text_id(value: Any, name: str) -> str:
     ('7', 'a b')
     """
     if isinstance(value, str) and value:
-        if not value.isascii() and not _is_unicode(value):
+        if not value.isascii() and not is_unicode(value):
             raise BadValueError(f"{name} is {shortened(value)}, which ends within a character")
         if value.endswith(NUL):
             raise BadValueError(f"{name} is {shortened(value)}, which ends with a NUL character")
@@ -37,7 +37,7 @@ def text_id(value: Any, name: str) -> str:
     raise BadValueError(f"{name} is {shortened(value)}; expected text or a whole number")
 
 
-def _is_unicode(text: str) -> bool:
+def is_unicode(text: str) -> bool:
     """Whether text can be encoded: JSON can contain halves of characters, which files cannot."""
     try:
         text.encode()

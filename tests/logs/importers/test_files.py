@@ -26,11 +26,12 @@ def read(*paths: Path) -> tuple[list[tuple[str, dict[str, Any]]], list[str]]:
 
 def test_json_lines(tmp_path: Path) -> None:
     path = tmp_path / "log.jsonl"
-    path.write_text('{"a": 1}\n\n{"a": \n[1]\n{"a": 2}')
+    path.write_text('{"a": 1}\n\n{"a": \n[1]\n{"a": 2}\nnull\n')
     records, broken = read(path)
     assert records == [(f"{path}, line 1", {"a": 1}), (f"{path}, line 5", {"a": 2})]
     assert broken[0] == f"{path}, line 3: not JSON (Expecting value, at character 6)"
     assert broken[1] == f"{path}, line 4: not a JSON object but int"
+    assert broken[2] == f"{path}, line 6: not a JSON object but NoneType"
 
 
 def test_a_line_that_is_not_utf_8_is_broken(tmp_path: Path) -> None:
@@ -228,3 +229,23 @@ def test_an_import_without_files_is_rejected(tmp_path: Path) -> None:
         read()
     with pytest.raises(DataError, match=r"none.csv is not a file"):
         read(tmp_path / "none.csv")
+
+
+def test_empty_lines_before_the_names_of_columns_are_skipped(tmp_path: Path) -> None:
+    """They were taken for names: every row was broken, and every empty line a row."""
+    path = tmp_path / "log.csv"
+    path.write_text("\n\r\na,b\n1,2\n\n3,4\n")
+    records, broken = read(path)
+    assert records == [(f"{path}, line 4", {"a": "1", "b": "2"}), (f"{path}, line 6", {"a": "3", "b": "4"})]
+    assert not broken
+
+
+def test_parquet_that_is_not_whole_is_rejected(tmp_path: Path) -> None:
+    """Text that is not UTF-8 raised the error of another library where it was first used."""
+    path = tmp_path / "log.parquet"
+    pq.write_table(pa.table({"name": ["first", "second"]}), path, compression="none")
+    good = path.read_bytes()
+    for before, after in ((b"second", b"\xff\xfecond"), (b"name", b"\xffame")):
+        path.write_bytes(good.replace(before, after))
+        with pytest.raises(DataError, match="not a Parquet file"):
+            read(path)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from rankloop.errors import DataError
@@ -196,6 +197,22 @@ def test_items_become_features(tmp_path: Path) -> None:
     assert y["day:age"] == pytest.approx(age)
     assert not any(name.startswith("note") for name in x)
     assert "price:missing" not in x
+
+
+def test_numbers_of_any_size_become_features(tmp_path: Path) -> None:
+    """Whole numbers of 400 digits ended the import with an OverflowError."""
+    huge, largest = int("9" * 400), float(np.finfo(np.float32).max)
+    events = [ranking(1), item("x", price=huge, sizes=[1, -huge]), item("y", price=-huge, sizes=[2])]
+    rows = {row["doc_id"]: row for row in rows_of(imported(tmp_path, events).log, "features")}
+    assert (rows["x"]["price"], rows["y"]["price"]) == (largest, -largest)
+    assert rows["x"]["sizes:mean"] == pytest.approx(-largest / 2)
+
+
+def test_items_with_half_characters_are_broken_lines(tmp_path: Path) -> None:
+    """They became names of features, which no file can hold."""
+    events = [ranking(1), item("x", genre="\ud800"), item("x", tags=["\udfff"]), item("x", price=1.0)]
+    report = imported(tmp_path, events)
+    assert counts(report)["broken_lines"] == 2
 
 
 def test_many_categories_are_hashed_and_text_is_measured(tmp_path: Path) -> None:
