@@ -52,7 +52,7 @@ test-extras: $(EXTRAS) ## the tests that need heavy extras (torch, ray, Spark), 
 test-long: $(READY) ## the tests that take long: statistical checks, large sizes, the walk-through
 	$(PYTEST) -m "long and not extras" tests
 
-campaigns: $(READY) ## the longest tests of the live service: hundreds of kills, 10⁵ hostile bodies
+campaigns: $(READY) ## the longest tests of the live service, for an hour; writes build/campaigns.jsonl
 	RANKLOOP_CAMPAIGNS=1 $(BIN)/python -m pytest -m long tests/live
 
 test-portable: $(READY) ## before a release: all tests but the extras, with the arithmetic of another processor

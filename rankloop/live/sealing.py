@@ -76,7 +76,7 @@ def seal(
             if begun is None:
                 break
             number = begun
-        done.append(_write_part(store, number, signals or {}))
+        done.append(write_part(store, number, signals or {}))
     if done:
         write_manifest(store)
     return done
@@ -89,7 +89,8 @@ def write_manifest(store: Store) -> None:
     write_whole(store.log / MANIFEST, (json.dumps(content, indent=1) + "\n").encode())
 
 
-def _write_part(store: Store, number: int, signals: Mapping[str, float]) -> Sealed:
+def write_part(store: Store, number: int, signals: Mapping[str, float]) -> Sealed:
+    """Write the files of a part, which follow from the store alone, and mark it as sealed."""
     with read(store) as connection:
         features = _features(connection, number)
         candidates = _candidates(connection, number)
@@ -239,4 +240,14 @@ def seal_old(store: Store, window: float, *, signals: Mapping[str, float] | None
     return seal(store, time.time() - window, signals=signals)
 
 
-__all__ = ["MANIFEST", "Sealed", "part_name", "parts", "seal", "seal_old", "write_manifest", "write_table"]
+__all__ = [
+    "MANIFEST",
+    "Sealed",
+    "part_name",
+    "parts",
+    "seal",
+    "seal_old",
+    "write_manifest",
+    "write_part",
+    "write_table",
+]

@@ -12,6 +12,9 @@ import subprocess
 import sys
 import threading
 import time
+from collections import Counter
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -19,12 +22,20 @@ import pyarrow.parquet as pq
 import pytest
 from sqlalchemy import select
 
+from rankloop import open_log
+from rankloop.clicks import bias_of, users
 from rankloop.live import Client, ServiceError, Store, sealing
+from rankloop.live.learner.learner import LiveLearner
+from rankloop.live.learner.notes import TRIALS, load_note
+from rankloop.live.learner.trial import LiveTrial
 from rankloop.live.store.database import read
+from rankloop.live.store.parts import sealed_parts
+from rankloop.live.store.policies import history
 from rankloop.live.store.tables import events, impressions
-from tests.live.campaigns import campaign
+from tests.live.campaigns import campaign, report
+from tests.live.crash_processes import LEARNING
 
-SERVER = Path(__file__).with_name("crash_server.py")
+ROOT = Path(__file__).parents[2]
 CLIENTS = 3
 
 
@@ -72,19 +83,59 @@ class Load:
         client.close()
 
 
-def start(store: Store, location: str, port: int) -> subprocess.Popen[bytes]:
-    command = [sys.executable, str(SERVER), location, str(store.log), str(port)]
-    process = subprocess.Popen(command, cwd=Path(__file__).parents[2])
-    client = Client(f"http://127.0.0.1:{port}", retries=0, timeout=2.0)
-    for _ in range(600):
-        assert process.poll() is None
-        try:
-            client.send("GET", "/readyz")
-            break
-        except (OSError, ServiceError):
-            time.sleep(0.1)
-    client.close()
-    return process
+class Processes:
+    """Servers and learners that can be killed."""
+
+    def __init__(self, location: str, log: Path) -> None:
+        command = [sys.executable, "-m", "tests.live.crash_processes", location, str(log)]
+        self._factory = subprocess.Popen(
+            command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
+        )
+
+    def __enter__(self) -> Processes:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        assert self._factory.stdin is not None
+        self._factory.stdin.close()
+        with self._factory:  # closes its pipes
+            self._factory.wait(30)
+
+    def start(self, *words: object) -> int:
+        """Start a process, and return its id."""
+        assert self._factory.stdin is not None
+        assert self._factory.stdout is not None
+        print(*words, file=self._factory.stdin, flush=True)
+        return int(self._factory.stdout.readline())
+
+    def serve(self, port: int) -> int:
+        """Start a server, wait until it is ready, and return its id."""
+        process = self.start("server", port)
+        client = Client(f"http://127.0.0.1:{port}", retries=0, timeout=5.0)
+        for _ in range(1200):
+            try:
+                client.send("GET", "/readyz")
+                break
+            except (OSError, ServiceError):
+                assert is_running(process)
+                time.sleep(0.05)
+        client.close()
+        return process
+
+
+def is_running(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def kill(process: int) -> None:
+    """Kill a process, and wait until it is gone."""
+    os.kill(process, signal.SIGKILL)
+    while is_running(process):
+        time.sleep(0.005)
 
 
 def free_port() -> int:
@@ -95,26 +146,35 @@ def free_port() -> int:
 
 
 def crash(store: Store, location: str, times: int, seed: int) -> Load:
-    """Kill the server at random moments and start it again, while clients go on."""
+    """Kill server and learners at random moments and start them again, while clients go on.
+
+    A learner is started before the one before is killed: for a moment there are two.
+    """
     rng, port = np.random.default_rng(seed), free_port()
-    with Load(port) as load:
+    with Processes(location, store.log) as processes, Load(port) as load:
+        server, learners = processes.serve(port), [processes.start("learner")]
         for _ in range(times):
-            process = start(store, location, port)
-            time.sleep(rng.uniform(0.3, 1.5))
-            os.kill(process.pid, signal.SIGKILL)
-            process.wait()
-        process = start(store, location, port)
+            time.sleep(rng.uniform(0.2, 1.2))
+            kill(server)
+            if rng.random() < 0.7:
+                learners.append(processes.start("learner"))
+                time.sleep(rng.uniform(0.0, 0.2))
+                kill(learners.pop(0))
+            server = processes.serve(port)
         time.sleep(1.0)
         load.stop.set()
         for thread in load.threads:
             thread.join()
-        os.kill(process.pid, signal.SIGKILL)
-        process.wait()
+        for process in (server, *learners):
+            kill(process)
     return load
 
 
 def check(store: Store, load: Load) -> None:
-    sealing.seal(store, time.time() + 1)
+    # Another learner finishes what those that were killed began.
+    learner = LiveLearner(store, LEARNING.model_copy(update={"window": 0.0}))
+    for _ in range(2):
+        learner.step()
     table = pq.read_table(store.log / "impressions.parquet").to_pylist()
     logged: dict[str, dict[int, str]] = {}
     for row in table:
@@ -131,6 +191,54 @@ def check(store: Store, load: Load) -> None:
         assert connection.scalars(select(impressions.c.id).where(impressions.c.part.is_(None))).all() == []
     assert len(ids) == len({*ids})
     assert len(load.acknowledged) > 10
+    check_log(store)
+    check_evidence(store)
+
+
+def check_log(store: Store) -> None:
+    """The log is what a process that was never disturbed writes: equal to the byte, and so are statistics."""
+    undisturbed = replace(store, log=store.log.with_name("undisturbed"))
+    with read(store) as connection:
+        numbers = [part["number"] for part in sealed_parts(connection)]
+    for number in numbers:
+        sealing.write_part(undisturbed, number, {})
+    written, again = (
+        {str(file.relative_to(log)): file.read_bytes() for file in log.rglob("part-*.parquet")}
+        for log in (store.log, undisturbed.log)
+    )
+    assert written == again
+    first, second = (
+        open_log(log).statistics(bias_of(users("paper@3"))) for log in (store.log, undisturbed.log)
+    )
+    for policy, found in first.statistics.policies.items():
+        other = second.statistics.policies[policy]
+        assert np.array_equal(found.clicks, other.clicks)
+        assert np.array_equal(found.exposure.alpha, other.exposure.alpha)
+
+
+def check_evidence(store: Store) -> None:
+    """The evidence of the trial is that of one count of its parts: equal to the bit."""
+    learner = LiveLearner(store, LEARNING)
+    trial = learner.trial
+    with read(store) as connection:
+        assert load_note(connection, TRIALS), "nothing was learned"
+        kinds = Counter((one.kind, one.numbers.get("candidate")) for one in history(connection, 10_000))
+    # Whatever was killed, and however many learners there were: each step was taken once.
+    assert all(count == 1 for (kind, _), count in kinds.items() if kind in {"canary", "full"})
+    if trial is None:
+        return
+    counted = LiveTrial.begin(
+        trial.number,
+        trial.candidate,
+        trial.baseline,
+        bias=trial.assumed_bias,
+        mean=trial.mean,
+        part=trial.since,
+        settings=LEARNING,
+    )
+    for number in range(trial.since + 1, trial.part + 1):
+        counted = learner.count(counted, number)
+    assert (counted.gain, counted.arms, counted.served) == (trial.gain, trial.arms, trial.served)
 
 
 @pytest.mark.parametrize(
@@ -145,26 +253,22 @@ def test_killed_at_random_moments(store: Store, location: str) -> None:
 def test_a_replica_that_is_killed_costs_nothing(store: Store, location: str) -> None:
     """Two servers on one PostgreSQL: a client that asks the other one again loses nothing."""
     ports = [free_port(), free_port()]
-    servers = [start(store, location, port) for port in ports]
-    clients = [Client(f"http://127.0.0.1:{port}", retries=0, timeout=5.0) for port in ports]
     shown: dict[str, list[str]] = {}
-    for count in range(60):
-        if count == 20:
-            os.kill(servers[0].pid, signal.SIGKILL)
-            servers[0].wait()
-        for client in (clients[count % 2], clients[1 - count % 2]):
-            try:
-                shown[f"r{count}"] = client.rank("q", {one: [0.0] for one in "xyz"}, id=f"r{count}")[
-                    "ranking"
-                ]
-                break
-            except OSError:
-                continue
+    with Processes(location, store.log) as processes:
+        servers = [processes.serve(port) for port in ports]
+        clients = [Client(f"http://127.0.0.1:{port}", retries=0, timeout=5.0) for port in ports]
+        for count in range(60):
+            if count == 20:
+                kill(servers[0])
+            for client in (clients[count % 2], clients[1 - count % 2]):
+                with suppress(OSError):
+                    answer = client.rank("q", {one: [0.0] for one in "xyz"}, id=f"r{count}")
+                    shown[f"r{count}"] = answer["ranking"]
+                    break
+        kill(servers[1])
+        for client in clients:
+            client.close()
     assert len(shown) == 60
-    os.kill(servers[1].pid, signal.SIGKILL)
-    servers[1].wait()
-    for client in clients:
-        client.close()
     sealing.seal(store, time.time() + 1)
     rows = pq.read_table(store.log / "impressions.parquet").to_pylist()
     assert sorted({row["impression_id"] for row in rows}) == sorted(shown)
@@ -175,4 +279,7 @@ def test_a_replica_that_is_killed_costs_nothing(store: Store, location: str) -> 
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=campaign) for seed in range(1, 10))])
 def test_killed_at_two_hundred_random_moments(store: Store, location: str, seed: int) -> None:
     """Twenty times for each of ten seeds, on SQLite and on PostgreSQL."""
-    check(store, crash(store, location, 20, seed=100 + seed))
+    load = crash(store, location, 20, seed=100 + seed)
+    check(store, load)
+    counted = {"sent": len(load.sent), "acknowledged": len(load.acknowledged), "clicks": len(load.clicked)}
+    report("kills", store=store.engine.dialect.name, seed=seed, kills=20, **counted)

@@ -18,7 +18,7 @@ from rankloop.live.http.app import build_app
 from rankloop.live.ranking.live_policy import policy_of
 from rankloop.live.store.tables import events, impressions
 from tests.live.asgi import send
-from tests.live.campaigns import campaign
+from tests.live.campaigns import campaign, report
 from tests.live.conftest import linear, put
 
 pytestmark = pytest.mark.parametrize("location", ["sqlite"], indirect=True)
@@ -142,7 +142,8 @@ def test_a_thousand_hostile_bodies(app: Starlette, store: Store) -> None:
 @pytest.mark.long
 @campaign
 def test_a_hundred_thousand_hostile_bodies(app: Starlette, store: Store) -> None:
-    asyncio.run(attack(app, store, 100_000, seed=1))
+    statuses = asyncio.run(attack(app, store, 100_000, seed=1))
+    report("hostile bodies", store=store.engine.dialect.name, statuses=statuses)
 
 
 def test_hostile_headers_and_paths(app: Starlette) -> None:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -16,8 +17,17 @@ from sqlalchemy import Connection, func, select
 
 from rankloop.errors import DataError, RankloopError
 from rankloop.live.learner.increments import arm_increments, shadow_increments
-from rankloop.live.learner.notes import LEARNED, TRIAL, TRIALS, add_verdict, load_note, load_trial, save_note
-from rankloop.live.learner.pages import PartViews, read_part
+from rankloop.live.learner.notes import (
+    LEARNED,
+    TRIAL,
+    TRIALS,
+    add_verdict,
+    load_note,
+    load_trial,
+    lock_note,
+    save_note,
+)
+from rankloop.live.learner.pages import read_part
 from rankloop.live.learner.retention import retain
 from rankloop.live.learner.settings import LearnerSettings
 from rankloop.live.learner.stages import LIVE, WHO, full_shares, with_canary
@@ -78,6 +88,16 @@ class LiveLearner:
         with read(self.store) as connection:
             return load_trial(connection)
 
+    @contextmanager
+    def _turn(self) -> Iterator[Connection]:
+        """A transaction in which no other learner decides anything, should two run by mistake.
+
+        What a decision rests on is read within it, or compared with what is stored by now.
+        """
+        with self.store.engine.begin() as connection:
+            lock_note(connection, TRIAL)
+            yield connection
+
     def _counted(self) -> int | None:
         """The last part that the trial has counted; None if no trial needs any."""
         trial = None if self.sealing_only else self.trial
@@ -85,7 +105,7 @@ class LiveLearner:
 
     def _watch(self) -> list[str]:
         """Roll back if what is live fails, or answers too late, too often."""
-        with self.store.engine.begin() as connection:
+        with self._turn() as connection:
             current = current_deployment(connection)
             if current is None:
                 return []
@@ -108,8 +128,8 @@ class LiveLearner:
 
     def _advance(self) -> list[str]:
         """Count new parts in the trial, and take the step that the evidence allows."""
-        trial = self.trial
-        if trial is None:
+        trial = before = self.trial
+        if trial is None or before is None:
             return []
         with read(self.store) as connection:
             new = list(
@@ -120,15 +140,18 @@ class LiveLearner:
                 )
             )
         for number in new:
-            with read(self.store) as connection:
-                views = read_part(connection, number)
-            trial = self._count(trial, number, views)
+            trial = self.count(trial, number)
         if new:
-            with self.store.engine.begin() as connection:
+            with self._turn() as connection:
+                if load_trial(connection) != before:
+                    return []
                 save_note(connection, TRIAL, trial.to_dict())
         return self._act(trial)
 
-    def _count(self, trial: LiveTrial, number: int, views: PartViews) -> LiveTrial:
+    def count(self, trial: LiveTrial, number: int) -> LiveTrial:
+        """The trial after one more part."""
+        with read(self.store) as connection:
+            views = read_part(connection, number)
         gains = shadow_increments(
             views,
             self._policy(trial.candidate),
@@ -146,9 +169,10 @@ class LiveLearner:
         if step == "wait":
             return self._follow(trial)
         numbers = trial.numbers()
-        with self.store.engine.begin() as connection:
+        with self._turn() as connection:
             current = current_deployment(connection)
-            assert current is not None
+            if current is None or load_trial(connection) != trial:
+                return []
             gain = numbers["gain"]
             words = f"{gain['mean']:+.4f} clicks per impression, [{gain['lower']:+.4f}, {gain['upper']:+.4f}]"
             if step == "propose":
@@ -173,7 +197,9 @@ class LiveLearner:
 
     def _follow(self, trial: LiveTrial) -> list[str]:
         """Notice when a person deployed the candidate, or took it or its baseline away."""
-        with self.store.engine.begin() as connection:
+        with self._turn() as connection:
+            if load_trial(connection) != trial:
+                return []
             current = current_deployment(connection)
             shares = {} if current is None else {share.policy: share for share in current.shares}
             live = trial.candidate in shares and shares[trial.candidate].role == LIVE
@@ -215,14 +241,17 @@ class LiveLearner:
         try:
             learned = learn(self.store.log, self.settings)
         except (DataError, RankloopError) as error:
-            with self.store.engine.begin() as connection:
+            with self._turn() as connection:
                 save_note(connection, LEARNED, int(sealed))
                 add_verdict(connection, "not learned", f"nothing was learned: {error}", {})
             return [f"nothing was learned: {error}"]
-        return self._begin(learned, current, int(sealed))
+        return self._begin(learned, trial, int(sealed))
 
-    def _begin(self, learned: Learned, current: LiveDeployment, sealed: int) -> list[str]:
-        with self.store.engine.begin() as connection:
+    def _begin(self, learned: Learned, before: LiveTrial | None, sealed: int) -> list[str]:
+        with self._turn() as connection:
+            current = current_deployment(connection)
+            if current is None or load_trial(connection) != before:
+                return []
             number = (load_note(connection, TRIALS) or 0) + 1
             name = f"learned-{number}"
             policy = register_policy(connection, replace(learned.policy, name=name), WHO)

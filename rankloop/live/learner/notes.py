@@ -26,6 +26,12 @@ def load_note(connection: Connection, name: str) -> Any:
     return json.loads(connection.scalar(select(notebook.c.content).where(notebook.c.name == name)) or "null")
 
 
+def lock_note(connection: Connection, name: str) -> None:
+    """Keep other transactions that lock the same note waiting until this one ends."""
+    insert_new(connection, notebook, [{"name": name, "content": "null"}])
+    connection.execute(select(notebook.c.name).where(notebook.c.name == name).with_for_update())
+
+
 def save_note(connection: Connection, name: str, content: Any) -> None:
     """Note something under a name."""
     insert_new(connection, notebook, [{"name": name, "content": "null"}])

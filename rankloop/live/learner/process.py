@@ -18,7 +18,7 @@ from rankloop.live.learner.learner import LiveLearner
 from rankloop.live.learner.notes import SETTINGS, save_note
 from rankloop.live.learner.settings import LearnerSettings
 from rankloop.live.store.database import Store, open_store
-from rankloop.live.store.leases import Lease
+from rankloop.live.store.leases import LEASE_SECONDS, Lease
 
 LOGGER = logging.getLogger("rankloop.live")
 
@@ -28,6 +28,7 @@ def run_learner(
     settings: LearnerSettings,
     *,
     sealing_only: bool = False,
+    lease_seconds: float = LEASE_SECONDS,
     stop: threading.Event | None = None,
     tell: Callable[[str], None] = LOGGER.info,
 ) -> None:
@@ -37,11 +38,13 @@ def run_learner(
         store: the store.
         settings: when and how to learn.
         sealing_only: whether to seal and do nothing else.
+        lease_seconds: how long after the end of one that was killed another may begin.
         stop: set to stop.
         tell: called with what was done.
     """
     stopped = stop or threading.Event()
-    lease, learner = Lease(store, "learner"), LiveLearner(store, settings, sealing_only=sealing_only)
+    lease = Lease(store, "learner", seconds=lease_seconds)
+    learner = LiveLearner(store, settings, sealing_only=sealing_only)
     waiting = False
     with store.engine.begin() as connection:
         if not sealing_only:

@@ -29,6 +29,7 @@ class LiveTrial:
         baseline: the name of the policy that is compared with.
         bias: α and β by rank, as they were assumed when the trial began.
         mean: the guess of the mean relevance.
+        since: the part of the log after which it began.
         part: the last part of the log that was counted; a part is counted once.
         gain: the gain in clicks per impression, by all clicks since the trial began.
         arms: the difference in clicks between the two policies, while both are live.
@@ -42,6 +43,7 @@ class LiveTrial:
     baseline: str
     bias: Mapping[str, Any]
     mean: float
+    since: int
     part: int
     gain: AsymptoticSequence
     arms: AsymptoticSequence
@@ -70,6 +72,7 @@ class LiveTrial:
             baseline,
             known,
             mean,
+            part,
             part,
             AsymptoticSequence(level=level, first=FIRST_LOOK, tight_at=5_000),
             AsymptoticSequence(level=settings.level, first=FIRST_LOOK, tight_at=5_000),
