@@ -54,7 +54,7 @@ def test_a_candidate_is_normalised_with_its_own_scores():
 
 
 def test_a_candidate_beside_the_logging_policys_remainder():
-    """The same case: the weights are 1 and 1, and with scores higher by log 2, (2/5) / (1/3) and (2/3) / (1/2)."""
+    """The same case: weights 1 and 1; with scores higher by log 2, (2/5) / (1/3) and (2/3) / (1/2)."""
     scores = np.array([0.0, 0.0, 50.0])
 
     def loss(shift):
