@@ -7,15 +7,19 @@ from dataclasses import replace
 import numpy as np
 
 from rankloop.errors import DataError
-from rankloop.models import MLP
+from rankloop.models import MLP, Adam
 from rankloop.progress import Progress
-from rankloop.training import Learning, LearningProblem, learn, train
+from rankloop.training import Learning, LearningProblem, Settings, learn, train
 from rankloop.types import Bias, Dataset, Float64, Model
 
 # The paper trains its production ranker on 1 % of the training queries.
 PRODUCTION_SHARE = 0.01
 # Fewer queries than this say nothing about ranking, however small the collection.
 PRODUCTION_QUERIES = 10
+# The authors' programs train it on this many, and its like on all queries, for at most so many epochs.
+AUTHORS_QUERIES, AUTHORS_EPOCHS, AUTHORS_EPOCHS_ON_ALL = 20, 200, 100
+# They stop when five more epochs gain nothing on the queries that are learned from.
+AUTHORS_PATIENCE, AUTHORS_OPTIMISER = 5, Adam(rate=0.001)
 
 
 def production_queries(n_queries: int, share: float = PRODUCTION_SHARE) -> int:
@@ -46,6 +50,31 @@ def production_ranker(
     few = production_queries(dataset.train.n_queries) if n_queries is None else n_queries
     labelled = production_data(dataset, few, np.random.default_rng(seed))
     return train(labelled, "mlp", seed=seed, progress=progress).model
+
+
+def authors_ranker(
+    dataset: Dataset, *, n_queries: int | None = None, seed: int = 0, progress: Progress | None = None
+) -> Model:
+    """A ranker trained on labels as the authors' programs do it: stopped on the queries that it learns from.
+
+    No other queries tell it when to stop, so it becomes far more peaked than `production_ranker`.
+
+    Args:
+        dataset: its training queries are learned from.
+        n_queries: how many of them, drawn at random; None for all.
+        seed: random seed.
+        progress: called after every epoch.
+    """
+    labelled = dataset
+    if n_queries is not None:
+        labelled = production_data(dataset, n_queries, np.random.default_rng(seed))
+    settings = Settings(
+        AUTHORS_OPTIMISER,
+        epochs=AUTHORS_EPOCHS_ON_ALL if n_queries is None else AUTHORS_EPOCHS,
+        patience=AUTHORS_PATIENCE,
+    )
+    stopped_on_itself = replace(labelled, validation=labelled.train)
+    return train(stopped_on_itself, "mlp", settings=settings, seed=seed, progress=progress).model
 
 
 def random_ranker(n_features: int, rng: np.random.Generator) -> MLP:

@@ -17,10 +17,11 @@ from rankloop.errors import RankloopError
 from rankloop.estimators import estimator
 from rankloop.evaluation import policy_metrics
 from rankloop.evidence import evidence
-from rankloop.experiments.baselines import oracle, production_ranker
+from rankloop.experiments.baselines import authors_ranker, oracle, production_ranker
 from rankloop.experiments.files import FACTS, START, read_model
 from rankloop.experiments.spec import RunSpec
-from rankloop.experiments.starting_policy import Peakedness, starting_policy
+from rankloop.experiments.spec_names import AUTHORS
+from rankloop.experiments.starting_policy import SHARED_SEED, Peakedness, starting_policy
 from rankloop.loop import Loop
 from rankloop.loop.deployment import Deployment
 from rankloop.loop.exploration import exploration
@@ -138,6 +139,7 @@ class Setup:
             spec.start,
             env.collection,
             production_queries=spec.production_queries,
+            supervision=spec.supervision,
             temperature=spec.temperature,
             seed=spec.seed,
             progress=progress,
@@ -153,7 +155,11 @@ class Setup:
                 rng=np.random.default_rng(spec.seed),
                 progress=rename_task(progress, ORACLE),
             )
-        if spec.supervised:
+        if spec.supervised and spec.supervision == AUTHORS:
+            baselines[SUPERVISED] = authors_ranker(
+                env.collection, seed=SHARED_SEED, progress=rename_task(progress, SUPERVISED)
+            )
+        elif spec.supervised:
             baselines[SUPERVISED] = production_ranker(
                 env.collection,
                 n_queries=env.collection.train.n_queries,

@@ -23,6 +23,7 @@ from pydantic import (
 
 from rankloop.errors import RankloopError
 from rankloop.experiments.spec_names import (
+    HELD_OUT,
     check_estimator,
     check_evidence,
     check_exploration,
@@ -31,6 +32,7 @@ from rankloop.experiments.spec_names import (
     check_metric,
     check_objective,
     check_relevance,
+    check_supervision,
     check_users,
     spell_out_options,
 )
@@ -128,6 +130,13 @@ class RunSpec(BaseModel):
         panel=START,
         shown_default="1 % of the training queries",
         ge=1,
+    )
+    supervision: Annotated[str, AfterValidator(check_supervision)] = option_field(
+        HELD_OUT,
+        "How rankers learn from labels, the production ranker and the supervised baseline: held-out (stopped "
+        "early on other queries) or authors (as in the programs of the paper: stopped on the queries that "
+        "they learn from, 20 for the production ranker, which all seeds share; a peaked policy).",
+        panel=START,
     )
     temperature: float = option_field(
         1.0,

@@ -9,6 +9,10 @@ from typing import Any
 
 from rankloop import names
 
+# How rankers learn from labels: stopped early on other queries, or as in the programs of the paper's authors.
+HELD_OUT, AUTHORS = "held-out", "authors"
+SUPERVISIONS = (HELD_OUT, AUTHORS)
+
 
 def check_users(text: str) -> str:
     """The canonical spelling of simulated users."""
@@ -38,6 +42,17 @@ def check_learning(text: str) -> str:
 
     if text not in LEARNING:
         raise names.unknown("learning", text, LEARNING)
+    return text
+
+
+def check_supervision(text: str) -> str:
+    """The name of a way to learn from labels, if there is one of this name.
+
+    >>> check_supervision("authors")
+    'authors'
+    """
+    if text not in SUPERVISIONS:
+        raise names.unknown("supervision", text, SUPERVISIONS)
     return text
 
 

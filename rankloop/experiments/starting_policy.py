@@ -8,8 +8,14 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict
 
 from rankloop.errors import DataError, ModelFileError, RankloopError
-from rankloop.experiments.baselines import production_ranker, random_ranker
+from rankloop.experiments.baselines import (
+    AUTHORS_QUERIES,
+    authors_ranker,
+    production_ranker,
+    random_ranker,
+)
 from rankloop.experiments.spec import PRODUCTION, RANDOM
+from rankloop.experiments.spec_names import AUTHORS, HELD_OUT
 from rankloop.loop import SUPPORT_LEVELS
 from rankloop.model_files import load
 from rankloop.models.mlp import Network
@@ -20,6 +26,9 @@ from rankloop.types import Dataset, Float64, Int64, Model
 
 # The task that training the starting policy is called in progress.
 STARTING_POLICY = "starting policy"
+
+# The seed of rankers that all runs share.
+SHARED_SEED = 0
 
 # A policy counts as nearly deterministic if its favourite comes first this often, or if half of the items are
 # shown so rarely that 10,000 interactions with their query may pass without an informative click.
@@ -77,6 +86,7 @@ def starting_policy(
     dataset: Dataset,
     *,
     production_queries: int | None = None,
+    supervision: str = HELD_OUT,
     temperature: float = 1.0,
     seed: int = 0,
     progress: Progress | None = None,
@@ -86,7 +96,9 @@ def starting_policy(
     Args:
         name: ``production``, ``random``, or the path of a stored model.
         dataset: what the production ranker is trained on; a stored model must have its features.
-        production_queries: labelled queries that the production ranker is trained on; None for 1 % of them.
+        production_queries: labelled queries that the production ranker is trained on; None for 1 % of them,
+            or for the 20 of the authors' programs.
+        supervision: how it learns from labels: ``held-out`` or ``authors``.
         temperature: what its scores are divided by; above 1 it is softer.
         seed: random seed.
         progress: called after every epoch of the production ranker.
@@ -96,13 +108,12 @@ def starting_policy(
             f"production queries are what the production ranker is trained on, but the start is {name!r}"
         )
     model: Model
-    if name == PRODUCTION:
-        model = production_ranker(
-            dataset,
-            n_queries=production_queries,
-            seed=seed,
-            progress=rename_task(progress, STARTING_POLICY),
-        )
+    told = rename_task(progress, STARTING_POLICY)
+    if name == PRODUCTION and supervision == AUTHORS:
+        few = min(production_queries or AUTHORS_QUERIES, dataset.train.n_queries)
+        model = authors_ranker(dataset, n_queries=few, seed=SHARED_SEED, progress=told)
+    elif name == PRODUCTION:
+        model = production_ranker(dataset, n_queries=production_queries, seed=seed, progress=told)
     elif name == RANDOM:
         model = random_ranker(dataset.n_features, np.random.default_rng(seed))
     else:

@@ -29,8 +29,9 @@ def _exp32(x):
         x = _EXP_LIMIT
     elif x < -_EXP_LIMIT:
         x = -_EXP_LIMIT
-    k = math.floor(x * _INV_LN2 + _HALF)
-    r = x - np.float32(k) * _LN2
+    # Both are float32 instructions of SIMD; `math.floor` would make an int64, which has none.
+    k = np.floor(x * _INV_LN2 + _HALF)
+    r = x - k * _LN2
     series = _ONE
     for factor in _SERIES:
         series = _ONE + series * r * factor

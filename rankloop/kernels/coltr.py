@@ -15,7 +15,7 @@ from rankloop.kernels.matrix_product import add_product
 from rankloop.kernels.network_layers import forward
 from rankloop.kernels.normal_numbers import draw_chi_square, fill_normal
 from rankloop.kernels.query_sizes import longest_query
-from rankloop.kernels.snips_risk import log_chances, mark_losses, risk
+from rankloop.kernels.snips_risk import log_chances, log_chances_beside, mark_losses, risk
 
 
 @kernel
@@ -50,6 +50,7 @@ def run_coltr(simulated, log, traffic, logging, network, options, parameters, me
     _, _, offsets, _, _, _ = traffic
     widths, activation = network
     candidates, rate, reach, caution = np.int64(options[0]), options[1], options[2], options[3]
+    beside_logging = options[4] > 0.0
     number = parameters.dtype
     ranks, longest = rankings.shape[1], longest_query(offsets)
     inputs, units = widths[0] + 1, widths[1]
@@ -81,7 +82,10 @@ def run_coltr(simulated, log, traffic, logging, network, options, parameters, me
         if mark_losses(clicked, length, losses) == 0.0:
             continue
         log_chances(policy[:n], ranking, length, placed, logged)
-        log_chances(scores, ranking, length, placed, judged)
+        if beside_logging:
+            log_chances_beside(scores, ranking, length, logged[length], judged)
+        else:
+            log_chances(scores, ranking, length, placed, judged)
         bar = risk(judged, logged, losses, length, caution)
 
         rows = features[first:last]
@@ -102,7 +106,11 @@ def run_coltr(simulated, log, traffic, logging, network, options, parameters, me
             for k in range(len(tail)):
                 tail_moved[k] = tail[k] + tail_step[k]
             score_hidden(hidden, widths, tail_moved, activation, activations, scores)
-            log_chances(scores, ranking, length, placed, judged)
+            if beside_logging:
+                # `logged` has one place more than there are ranks: the weight of all that was not shown.
+                log_chances_beside(scores, ranking, length, logged[length], judged)
+            else:
+                log_chances(scores, ranking, length, placed, judged)
             if risk(judged, logged, losses, length, caution) < bar:
                 winners += 1
                 seen_sum[:rank] += seen

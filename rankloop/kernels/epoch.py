@@ -9,7 +9,8 @@ from rankloop.kernels.jit import kernel
 from rankloop.kernels.network_layers import backward, forward
 from rankloop.kernels.optimiser_steps import ascend
 from rankloop.kernels.query_sizes import longest_query
-from rankloop.kernels.training_objectives import objective_of_query
+from rankloop.kernels.reward_gradient import gradient_scratch
+from rankloop.kernels.training_objectives import gradient_of_query
 
 
 @kernel
@@ -41,6 +42,7 @@ def run_epoch(
     deltas = np.empty_like(activations)
     gradient = np.zeros_like(parameters)
     work = gradient_workspace(longest, len(rank_weights))
+    scratch, slopes = gradient_scratch(longest)
     scores, slope, unused = np.empty(longest), np.empty(longest), np.empty(longest)
     pending = 0
     for i in range(len(order)):
@@ -51,8 +53,9 @@ def run_epoch(
             scores[:n] = forward(features, a, b, widths, parameters, activation, activations)
             if not np.all(np.abs(scores[:n]) <= LARGEST_SCORE):
                 return step, False
-            objective_of_query(objective, scores[:n], weights, rank_weights, work, slope[:n], unused[:n])
-            backward(features, a, b, widths, parameters, activation, activations, slope[:n], deltas, gradient)
+            s, g = scores[:n], slope[:n]
+            gradient_of_query(objective, s, weights, rank_weights, work, scratch, slopes, g, unused[:n])
+            backward(features, a, b, widths, parameters, activation, activations, g, deltas, gradient)
             pending += 1
         if pending and ((i + 1) % batch == 0 or i + 1 == len(order)):
             step += 1

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from rankloop.kernels.jit import kernel
-from rankloop.kernels.ranking_samples import log_remaining
+from rankloop.kernels.ranking_samples import add_exponentials, log_remaining
 
 
 @kernel
@@ -30,6 +30,16 @@ def log_chances(scores, ranking, length, placed, out):
     log_remaining(scores, ranking, length, placed, out)
     for k in range(length):
         out[k] = scores[ranking[k]] - out[k]
+
+
+@kernel
+def log_chances_beside(scores, ranking, length, remainder, out):
+    """As `log_chances`, if all items that were not shown had this total weight, given as its logarithm."""
+    largest, total = remainder, 1.0 if remainder > -np.inf else 0.0
+    for k in range(length - 1, -1, -1):
+        score = scores[ranking[k]]
+        largest, total = add_exponentials(largest, total, score)
+        out[k] = score - (largest + math.log(total))
 
 
 @kernel

@@ -8,6 +8,7 @@ from rankloop.kernels.expectations import gradient_workspace, reward_of_query
 from rankloop.kernels.jit import kernel
 from rankloop.kernels.pairs import linear_of_query, logistic_of_query, softmax_of_query
 from rankloop.kernels.query_sizes import longest_query
+from rankloop.kernels.reward_gradient import SEVERAL_RANKS, reward_gradient
 
 OBJECTIVES = ("expected-reward", "linear", "pairwise-logistic", "softmax")
 EXPECTED_REWARD, LINEAR, PAIRWISE_LOGISTIC, SOFTMAX = range(len(OBJECTIVES))
@@ -23,6 +24,15 @@ def objective_of_query(objective, scores, doc_weights, rank_weights, work, gradi
     if objective == SOFTMAX:
         return softmax_of_query(scores, doc_weights, gradient)
     return reward_of_query(scores, doc_weights, rank_weights, work, gradient, unused, unused)
+
+
+@kernel
+def gradient_of_query(objective, scores, doc_weights, rank_weights, work, scratch, slopes, gradient, unused):
+    """The gradient alone; scratch and slopes are from `reward_gradient.gradient_scratch`."""
+    if objective == EXPECTED_REWARD and len(rank_weights) <= SEVERAL_RANKS:
+        reward_gradient(scores, doc_weights, rank_weights, work.race, scratch, slopes, gradient)
+    else:
+        objective_of_query(objective, scores, doc_weights, rank_weights, work, gradient, unused)
 
 
 @kernel

@@ -5,17 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from rankloop.kernels.coltr import run_coltr
-from rankloop.kernels.snips_risk import log_chances, mark_losses, risk
+from rankloop.kernels.snips_risk import log_chances, log_chances_beside, mark_losses, risk
 from rankloop.online._checks import check_interaction, check_query_scores
 from rankloop.online.base import Method
 from rankloop.registry import register
 from rankloop.types import Float64
+
+# Whose weights the items that were not shown have; the second is 1 for the kernel.
+REMAINDERS = ("own", "logging")
 
 
 @register
@@ -34,6 +37,9 @@ class COLTR(Method):
         rate: length of a step.
         reach: distance of the candidates from the model.
         variance: number of standard errors to add to the risk.
+        remainder: whose weights the items that were not shown have in the probabilities of a candidate: its
+            ``own``, or those of the ``logging`` policy, as in the programs of the paper's comparison. Then
+            a candidate whose scores are all higher by one number, the same policy, has another risk.
 
     Example:
         >>> str(COLTR(candidates=499))
@@ -48,6 +54,7 @@ class COLTR(Method):
     rate: float = 0.05
     reach: float = 1.0
     variance: float = 1.0
+    remainder: Literal["own", "logging"] = "own"
 
     def __post_init__(self) -> None:
         whole = isinstance(self.candidates, int) and not isinstance(self.candidates, bool)
@@ -55,6 +62,7 @@ class COLTR(Method):
         self._require(0.0 < self.rate < math.inf, "rate", "positive and finite")
         self._require(0.0 < self.reach < math.inf, "reach", "positive and finite")
         self._require(0.0 <= self.variance < math.inf, "variance", "at least 0 and finite")
+        self._require(self.remainder in REMAINDERS, "remainder", "own or logging")
 
     @property
     def run(self) -> Callable[..., int]:
@@ -63,8 +71,9 @@ class COLTR(Method):
 
     @property
     def options(self) -> Float64:
-        """Candidates, rate, reach and variance."""
-        return np.array([self.candidates, self.rate, self.reach, self.variance], dtype=np.float64)
+        """Candidates, rate, reach, variance, and whether the remainder is that of the logging policy."""
+        numbers = (self.candidates, self.rate, self.reach, self.variance, REMAINDERS.index(self.remainder))
+        return np.array(numbers, dtype=np.float64)
 
 
 def snips_risk(
@@ -74,6 +83,7 @@ def snips_risk(
     clicks: ArrayLike,
     *,
     variance: float = 1.0,
+    remainder: Literal["own", "logging"] = "own",
 ) -> float:
     """Estimate the risk of a policy from an interaction with another, by self-normalised importance weights.
 
@@ -89,6 +99,7 @@ def snips_risk(
         ranking: positions of the shown items, best first; -1 for empty ranks.
         clicks: whether the item at each rank was clicked.
         variance: number of standard errors of R̂ to add to the risk.
+        remainder: as of `COLTR`.
 
     Returns:
         The risk; 0 if no item was skipped.
@@ -111,4 +122,7 @@ def snips_risk(
         log_chances(flat, shown, len(shown), np.empty(n_items, np.bool_), out)
     if mark_losses(clicked, len(shown), losses) == 0.0:
         return 0.0
+    if remainder == "logging":
+        own = check_query_scores(scores, shown, n_items)
+        log_chances_beside(own, shown, len(shown), chances[1][-1], chances[0])
     return float(risk(chances[0], chances[1], losses, len(shown), variance))

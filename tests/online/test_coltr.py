@@ -10,6 +10,7 @@ from rankloop.kernels.directions import is_direct
 from rankloop.kernels.random_streams import seed_stream
 from rankloop.models import MLP, Linear
 from rankloop.online import COLTR, MethodState, Queries, replay, snips_risk
+from rankloop.types import Split
 from tests.online import reference
 
 ALARM = 1e-4
@@ -52,6 +53,33 @@ def test_a_candidate_is_normalised_with_its_own_scores():
         assert loss == pytest.approx(3 / (3 + 2), rel=1e-12)
 
 
+def test_a_candidate_beside_the_logging_policys_remainder():
+    """The same case: weights 1 and 1; with scores higher by log 2, (2/5) / (1/3) and (2/3) / (1/2)."""
+    scores = np.array([0.0, 0.0, 50.0])
+
+    def loss(shift):
+        return snips_risk(scores + shift, np.zeros(3), [0, 1], [False, True], variance=0, remainder="logging")
+
+    assert loss(0.0) == pytest.approx(1 / 2, rel=1e-12)
+    first, second = (2 / 5) / (1 / 3), (2 / 3) / (1 / 2)
+    assert loss(np.log(2.0)) == pytest.approx(first / (first + second), rel=1e-12)
+
+
+def test_the_remainder_decides_which_candidates_win(rng):
+    """One and the same interaction, learned from with both: the logging policy's remainder favours others."""
+    features, start = rng.random((6, 3)).astype(np.float32), Linear.initialise(3, rng)
+    queries = Queries.of(Split.build(features, np.zeros(6), [6]))
+    log = Impressions(np.array([0]), np.array([[0, 1]]), np.array([[False, True]]))
+    learned = {}
+    for remainder in ("own", "logging"):
+        method = COLTR(remainder=remainder)
+        state = MethodState.start(method, start, np.random.default_rng(0))
+        learned[remainder] = replay(method, state, queries, log).learned.parameters
+    assert not np.array_equal(learned["own"], learned["logging"])
+    for parameters in learned.values():
+        assert not np.array_equal(parameters, start.parameters)
+
+
 @pytest.mark.parametrize("clicks", ["000", "111", "100", "110"])
 def test_without_skipped_items_there_is_no_risk(clicks):
     scores = np.array([0.5, 2.0, -1.0])
@@ -74,6 +102,7 @@ def test_invalid_arguments():
         ("rate", -1.0, "positive and finite"),
         ("reach", 0.0, "positive and finite"),
         ("variance", float("nan"), "at least 0 and finite"),
+        ("remainder", "theirs", "own or logging"),
     ):
         with pytest.raises(RankloopError, match=f"coltr: {option} must be {wanted}"):
             COLTR(**{option: value})

@@ -1,4 +1,4 @@
-"""The sizes of a reproduction: two presets, and the specs of their runs.
+"""The sizes of a reproduction: three presets, and the specs of their runs.
 
 The command line builds its options from `Preset`, so this module imports nothing heavy.
 """
@@ -17,7 +17,13 @@ from rankloop.experiments.spec import (
     RunSpec,
     option_field,
 )
-from rankloop.experiments.spec_names import check_learning, check_relevance
+from rankloop.experiments.spec_names import (
+    AUTHORS,
+    HELD_OUT,
+    check_learning,
+    check_relevance,
+    check_supervision,
+)
 
 
 class Arm(BaseModel):
@@ -45,11 +51,16 @@ class Arm(BaseModel):
         return f"{self.learner}-{'online' if self.interventions == ALL else self.interventions}"
 
     @property
+    def kind(self) -> str:
+        """The name of its learner without options."""
+        return self.learner.partition("(")[0]
+
+    @property
     def is_online(self) -> bool:
         """Whether it learns with an online method and not with an estimator."""
         from rankloop import online
 
-        return self.learner.partition("(")[0] in online.METHODS
+        return self.kind in online.METHODS
 
 
 class Preset(BaseModel):
@@ -86,6 +97,12 @@ class Preset(BaseModel):
     learning: Annotated[str, AfterValidator(check_learning)] = option_field(
         "paper", "How weights become a policy: paper (the paper's settings) or robust (rankloop's own)."
     )
+    supervision: Annotated[str, AfterValidator(check_supervision)] = option_field(
+        HELD_OUT,
+        "How the production ranker and the supervised baseline learn from labels: held-out (each seed has "
+        "its own) or authors (as in the programs of the paper: peaked, shared by all seeds).",
+        shown_default="the preset's",
+    )
     fold: int = option_field(1, FOLD_HELP, ge=1)
     horizons: dict[str, int] = {}
     evaluations: int = Field(ge=1)
@@ -110,7 +127,7 @@ class Preset(BaseModel):
 
         Online methods are evaluated when estimators are, so that curves can be compared point by point.
         """
-        horizon = min(self.horizon, self.horizons.get(arm.learner, self.horizon))
+        horizon = min(self.horizon, self.horizons.get(arm.kind, self.horizon))
         evaluations: int | tuple[int, ...] = self.evaluations
         if horizon < self.horizon:
             evaluations = tuple(time for time in self.grid if time < horizon)
@@ -123,7 +140,7 @@ class Preset(BaseModel):
         return RunSpec(**{**self._common(seed), **own})
 
     def _common(self, seed: int) -> dict[str, Any]:
-        same = ("data", "fold", "relevance", "learning", "horizon")
+        same = ("data", "fold", "relevance", "learning", "supervision", "horizon")
         return {**self.model_dump(include=set(same)), "supervised": True, "seed": seed}
 
 
@@ -141,6 +158,16 @@ QUICK = Preset(
     # Divides 50 and 100: runs with as many interventions are evaluated exactly when they deploy.
     evaluations=25,
 )
+MEDIUM = Preset(
+    name="medium",
+    data="synthetic(queries=6000, features=136)",
+    runs=10,
+    # As far as the authors ran PDGD: all lines but those of biased PDGD and COLTR have the same end.
+    horizon=40_000_000,
+    horizons=PAPER_HORIZONS,
+    evaluations=25,
+    supervision=AUTHORS,
+)
 PAPER = Preset(
     name="paper",
     data=f"synthetic(queries={YAHOO_QUERIES})",
@@ -149,7 +176,7 @@ PAPER = Preset(
     horizons=PAPER_HORIZONS,
     evaluations=50,
 )
-PRESETS = {preset.name: preset for preset in (QUICK, PAPER)}
+PRESETS = {preset.name: preset for preset in (QUICK, MEDIUM, PAPER)}
 
 
 def preset_named(name: str) -> Preset:

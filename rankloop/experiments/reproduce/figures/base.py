@@ -17,6 +17,8 @@ AWARE, OBLIVIOUS, POLICY_AWARE, AFFINE = (
     "affine",
 )
 PDGD, BIASED_PDGD, COLTR = "pdgd", "biased-pdgd", "coltr"
+# As the authors' programs had it: docs/online.md compares the two.
+AUTHORS_COLTR = "coltr(remainder=logging, variance=0.447)"
 
 
 class Line(BaseModel):
