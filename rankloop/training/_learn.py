@@ -64,4 +64,5 @@ def learn(
         rng=rng,
         progress=progress,
         keep_if_interrupted=keep_if_interrupted,
+        keep_start=isinstance(chosen, Model),
     )

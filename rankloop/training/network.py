@@ -31,6 +31,7 @@ def train_network(
     rng: np.random.Generator,
     progress: Progress | None = None,
     keep_if_interrupted: bool = False,
+    keep_start: bool = True,
 ) -> Training:
     """Train a model by steps along the exact gradient, each on a few queries.
 
@@ -47,6 +48,8 @@ def train_network(
         progress: called after every epoch.
         keep_if_interrupted: whether Ctrl-C ends training with the best epoch so far, instead of raising
             `KeyboardInterrupt`.
+        keep_start: whether the start may be the result. An untrained start must not be: on few held-out
+            queries, chance alone can put it above everything that is learned.
     """
     chosen = settings or Settings()
     if not hasattr(start, "learner"):
@@ -62,17 +65,18 @@ def train_network(
     history = History(progress, chosen.patience, chosen.least_gain, most=chosen.epochs)
     best = start
     first = _values(held_out, start, ExpectedReward())
-    history.add(first.mean())
+    history.add(first.mean(), convincing=keep_start)
     try:
         for _ in range(chosen.epochs):
             _run_epoch(learner, task, rng.permutation(task.n_queries), chosen.batch)
             values = _values(held_out, learner, task.objective)
-            if history.add(values.mean(), convincing=_convincing(values - first, chosen.caution)):
+            convincing = not keep_start or _convincing(values - first, chosen.caution)
+            if history.add(values.mean(), convincing=convincing):
                 best = learner.model()
             if history.exhausted:
                 break
     except KeyboardInterrupt:
-        if not keep_if_interrupted:
+        if not keep_if_interrupted or (best is start and not keep_start):
             raise
         return Training(_policy_of(best, start, task), tuple(history.epochs), interrupted=True)
     return Training(_policy_of(best, start, task), tuple(history.epochs))
