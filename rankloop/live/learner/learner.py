@@ -13,9 +13,10 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, and_, func, or_, select
 
 from rankloop.errors import DataError, RankloopError
+from rankloop.live.learner.clock import SteadyClock, Windows
 from rankloop.live.learner.increments import agreement_increments, arm_increments, shadow_increments
 from rankloop.live.learner.notes import (
     LEARNED,
@@ -37,7 +38,7 @@ from rankloop.live.learner.trial import LiveTrial
 from rankloop.live.learner.trust import Trust
 from rankloop.live.ranking.deployment import LiveDeployment, Share
 from rankloop.live.ranking.live_policy import FALLBACK, LivePolicy
-from rankloop.live.sealing import seal_old
+from rankloop.live.sealing import Sealed, seal
 from rankloop.live.store.database import Store, read
 from rankloop.live.store.parts import SEALED
 from rankloop.live.store.policies import (
@@ -71,19 +72,30 @@ class LiveLearner:
     def __init__(self, store: Store, settings: LearnerSettings, *, sealing_only: bool = False) -> None:
         self.store, self.settings, self.sealing_only = store, settings, sealing_only
         self._policies: dict[str, LivePolicy] = {}
+        self._clock = SteadyClock()
+        self._windows = Windows(settings.window, self._clock.now)
 
     def step(self) -> list[str]:
         """Do what is due, and say what was done."""
         done = [
             f"sealed part {part.number}: {part.impressions:,} impressions, {part.clicks:,} clicks"
-            for part in seal_old(self.store, self.settings.window)
+            for part in self._seal()
         ]
         if not self.sealing_only:
             done += self._watch()
             done += self._advance()
             done += self._learn()
-        done += retain(self.store, self.settings, counted=self._counted())
+        done += retain(self.store, self.settings, now=self._clock.now(), counted=self._counted())
         return done
+
+    def _seal(self) -> list[Sealed]:
+        """Seal what is older than the window in which events count."""
+        number = impressions.c.number
+        with read(self.store) as connection:
+            last = connection.scalar(select(func.max(number))) or 0
+        closed = self._windows.look(last)
+        old = and_(number <= closed.known, impressions.c.time < closed.before)
+        return seal(self.store, or_(number <= closed.through, old), now=self._clock.now())
 
     @property
     def trial(self) -> LiveTrial | None:
