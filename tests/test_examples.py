@@ -13,6 +13,7 @@ PROGRAMS = [
     "experiments.dependence",
     "experiments.efficiency_figure",
     "experiments.live_loops",
+    "experiments.live_traffic",
     "experiments.loop_tables",
     "experiments.plackett_luce_error",
     "experiments.safety_tables",

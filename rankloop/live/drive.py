@@ -86,6 +86,9 @@ class Ranker(Protocol):
     def send_events(self, events: Sequence[Mapping[str, Any]]) -> object:
         """Report clicks."""
 
+    def close(self) -> None:
+        """Close its connection."""
+
 
 def check_service(url: str, key: str | None = None) -> None:
     """Ask whether a service is there.
@@ -131,7 +134,7 @@ def drive(
     crowd = Crowd(split, options, result, lock)
     threads = [
         threading.Thread(
-            target=_visit_often,
+            target=visit_often,
             args=(crowd, Client(url, key=key), np.random.default_rng([options.seed, number]), stopped),
             daemon=True,
         )
@@ -149,7 +152,11 @@ def drive(
     return result
 
 
-def _visit_often(crowd: Crowd, client: Client, rng: np.random.Generator, stop: threading.Event) -> None:
+def visit_often(
+    crowd: Crowd, client: Ranker, rng: np.random.Generator, stop: threading.Event | None = None
+) -> None:
+    """Visit until there were enough visits, or until told to stop."""
+    stop = stop or threading.Event()
     while not stop.is_set() and crowd.begins():
         try:
             crowd.visit(client, rng)
