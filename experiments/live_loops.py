@@ -28,7 +28,7 @@ from rankloop.live.store.database import read
 from rankloop.live.store.events import UserEvent, record_events
 from rankloop.live.store.policies import history
 
-PAGES, BATCH, TOP = 20_000, 250, 5
+PAGES, BATCH, TOP = 10_000, 250, 5
 
 
 class Caller:

@@ -28,11 +28,14 @@ from rankloop.live.store.policies import deploy, roll_back
 
 # How long a page is shown before it is made again: many readers cost no more than one.
 PAGE_SECONDS = 5.0
+# How long the page may take: the first one loads matplotlib, and a person can wait.
+LONGEST_SECONDS = 60.0
 SECURITY = {
     "Cache-Control": "no-store",
     "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; img-src data:; "
     "form-action 'self'; frame-ancestors 'none'; base-uri 'none'",
-    "Referrer-Policy": "no-referrer",
+    # With `no-referrer`, browsers would not say on whose page a button was pressed.
+    "Referrer-Policy": "same-origin",
     "X-Content-Type-Options": "nosniff",
 }
 PERSON = "the page"
