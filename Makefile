@@ -5,12 +5,13 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 EXTRAS := $(VENV)/.extras
 DOCS := $(VENV)/.docs
+BROWSER := $(VENV)/.browser
 # Each worker starts with a part of the suite of its own, so that two seldom compile the same kernel at once.
 PYTEST := $(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist worksteal
 PORTABLE := $(CURDIR)/build/portable-kernels
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo live test test-extras test-long test-portable campaigns kernels lint format docs docs-serve docs-cli bench attack constraints lock setup-locked release-check clean clean-kernels
+.PHONY: help setup demo live test test-extras test-long test-browser test-portable campaigns kernels lint format docs docs-serve docs-cli bench attack constraints lock setup-locked release-check clean clean-kernels
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -35,6 +36,12 @@ $(DOCS): $(READY)
 	@PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet --disable-pip-version-check --group docs
 	@touch $@
 
+# Without a network, the tests are skipped and say why.
+$(BROWSER): $(READY)
+	@.ci/chromium
+	@PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet --disable-pip-version-check --group browser \
+		&& touch $@ || echo "playwright could not be installed: tests in a browser are skipped."
+
 demo: $(READY) ## learn from simulated clicks: a table and a page of curves, under three minutes
 	@$(BIN)/rankloop demo
 
@@ -54,6 +61,9 @@ test-long: $(READY) ## the tests that take long: statistical checks, large sizes
 
 campaigns: $(READY) ## the longest tests of the live service, for an hour; writes build/campaigns.jsonl
 	RANKLOOP_CAMPAIGNS=1 $(BIN)/python -m pytest -m long tests/live
+
+test-browser: $(BROWSER) ## the page of the live service in a real browser; installs chromium (apt-get) and playwright
+	$(BIN)/python -m pytest -m long tests/live/test_browser.py
 
 test-portable: $(READY) ## before a release: all tests but the extras, with the arithmetic of another processor
 	rm -rf $(PORTABLE)

@@ -12,6 +12,8 @@ PROGRAMS = [
     "examples.messy_truth",
     "experiments.dependence",
     "experiments.efficiency_figure",
+    "experiments.live_loops",
+    "experiments.live_traffic",
     "experiments.loop_tables",
     "experiments.plackett_luce_error",
     "experiments.safety_tables",

@@ -4,21 +4,15 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import Annotated
 
 import typer
 
 from rankloop.cli.options import SeedOption
+from rankloop.cli.spec_options import Given, read_spec, spec_options
 from rankloop.errors import RankloopError
-
-if TYPE_CHECKING:
-    from pydantic import BaseModel
-
-    from rankloop.live.learner.settings import LearnerSettings
-
-_Settings = TypeVar("_Settings", bound="BaseModel")
-
-LIMITS, LEARNING, RETENTION = "Limits", "Learning", "Retention"
+from rankloop.live.learner.settings import LEARNING, LearnerSettings
+from rankloop.live.settings import ServiceSettings
 
 StoreArgument = Annotated[
     str,
@@ -30,79 +24,21 @@ StoreLogOption = Annotated[
         "--log", help=r"The folder of the log. \[default: log in the folder STORE]", show_default=False
     ),
 ]
-WindowOption = Annotated[
-    float, typer.Option(help="How long after an impression its events count, in seconds; then it is sealed.")
-]
 KeyOption = Annotated[
     str | None,
     typer.Option(envvar="RANKLOOP_KEY", help="The key to authenticate with.", show_default=False),
 ]
-DeployOption = Annotated[
-    str,
-    typer.Option(
-        help="ask: a person deploys what is proven better. auto: canary, then full, on evidence.",
-        rich_help_panel=LEARNING,
-    ),
-]
-LearnModelOption = Annotated[
-    str,
-    typer.Option("--model", help="lightgbm, mlp or linear, as in `rankloop fit`.", rich_help_panel=LEARNING),
-]
-LearnBiasOption = Annotated[
-    str | None,
-    typer.Option(
-        "--bias",
-        help="How users click: a file that `rankloop bias` wrote, or the name of simulated users such as "
-        r"paper@5. \[default: estimated from the log]",
-        show_default=False,
-        rich_help_panel=LEARNING,
-    ),
-]
-LearningOption = Annotated[
-    str,
-    typer.Option(
-        "--learning", help="doubly-robust, robust or paper, as in `rankloop fit`.", rich_help_panel=LEARNING
-    ),
-]
-MostOption = Annotated[
-    float,
-    typer.Option(
-        help="The share that learned policies may get without a person; the rest stays with the last policy "
-        "that a person deployed.",
-        rich_help_panel=LEARNING,
-    ),
-]
-EveryOption = Annotated[
-    float, typer.Option(help="Seconds between two looks at the store.", rich_help_panel=LEARNING)
-]
-LeastOption = Annotated[
-    int,
-    typer.Option(help="Sealed impressions before the first policy is learned.", rich_help_panel=LEARNING),
-]
-CanaryOption = Annotated[
-    float, typer.Option(help="The share of the traffic that tries a new policy.", rich_help_panel=LEARNING)
-]
-ExploreOption = Annotated[
-    float, typer.Option(help="The share of the traffic that explores.", rich_help_panel=LEARNING)
-]
-RetainDaysOption = Annotated[
-    float | None,
-    typer.Option(
-        help=r"Delete parts of the log that are older. \[default: keep everything]",
-        show_default=False,
-        rich_help_panel=RETENTION,
-    ),
-]
-RetainBytesOption = Annotated[
-    int | None,
-    typer.Option(
-        help=r"Delete the oldest parts of a log that is larger. \[default: keep everything]",
-        show_default=False,
-        rich_help_panel=RETENTION,
-    ),
+UrlArgument = Annotated[str, typer.Argument(metavar="URL", help="Where the service is.")]
+# The window is an option of the service already.
+LEARNING_OPTIONS = [
+    name
+    for name, field in LearnerSettings.model_fields.items()
+    if field.json_schema_extra is not None and name != "window"
 ]
 
 
+@spec_options(LearnerSettings, LEARNING_OPTIONS, parameter="learning_options")
+@spec_options(ServiceSettings)
 def serve(
     store: StoreArgument,
     policy: Annotated[
@@ -126,8 +62,8 @@ def serve(
     ),
     port: Annotated[int, typer.Option(help="0 for any that is free.", min=0, max=65535)] = 8017,
     log: StoreLogOption = None,
-    window: WindowOption = 1800.0,
-    top: Annotated[int, typer.Option(help="How many documents to show, if a request does not say.")] = 10,
+    *,
+    given: Given,
     origin: Annotated[
         list[str] | None,
         typer.Option(
@@ -135,21 +71,6 @@ def serve(
             show_default=False,
         ),
     ] = None,
-    max_candidates: Annotated[
-        int, typer.Option(help="Candidates of a request at most.", rich_help_panel=LIMITS)
-    ] = 1000,
-    max_body: Annotated[
-        int, typer.Option(help="Bytes of a request at most.", rich_help_panel=LIMITS)
-    ] = 4_000_000,
-    rate: Annotated[
-        float, typer.Option(help="Requests per second and key; 0 for no limit.", rich_help_panel=LIMITS)
-    ] = 0.0,
-    model_seconds: Annotated[
-        float,
-        typer.Option(
-            help="How long a model may take; then the incoming order is served.", rich_help_panel=LIMITS
-        ),
-    ] = 0.2,
     upkeep: Annotated[
         bool,
         typer.Option(
@@ -160,17 +81,7 @@ def serve(
     learn: Annotated[
         bool, typer.Option("--learn", help="Learn from the clicks, too.", rich_help_panel=LEARNING)
     ] = False,
-    deploy: DeployOption = "ask",
-    model: LearnModelOption = "lightgbm",
-    learning: LearningOption = "doubly-robust",
-    bias: LearnBiasOption = None,
-    every: EveryOption = 10.0,
-    least: LeastOption = 1000,
-    canary: CanaryOption = 0.1,
-    explore: ExploreOption = 0.1,
-    most: MostOption = 1.0,
-    retain_days: RetainDaysOption = None,
-    retain_bytes: RetainBytesOption = None,
+    learning_options: Given,
 ) -> None:
     """Serve rankings and log them; with --learn, learn better ones from the clicks.
 
@@ -181,35 +92,10 @@ def serve(
     from rankloop.cli import console
     from rankloop.live.learner.process import start_process
     from rankloop.live.server import build_server, prepare, read_feature_options
-    from rankloop.live.settings import ServiceSettings
     from rankloop.live.store.database import open_store
 
-    settings = _checked(
-        ServiceSettings,
-        {
-            "top": top,
-            "max_candidates": max_candidates,
-            "max_body": max_body,
-            "rate": rate,
-            "model_seconds": model_seconds,
-            "window": window,
-            "origins": tuple(origin or ()),
-        },
-    )
-    learner_settings = _learner_settings(
-        deploy=deploy,
-        model=model,
-        learning=learning,
-        bias=bias,
-        window=window,
-        every=every,
-        least=least,
-        canary=canary,
-        explore=explore,
-        most=most,
-        retain_days=retain_days,
-        retain_bytes=retain_bytes,
-    )
+    settings = read_spec(ServiceSettings, {**given, "origins": tuple(origin or ())})
+    learner_settings = read_spec(LearnerSettings, {**learning_options, "window": settings.window})
     names, table = read_feature_options(features or ())
     opened = open_store(store, log=log)
     prepare(opened, policy or ())
@@ -228,23 +114,14 @@ def serve(
         opened.close()
 
 
+@spec_options(LearnerSettings)
 def learn(
     store: StoreArgument,
     log: StoreLogOption = None,
-    window: WindowOption = 1800.0,
+    *,
     seal_only: Annotated[bool, typer.Option("--seal-only", help="Seal, and learn nothing.")] = False,
     once: Annotated[bool, typer.Option("--once", help="Do what is due now, and stop.")] = False,
-    deploy: DeployOption = "ask",
-    model: LearnModelOption = "lightgbm",
-    learning: LearningOption = "doubly-robust",
-    bias: LearnBiasOption = None,
-    every: EveryOption = 10.0,
-    least: LeastOption = 1000,
-    canary: CanaryOption = 0.1,
-    explore: ExploreOption = 0.1,
-    most: MostOption = 1.0,
-    retain_days: RetainDaysOption = None,
-    retain_bytes: RetainBytesOption = None,
+    given: Given,
 ) -> None:
     """Learn from the clicks in a store, beside the servers: seal, learn, prove, deploy or ask."""
     from rankloop.cli import console
@@ -252,20 +129,7 @@ def learn(
     from rankloop.live.learner.process import run_learner
     from rankloop.live.store.database import open_store
 
-    settings = _learner_settings(
-        deploy=deploy,
-        model=model,
-        learning=learning,
-        bias=bias,
-        window=window,
-        every=every,
-        least=least,
-        canary=canary,
-        explore=explore,
-        most=most,
-        retain_days=retain_days,
-        retain_bytes=retain_bytes,
-    )
+    settings = read_spec(LearnerSettings, given)
     opened = open_store(store, log=log, create=False)
     try:
         if once:
@@ -280,7 +144,7 @@ def learn(
 
 
 def drive(
-    url: Annotated[str, typer.Argument(metavar="URL", help="Where the service is.")],
+    url: UrlArgument,
     data: Annotated[
         str, typer.Option(help="Queries and documents: a LETOR file or folder, or synthetic(…).")
     ] = "synthetic(queries=300, features=20)",
@@ -308,7 +172,7 @@ def drive(
     result = drive_service(url, dataset(data).train, options, key=key, tell=tell)
     console.print_out(result.line())
     if not result.interactions:
-        raise RankloopError(f"{url} answered none of the requests")
+        raise RankloopError(f"{url} refused all requests; is the key right, and does it have both scopes?")
 
 
 def key(
@@ -322,9 +186,11 @@ def key(
 ) -> None:
     """Make a key for clients of a store, and print it once; only its hash is stored."""
     from rankloop.live.store.database import open_store
-    from rankloop.live.store.keys import add_key, remove_key
+    from rankloop.live.store.keys import add_key, check_scopes, remove_key
 
-    opened = open_store(store)
+    if not remove:
+        check_scopes(scope or ())
+    opened = open_store(store, create=not remove)
     try:
         with opened.engine.begin() as connection:
             if remove:
@@ -336,7 +202,7 @@ def key(
 
 
 def rollback(
-    url: Annotated[str, typer.Argument(metavar="URL", help="Where the service is.")],
+    url: UrlArgument,
     to: Annotated[
         int | None, typer.Option(help=r"The number of the deployment to restore. \[default: the one before]")
     ] = None,
@@ -354,20 +220,3 @@ def rollback(
     finally:
         client.close()
     typer.echo(json.dumps(done, indent=2))
-
-
-def _learner_settings(**values: object) -> LearnerSettings:
-    from rankloop.live.learner.settings import LearnerSettings
-
-    return _checked(LearnerSettings, values)
-
-
-def _checked(kind: type[_Settings], values: dict[str, object]) -> _Settings:
-    from pydantic import ValidationError
-
-    try:
-        return kind(**values)
-    except ValidationError as error:
-        first = error.errors()[0]
-        option = str(first["loc"][0]).replace("_", "-")
-        raise RankloopError(f"--{option}: {first['msg']}, got {first['input']!r}") from error

@@ -24,17 +24,22 @@ SIMPLE = (str, int, float, bool)
 
 
 def spec_options(
-    kind: type[BaseModel], only: Iterable[str] | None = None, defaults: Mapping[str, Any] | None = None
+    kind: type[BaseModel],
+    only: Iterable[str] | None = None,
+    defaults: Mapping[str, Any] | None = None,
+    *,
+    parameter: str = "given",
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Replace the parameter ``given`` of a command by one option for each field of a spec.
+    """Replace a parameter of a command, ``given``, by one option for each field of a spec.
 
     The command gets a dictionary with the values of the options; those without a value are left out, so that
     the spec decides on their defaults.
 
     Args:
-        kind: the spec; its fields are made by `rankloop.experiments.spec.option_field`.
+        kind: the spec; its fields are made as by `rankloop.experiments.spec.option_field`.
         only: the fields that become options; None for all that are made for it.
         defaults: defaults of this command that differ from those of the spec.
+        parameter: the parameter to replace; a command may have several, one for each of its specs.
     """
     chosen = {
         name: field
@@ -46,17 +51,18 @@ def spec_options(
         own = inspect.signature(command, eval_str=True).parameters
         options = [_parameter(name, field, defaults or {}) for name, field in chosen.items()]
         parameters: list[inspect.Parameter] = []
-        for name, parameter in own.items():
-            parameters += options if name == "given" else [parameter]
+        for name, one in own.items():
+            parameters += options if name == parameter else [one]
 
         @wraps(command)
         def wrapper(**values: Any) -> None:
             given = {name: values.pop(name) for name in chosen}
-            command(given={name: value for name, value in given.items() if value is not None}, **values)
+            known = {name: value for name, value in given.items() if value is not None}
+            command(**{parameter: known}, **values)
 
-        keyword_only = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in parameters]
+        keyword_only = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in parameters]
         wrapper.__signature__ = inspect.Signature(keyword_only)  # type: ignore[attr-defined]
-        wrapper.__annotations__ = {one.name: one.annotation for one in keyword_only}
+        wrapper.__annotations__ = {each.name: each.annotation for each in keyword_only}
         return wrapper
 
     return decorate

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from rankloop.errors import DataError, RankloopError
-from rankloop.evidence.mixture import best_tuning, half_width
+from rankloop.evidence.mixture import best_tuning, half_width, log_e_value
 from rankloop.types import Float64
 
 # The sharpest bet of the empirical-Bernstein sequence, as in Waudby-Smith and Ramdas, section 3.1.
@@ -227,6 +227,22 @@ class AsymptoticSequence(ConfidenceSequence):
     def deviation(self) -> float:
         """The estimated standard deviation of one observation; NaN before two."""
         return float(np.sqrt(self.squares / (self.count - 1))) if self.count > 1 else float("nan")
+
+    @property
+    def log_e_value(self) -> float:
+        """The logarithm of an e-value against a mean of at most 0, from the same mixture; 0 before `first`.
+
+        If the mean is at most 0, it ever exceeds log(c) with a probability of at most 1/c.
+
+        >>> values = np.random.default_rng(0).normal(0.2, 1.0, 2_000)
+        >>> AsymptoticSequence().add(values).log_e_value > 10.0
+        True
+        >>> AsymptoticSequence().add(-values).log_e_value < 0.0
+        True
+        """
+        if self.count < self.first or not self.deviation > 0.0:
+            return 0.0
+        return log_e_value(self.total / self.deviation, self.count, best_tuning(self.tight_at, self.level))
 
     @property
     def _margin(self) -> float:

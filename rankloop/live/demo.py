@@ -15,18 +15,42 @@ import time
 import webbrowser
 from pathlib import Path
 
-from rankloop.data import synthetic
+from rankloop.data import Shape, synthetic
 from rankloop.live.drive import DriveOptions, DriveResult, drive
 from rankloop.live.learner.process import start_process
 from rankloop.live.learner.settings import LearnerSettings
 from rankloop.live.server import build_server, prepare
 from rankloop.live.settings import ServiceSettings
 from rankloop.live.store.database import open_store
+from rankloop.types import Split
 
-QUERIES, FEATURES = 200, 20
+# A small shop: few products per query, so that clicks soon tell much about each.
+SHOP = Shape(
+    name="shop",
+    documents=10,
+    spread=0.3,
+    max_documents=20,
+    features=20,
+    zeros=0.3,
+    label_shares=(0.5, 0.1, 0.1, 0.1, 0.2),
+)
+QUERIES = 200
+FEATURE_NAMES = tuple(str(number) for number in range(1, SHOP.features + 1))
 # These users examine the first ranks more often, and click what is relevant.
 USERS = "position@5"
+# The order in which the shop lists its products knows something about their relevance, but not much.
+ORDER_NOISE = 2.0
 PORT = 8017
+LEARNING = LearnerSettings(
+    deploy="auto",
+    model="linear",
+    bias=USERS,
+    window=3.0,
+    every=2.0,
+    least=1000,
+    canary=0.3,
+    canary_impressions=200,
+)
 
 
 def main() -> None:
@@ -46,18 +70,8 @@ def run(folder: Path, port: int, seconds: float) -> DriveResult:
     """Run the demonstration in a folder."""
     store = open_store(folder)
     prepare(store)
-    names = tuple(str(number) for number in range(1, FEATURES + 1))
-    server = build_server(store, ServiceSettings(top=5, model_seconds=2.0), port=port, names=names)
-    settings = LearnerSettings(
-        deploy="auto",
-        model="linear",
-        bias=USERS,
-        window=3.0,
-        every=2.0,
-        least=1500,
-        canary_impressions=300,
-    )
-    learner = start_process(str(folder), store.log, settings, sealing_only=False)
+    server = build_server(store, ServiceSettings(top=5, model_seconds=2.0), port=port, names=FEATURE_NAMES)
+    learner = start_process(str(folder), store.log, LEARNING, sealing_only=False)
     threading.Thread(target=server.run, daemon=True).start()
     while not server.started:
         time.sleep(0.05)
@@ -68,10 +82,9 @@ def run(folder: Path, port: int, seconds: float) -> DriveResult:
     timer = threading.Timer(seconds, stop.set)
     timer.daemon = True
     timer.start()
-    users = DriveOptions(USERS, interactions=10**9, concurrency=4, pause=0.005)
+    users = DriveOptions(USERS, interactions=10**9, pause=0.005, order_noise=ORDER_NOISE)
     try:
-        data = synthetic(queries=QUERIES, features=FEATURES).train
-        return drive(url, data, users, tell=lambda result: say(result.line()), stop=stop)
+        return drive(url, shop(), users, tell=lambda result: say(result.line()), stop=stop)
     except KeyboardInterrupt:
         stop.set()
         return DriveResult()
@@ -80,6 +93,11 @@ def run(folder: Path, port: int, seconds: float) -> DriveResult:
         learner.terminate()
         learner.join(10.0)
         store.close()
+
+
+def shop(seed: int = 0) -> Split:
+    """The queries and products of the shop."""
+    return synthetic(SHOP, queries=QUERIES, seed=seed).train
 
 
 def say(line: str) -> None:

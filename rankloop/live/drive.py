@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 import numpy as np
 
 from rankloop.clicks import relevance as relevance_named
 from rankloop.clicks import users as users_named
 from rankloop.clicks.simulation import click_page
+from rankloop.errors import RankloopError
 from rankloop.live.client import Client, ServiceError
 from rankloop.rank_weights import dcg
 from rankloop.types import Float64, Split
 
-# How noisy the order is in which simulated callers list candidates, in units of a label.
-ORDER_NOISE = 1.5
+# Pages that a line of progress is about.
+RECENT = 1000
 
 
 @dataclass(frozen=True)
@@ -31,6 +34,7 @@ class DriveOptions:
         pause: seconds between two pages of one user, on average.
         inverted: whether they click what is irrelevant, to see that nothing is learned from it.
         seed: random seed.
+        order_noise: how noisy the order is in which callers list candidates, in units of a label.
     """
 
     users: str = "paper@5"
@@ -39,6 +43,7 @@ class DriveOptions:
     pause: float = 0.0
     inverted: bool = False
     seed: int = 0
+    order_noise: float = 1.5
 
 
 @dataclass
@@ -49,28 +54,57 @@ class DriveResult:
         interactions: pages that were shown.
         clicks: clicks on them.
         refused: requests that were refused, or got no answer.
-        seconds: how long each request to rank took.
-        quality: NDCG of each page, by the true labels.
+        seconds: how long each of the last requests to rank took.
+        quality: NDCG of each of the last pages, by the true labels.
         policies: pages by policy.
     """
 
     interactions: int = 0
     clicks: int = 0
     refused: int = 0
-    seconds: list[float] = field(default_factory=list)
-    quality: list[float] = field(default_factory=list)
+    seconds: deque[float] = field(default_factory=lambda: deque(maxlen=RECENT))
+    quality: deque[float] = field(default_factory=lambda: deque(maxlen=RECENT))
     policies: dict[str, int] = field(default_factory=dict)
 
     def line(self) -> str:
         """The last thousand pages in one line."""
-        last = slice(-1000, None)
-        took = np.array(self.seconds[last] or [0.0]) * 1000
+        took = np.array(self.seconds or [0.0]) * 1000
         return (
             f"{self.interactions:,} pages, {self.clicks / max(self.interactions, 1):.3f} clicks per page, "
-            f"NDCG of the last thousand {np.mean(self.quality[last] or [0.0]):.4f}, "
+            f"NDCG of the last thousand {np.mean(self.quality or [0.0]):.4f}, "
             f"p50 {np.percentile(took, 50):.1f} ms, p99 {np.percentile(took, 99):.1f} ms, "
             f"refused {self.refused:,}"
         )
+
+
+class Ranker(Protocol):
+    """What simulated users need of a client."""
+
+    def rank(self, query: str, candidates: Mapping[str, Any], **options: Any) -> Mapping[str, Any]:
+        """Ask for a ranking."""
+
+    def send_events(self, events: Sequence[Mapping[str, Any]]) -> object:
+        """Report clicks."""
+
+    def close(self) -> None:
+        """Close its connection."""
+
+
+def check_service(url: str, key: str | None = None) -> None:
+    """Ask whether a service is there.
+
+    Raises:
+        RankloopError: nothing answers, or something else does.
+    """
+    client = Client(url, key=key, retries=0)
+    try:
+        client.send("GET", "/healthz")
+    except (OSError, ServiceError, ValueError) as error:
+        raise RankloopError(
+            f"there is no service at {url}: {error}; `rankloop serve STORE` starts one"
+        ) from error
+    finally:
+        client.close()
 
 
 def drive(
@@ -91,11 +125,19 @@ def drive(
         key: the key to authenticate with.
         tell: called every few seconds with the result so far.
         stop: set to stop early.
+
+    Raises:
+        RankloopError: there is no service.
     """
+    check_service(url, key)
     result, lock, stopped = DriveResult(), threading.Lock(), stop or threading.Event()
-    crowd = _Crowd(url, split, options, key, result, lock, stopped)
+    crowd = Crowd(split, options, result, lock)
     threads = [
-        threading.Thread(target=crowd.run, args=(np.random.default_rng([options.seed, number]),), daemon=True)
+        threading.Thread(
+            target=visit_often,
+            args=(crowd, Client(url, key=key), np.random.default_rng([options.seed, number]), stopped),
+            daemon=True,
+        )
         for number in range(options.concurrency)
     ]
     for thread in threads:
@@ -110,15 +152,38 @@ def drive(
     return result
 
 
+def visit_often(
+    crowd: Crowd, client: Ranker, rng: np.random.Generator, stop: threading.Event | None = None
+) -> None:
+    """Visit until there were enough visits, or until told to stop."""
+    stop = stop or threading.Event()
+    while not stop.is_set() and crowd.begins():
+        try:
+            crowd.visit(client, rng)
+        except (OSError, ServiceError):
+            crowd.refused()
+            stop.wait(0.2)
+        if crowd.options.pause:
+            stop.wait(rng.exponential(crowd.options.pause))
+    client.close()
+
+
 @dataclass
-class _Crowd:
-    url: str
+class Crowd:
+    """Simulated users, who may visit from several threads.
+
+    Attributes:
+        split: queries and documents.
+        options: what they do.
+        result: what happened so far.
+        lock: held while the result is changed.
+        begun: visits that were begun.
+    """
+
     split: Split
     options: DriveOptions
-    key: str | None
-    result: DriveResult
-    lock: threading.Lock
-    stop: threading.Event
+    result: DriveResult = field(default_factory=DriveResult)
+    lock: threading.Lock = field(default_factory=threading.Lock)
     begun: int = 0
 
     def __post_init__(self) -> None:
@@ -127,27 +192,23 @@ class _Crowd:
         self.relevance: Float64 = relevance_named("linear").of(self.split.labels)
         self.weights = dcg(self.ranks)
 
-    def run(self, rng: np.random.Generator) -> None:
-        client = Client(self.url, key=self.key)
-        while not self.stop.is_set():
-            with self.lock:
-                if self.begun >= self.options.interactions:
-                    break
-                self.begun += 1
-            try:
-                self._visit(client, rng)
-            except (OSError, ServiceError):
-                with self.lock:
-                    self.result.refused += 1
-                self.stop.wait(0.2)
-            if self.options.pause:
-                self.stop.wait(rng.exponential(self.options.pause))
-        client.close()
+    def begins(self) -> bool:
+        """Begin a visit; False if there were enough."""
+        with self.lock:
+            self.begun += 1
+            return self.begun <= self.options.interactions
 
-    def _visit(self, client: Client, rng: np.random.Generator) -> None:
+    def refused(self) -> None:
+        """Count a visit that got no answer."""
+        with self.lock:
+            self.result.refused += 1
+
+    def visit(self, client: Ranker, rng: np.random.Generator) -> None:
+        """Ask for the ranking of a random query, and click."""
         query = int(rng.integers(self.split.n_queries))
         own = np.arange(self.split.offsets[query], self.split.offsets[query + 1])
-        own = own[np.argsort(-(self.split.labels[own] + ORDER_NOISE * _noise(query, len(own))))]
+        noise = self.options.order_noise * _noise(query, len(own))
+        own = own[np.argsort(-(self.split.labels[own] + noise))]
         name = str(self.split.query_ids[query])
         documents = {f"{name}-{item}": self.split.features[item].tolist() for item in own}
         begun = time.perf_counter()

@@ -10,8 +10,9 @@ from typing import Any
 
 from sqlalchemy import Connection, func, select
 
-from rankloop.live.learner.notes import SETTINGS, load_note, load_trial
+from rankloop.live.learner.notes import SETTINGS, load_note, load_trial, load_trust
 from rankloop.live.learner.trial import LiveTrial
+from rankloop.live.learner.trust import Trust
 from rankloop.live.ranking.deployment import LiveDeployment
 from rankloop.live.store.database import Store, read
 from rankloop.live.store.events import CLICK, read_tallies
@@ -60,6 +61,7 @@ class Overview:
         over_time: by part, the time of its last impression, impressions and clicks.
         tallies: events that were accepted, or had a problem.
         trial: the trial that is going on.
+        trust: the policy that a person deployed last, and how far clicks agree with it.
         verdicts: what the learner found out, newest first.
         learner: settings of the learner, if one has run.
         sealed: impressions in the log.
@@ -73,6 +75,7 @@ class Overview:
     over_time: list[tuple[float, int, int]]
     tallies: Mapping[str, int]
     trial: LiveTrial | None
+    trust: Trust | None
     verdicts: list[dict[str, Any]]
     learner: Mapping[str, Any] | None
     sealed: int
@@ -89,6 +92,7 @@ def read_overview(store: Store) -> Overview:
             _over_time(connection),
             read_tallies(connection),
             load_trial(connection),
+            load_trust(connection),
             read_verdicts(connection),
             load_note(connection, SETTINGS),
             int(connection.scalar(select(func.sum(parts.c.impressions)).where(parts.c.state == SEALED)) or 0),

@@ -9,6 +9,8 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING
 
+from rankloop.live.learner.settings import LearnerSettings
+from rankloop.live.learner.trust import Trust
 from rankloop.live.overview import Overview
 from rankloop.live.store.events import ACCEPTED, KINDS
 from rankloop.reports.document import (
@@ -141,10 +143,25 @@ def _learned(found: Overview, keys: bool) -> tuple[Block, ...]:
         ),
         Text(f"Stage: {trial.stage}. {trial.candidate} was shown on {trial.served:,} pages."),
     ]
+    settings = LearnerSettings.model_validate(found.learner)
+    if found.trust is not None and settings.deploy == "auto":
+        blocks.append(Text(_limit(found.trust, settings)))
     if trial.stage == "shadow" and trial.gain.lower > 0.0:
         values = (("candidate", trial.candidate),)
         blocks.append(Button(f"Deploy {trial.candidate}", DEPLOY, values, keys))
     return tuple(blocks)
+
+
+def _limit(trust: Trust, settings: LearnerSettings) -> str:
+    allowed = trust.share(settings)
+    if allowed > settings.risk:
+        why = f"clicks agree with {trust.policy}, the last policy that a person deployed"
+    else:
+        why = (
+            f"clicks do not say so far that what {trust.policy} shows first, the last policy that a person "
+            f"deployed, is more relevant than the rest"
+        )
+    return f"Without a person, learned policies may get {allowed:.0%} of the traffic: {why}."
 
 
 def _verdict(gain: AsymptoticSequence, candidate: str, baseline: str, deploy: str) -> str:

@@ -17,7 +17,7 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from sqlalchemy import Connection, Select, select
+from sqlalchemy import ColumnElement, Connection, Select, select
 
 from rankloop.live.ranking.problem import RankingProblem
 from rankloop.live.ranking.rules import place
@@ -25,7 +25,7 @@ from rankloop.live.store.database import Store, read
 from rankloop.live.store.events import CLICK
 from rankloop.live.store.impressions import read_drawn, read_pins
 from rankloop.live.store.parts import begin_part, finish_part, sealed_parts, unfinished
-from rankloop.live.store.tables import events, impressions, parts, policies, problems, scorings
+from rankloop.live.store.tables import events, impressions, policies, problems, scorings
 from rankloop.logs.folder import STARTS_KEY, VERSION_KEY
 from rankloop.logs.schema import CANDIDATES, FEATURES, IMPRESSIONS, VERSION, arrow_schema
 from rankloop.logs.writer import SIGNAL
@@ -52,19 +52,27 @@ class Sealed:
 
 
 def seal(
-    store: Store, before: float, *, signals: Mapping[str, float] | None = None, most: int = LARGEST_PART
+    store: Store,
+    before: float | ColumnElement[bool],
+    *,
+    signals: Mapping[str, float] | None = None,
+    most: int = LARGEST_PART,
+    now: float | None = None,
 ) -> list[Sealed]:
-    """Seal all impressions from before a time, in as many parts as needed.
+    """Seal impressions, in as many parts as needed.
 
-    Only one process at a time may seal a store; `rankloop.live.leases.Lease` sees to that.
+    Only one process at a time may seal a store; `rankloop.live.store.leases.Lease` sees to that.
 
     Args:
         store: the store.
-        before: in seconds since 1970. Events that come later than this are left out.
+        before: those from before this time, in seconds since 1970; or a condition on the table of
+            impressions. Events on them that come later are left out.
         signals: what actions are worth in the column ``signal``; a click is worth 1.
         most: the largest number of impressions of a part.
+        now: the time in seconds since 1970; by default that of this machine.
     """
     done = []
+    closed = impressions.c.time < before if isinstance(before, float) else before
     with read(store) as connection:
         waiting = unfinished(connection)
     while True:
@@ -72,7 +80,7 @@ def seal(
             number = waiting.pop(0)
         else:
             with store.engine.begin() as connection:
-                begun = begin_part(connection, before, most)
+                begun = begin_part(connection, closed, most, time.time() if now is None else now)
             if begun is None:
                 break
             number = begun
@@ -235,18 +243,11 @@ def _reactions(
     return clicked, worth
 
 
-def seal_old(store: Store, window: float, *, signals: Mapping[str, float] | None = None) -> list[Sealed]:
-    """Seal what is older than the window in which events count."""
-    return seal(store, time.time() - window, signals=signals)
-
-
 __all__ = [
     "MANIFEST",
     "Sealed",
     "part_name",
-    "parts",
     "seal",
-    "seal_old",
     "write_manifest",
     "write_part",
     "write_table",

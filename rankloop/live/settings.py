@@ -2,16 +2,42 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
 Positive = Annotated[int, Field(ge=1)]
 Span = Annotated[float, Field(gt=0)]
+LIMITS = "Limits"
+
+
+def option(
+    description: str, default: Any = None, *, panel: str | None = None, shown_default: str | None = None
+) -> Any:
+    """A field that is an option of a command.
+
+    Args:
+        description: the help text.
+        default: its default.
+        panel: the heading under which help lists it.
+        shown_default: what help shows in place of the default.
+    """
+    extra: dict[str, Any] = {"panel": panel, "shown_default": shown_default}
+    return Field(default=default, description=description, json_schema_extra=extra)
+
+
+WindowSeconds = Annotated[
+    float,
+    Field(
+        ge=0,
+        description="How long after an impression its events count, in seconds; then it is sealed.",
+        json_schema_extra={},
+    ),
+]
 
 
 class ServiceSettings(BaseModel):
-    """Limits and defaults of the service; the fields are the options of `rankloop serve`.
+    """Limits and defaults of the service; most fields are options of `rankloop serve`.
 
     Example:
         >>> ServiceSettings(top=5).top
@@ -20,27 +46,21 @@ class ServiceSettings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    top: Positive = Field(default=10, description="How many documents to show, if a request does not say.")
-    max_candidates: Annotated[int, Field(ge=1, le=10_000)] = Field(
-        default=1000,
-        description="The largest number of candidates of a request.",
+    top: Positive = option("How many documents to show, if a request does not say.", 10)
+    window: WindowSeconds = 1800.0
+    max_candidates: Annotated[int, Field(ge=1, le=10_000)] = option(
+        "The largest number of candidates of a request.", 1000, panel=LIMITS
     )
-    max_body: Positive = Field(default=4_000_000, description="The largest body of a request, in bytes.")
+    max_body: Positive = option("The largest body of a request, in bytes.", 4_000_000, panel=LIMITS)
     max_model: Positive = Field(default=200_000_000, description="The largest model file, in bytes.")
     max_events: Positive = Field(default=1000, description="The largest number of events of a request.")
-    rate: Annotated[float, Field(ge=0)] = Field(
-        default=0.0,
-        description="Requests per second and key; further ones are refused. 0 for no limit.",
+    rate: Annotated[float, Field(ge=0)] = option(
+        "Requests per second and key; further ones are refused. 0 for no limit.", 0.0, panel=LIMITS
     )
-    model_seconds: Span = Field(
-        default=0.2,
-        description="How long a model may take; after that, the incoming order is served.",
+    model_seconds: Span = option(
+        "How long a model may take; after that, the incoming order is served.", 0.2, panel=LIMITS
     )
     request_seconds: Span = Field(default=10.0, description="How long a request may take.")
-    window: Annotated[float, Field(ge=0)] = Field(
-        default=1800.0,
-        description="How long after an impression its events count, in seconds; then it is sealed.",
-    )
     origins: tuple[str, ...] = Field(
         default=(),
         description="Origins of web pages that may send events from browsers (CORS).",

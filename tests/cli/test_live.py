@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 from pathlib import Path
 
 from rankloop.live import open_store, prepare
@@ -22,6 +23,27 @@ def test_a_key_is_printed_once_and_removed(run: Run, tmp_path: Path) -> None:
     run("key", str(tmp_path / "store"), "shop", "--remove")
     with read(store) as connection:
         assert load_keys(connection) == {}
+    store.close()
+
+
+def test_a_store_is_not_made_for_a_key_that_is_refused(run: Run, tmp_path: Path) -> None:
+    refused = run("key", str(tmp_path / "store"), "shop", "--scope", "everything")
+    assert (refused.code, "rank, events, admin; got everything" in refused.err) == (2, True)
+    assert run("key", str(tmp_path / "store"), "shop", "--remove").code == 2
+    assert not (tmp_path / "store").exists()
+
+
+def test_users_are_not_sent_to_a_service_that_is_not_there(run: Run, tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # bound, but not listening
+        refused = run("drive", f"http://127.0.0.1:{taken.getsockname()[1]}")
+    assert (refused.code, "there is no service at http" in refused.err) == (2, True)
+    store = open_store(tmp_path / "store")
+    prepare(store)
+    with serving(store, names=tuple("12")) as url:
+        data = "synthetic(queries=10, features=2)"
+        said = run("drive", url, "--data", data, "--interactions", "6", "--concurrency", "2").out
+    assert said.startswith("6 pages, ")
     store.close()
 
 

@@ -18,10 +18,13 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
+import numpy as np
+
 from rankloop.live import ServiceSettings, build_server, open_store, prepare
 from rankloop.live.learner import learning
 from rankloop.live.learner.process import run_learner
 from rankloop.live.learner.settings import LearnerSettings
+from rankloop.policies import draw_ranking
 
 WINDOW = 1.0
 LEARNING = LearnerSettings(
@@ -74,6 +77,7 @@ def main(location: str, log: str) -> None:
     """Do what the input says until it ends."""
     assert threading.active_count() == 1, "a fork copies one thread only"
     assert learning, "what a learner loads late is loaded before any fork"
+    draw_ranking(np.zeros(2), 1, 0)  # so that no server has to load the kernels
     # Children that ended are not waited for.
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     children = []

@@ -28,6 +28,7 @@ from rankloop.live import Client, ServiceError, Store, sealing
 from rankloop.live.learner.learner import LiveLearner
 from rankloop.live.learner.notes import TRIALS, load_note
 from rankloop.live.learner.trial import LiveTrial
+from rankloop.live.learner.trust import Trust
 from rankloop.live.store.database import read
 from rankloop.live.store.parts import sealed_parts
 from rankloop.live.store.policies import history
@@ -37,6 +38,8 @@ from tests.live.crash_processes import LEARNING
 
 ROOT = Path(__file__).parents[2]
 CLIENTS = 3
+# Seconds between two pages of a client: enough writes at once, without keeping the machine busy for nothing.
+PAUSE = 0.02
 
 
 class Load:
@@ -79,7 +82,8 @@ class Load:
                 # Sent twice, counted once.
                 client.send_events([event])
             except (OSError, ServiceError):
-                time.sleep(0.05)
+                pass
+            time.sleep(PAUSE)
         client.close()
 
 
@@ -237,7 +241,7 @@ def check_evidence(store: Store) -> None:
         settings=LEARNING,
     )
     for number in range(trial.since + 1, trial.part + 1):
-        counted = learner.count(counted, number)
+        counted, _ = learner.count(counted, Trust(trial.baseline, trial.since), number)
     assert (counted.gain, counted.arms, counted.served) == (trial.gain, trial.arms, trial.served)
 
 

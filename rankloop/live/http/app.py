@@ -82,7 +82,8 @@ def build_app(service: Service) -> Starlette:
 
 async def _observed(state: ServerState, handler: Handler, path: str, request: Request) -> Response:
     begun = time.perf_counter()
-    response = await answered(partial(handler, state), request, state.settings.request_seconds)
+    limit = pages.LONGEST_SECONDS if handler is pages.page else state.settings.request_seconds
+    response = await answered(partial(handler, state), request, limit)
     state.instruments.requests.labels(path, response.status_code).inc()
     state.instruments.seconds.labels(path).observe(time.perf_counter() - begun)
     return response

@@ -15,7 +15,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from rankloop.live.http.guards import AnswerError, json_response, read_body
 from rankloop.live.http.state import ServerState
-from rankloop.live.learner.notes import SETTINGS, load_note, load_trial
+from rankloop.live.learner.notes import SETTINGS, load_note, load_trial, load_trust
 from rankloop.live.learner.settings import LearnerSettings
 from rankloop.live.learner.stages import full_shares
 from rankloop.live.overview import read_overview, read_verdicts
@@ -28,11 +28,14 @@ from rankloop.live.store.policies import deploy, roll_back
 
 # How long a page is shown before it is made again: many readers cost no more than one.
 PAGE_SECONDS = 5.0
+# How long the page may take: the first one loads matplotlib, and a person can wait.
+LONGEST_SECONDS = 60.0
 SECURITY = {
     "Cache-Control": "no-store",
     "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; img-src data:; "
     "form-action 'self'; frame-ancestors 'none'; base-uri 'none'",
-    "Referrer-Policy": "no-referrer",
+    # With `no-referrer`, browsers would not say on whose page a button was pressed.
+    "Referrer-Policy": "same-origin",
     "X-Content-Type-Options": "nosniff",
 }
 PERSON = "the page"
@@ -111,9 +114,10 @@ async def evidence(state: ServerState, request: Request) -> Response:
     """Answer `GET /evidence`: the trial, and what the learner found out."""
     state.allow(request, ADMIN)
     with read(state.service.store) as connection:
-        trial = load_trial(connection)
+        trial, trust = load_trial(connection), load_trust(connection)
         content = {
             "trial": None if trial is None else trial.numbers(),
+            "trust": None if trust is None else trust.to_dict(),
             "verdicts": read_verdicts(connection),
             "events": read_tallies(connection),
         }

@@ -10,6 +10,11 @@ expected clicks per impression, whatever m is. In a canary, without assumptions 
 both arms:
 
     x_t = clicks · (1[new] / share_new − 1[old] / share_old)
+
+Whether clicks agree with a policy, that is, whether what it shows more is more relevant, takes the place of
+the gain in the first formula by a contrast that sums to 0 in every query:
+
+    λ(d) (λ(d) − λ̄),    λ̄ = Σ_d λ(d)² / Σ_d λ(d)
 """
 
 from __future__ import annotations
@@ -20,6 +25,7 @@ from functools import partial
 
 import numpy as np
 
+from rankloop.evidence.calibrated_gain import centred
 from rankloop.live.learner.pages import PageView, PartViews
 from rankloop.live.ranking.live_policy import LivePolicy
 from rankloop.policies import expected_rank_weights
@@ -30,6 +36,8 @@ from rankloop.types import Bias, Float64, Int64
 LARGEST_RATIO = 100.0
 
 Policies = Callable[[str], LivePolicy]
+# The expected weights of the documents of several problems, under a policy.
+Expect = Callable[[LivePolicy], Float64]
 
 
 def shadow_increments(
@@ -45,6 +53,36 @@ def shadow_increments(
         mean: m, a guess of the mean relevance that was made before these clicks.
         policies: finds a policy by its name.
     """
+
+    def contrast(expect: Expect, _offsets: Int64) -> Float64:
+        return expect(new) - expect(old)
+
+    return _increments(part, contrast, bias, mean, policies)
+
+
+def agreement_increments(
+    part: PartViews, policy: LivePolicy, *, bias: Bias, mean: float, policies: Policies
+) -> Float64:
+    """The increments x_t that are above 0 on average if what a policy shows more is more relevant: float64.
+
+    Args:
+        part: what was shown and clicked.
+        policy: the policy that clicks may agree with.
+        bias: how users click.
+        mean: m, a guess of the mean relevance that was made before these clicks.
+        policies: finds a policy by its name.
+    """
+
+    def contrast(expect: Expect, offsets: Int64) -> Float64:
+        given = np.maximum(expect(policy), 0.0)
+        return given * centred(given, given, offsets)
+
+    return _increments(part, contrast, bias, mean, policies)
+
+
+def _increments(
+    part: PartViews, contrast: Callable[[Expect, Int64], Float64], bias: Bias, mean: float, policies: Policies
+) -> Float64:
     result = np.zeros(len(part.views))
     by_page: dict[tuple[tuple[int, ...], int], list[int]] = defaultdict(list)
     for number, view in enumerate(part.views):
@@ -55,12 +93,12 @@ def shadow_increments(
         weights = np.array([bias.alpha[slot] if slot < bias.ranks else 0.0 for slot in slots])
         keys = list(dict.fromkeys(part.views[number].problem for number in numbers))
         expect = partial(_expected, part, keys, weights)
-        gain = expect(new) - expect(old)
+        offsets = _offsets(part, keys)
+        gain = contrast(expect, offsets)
         exposure = sum(
             (share.share * expect(policies(share.policy)) for share in part.shares[deployment]),
             start=np.zeros(len(gain)),
         )
-        offsets = _offsets(part, keys)
         place = {key: number for number, key in enumerate(keys)}
         for number in numbers:
             view = part.views[number]

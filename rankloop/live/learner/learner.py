@@ -13,28 +13,32 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, and_, func, or_, select
 
 from rankloop.errors import DataError, RankloopError
-from rankloop.live.learner.increments import arm_increments, shadow_increments
+from rankloop.live.learner.clock import SteadyClock, Windows
+from rankloop.live.learner.increments import agreement_increments, arm_increments, shadow_increments
 from rankloop.live.learner.notes import (
     LEARNED,
     TRIAL,
     TRIALS,
+    TRUST,
     add_verdict,
     load_note,
     load_trial,
+    load_trust,
     lock_note,
     save_note,
 )
 from rankloop.live.learner.pages import read_part
 from rankloop.live.learner.retention import retain
 from rankloop.live.learner.settings import LearnerSettings
-from rankloop.live.learner.stages import LIVE, WHO, full_shares, with_canary
+from rankloop.live.learner.stages import LIVE, WHO, full_shares, trusted_policy, with_canary
 from rankloop.live.learner.trial import LiveTrial
+from rankloop.live.learner.trust import Trust
 from rankloop.live.ranking.deployment import LiveDeployment, Share
 from rankloop.live.ranking.live_policy import FALLBACK, LivePolicy
-from rankloop.live.sealing import seal_old
+from rankloop.live.sealing import Sealed, seal
 from rankloop.live.store.database import Store, read
 from rankloop.live.store.parts import SEALED
 from rankloop.live.store.policies import (
@@ -68,19 +72,30 @@ class LiveLearner:
     def __init__(self, store: Store, settings: LearnerSettings, *, sealing_only: bool = False) -> None:
         self.store, self.settings, self.sealing_only = store, settings, sealing_only
         self._policies: dict[str, LivePolicy] = {}
+        self._clock = SteadyClock()
+        self._windows = Windows(settings.window, self._clock.now)
 
     def step(self) -> list[str]:
         """Do what is due, and say what was done."""
         done = [
             f"sealed part {part.number}: {part.impressions:,} impressions, {part.clicks:,} clicks"
-            for part in seal_old(self.store, self.settings.window)
+            for part in self._seal()
         ]
         if not self.sealing_only:
             done += self._watch()
             done += self._advance()
             done += self._learn()
-        done += retain(self.store, self.settings, counted=self._counted())
+        done += retain(self.store, self.settings, now=self._clock.now(), counted=self._counted())
         return done
+
+    def _seal(self) -> list[Sealed]:
+        """Seal what is older than the window in which events count."""
+        number = impressions.c.number
+        with read(self.store) as connection:
+            last = connection.scalar(select(func.max(number))) or 0
+        closed = self._windows.look(last)
+        old = and_(number <= closed.known, impressions.c.time < closed.before)
+        return seal(self.store, or_(number <= closed.through, old), now=self._clock.now())
 
     @property
     def trial(self) -> LiveTrial | None:
@@ -139,54 +154,66 @@ class LiveLearner:
                     .order_by(parts.c.number)
                 )
             )
+            trust = current_trust(connection, trial.part)
         for number in new:
-            trial = self.count(trial, number)
+            trial, trust = self.count(trial, trust, number)
         if new:
             with self._turn() as connection:
                 if load_trial(connection) != before:
                     return []
                 save_note(connection, TRIAL, trial.to_dict())
+                save_note(connection, TRUST, trust.to_dict())
         return self._act(trial)
 
-    def count(self, trial: LiveTrial, number: int) -> LiveTrial:
-        """The trial after one more part."""
+    def count(self, trial: LiveTrial, trust: Trust, number: int) -> tuple[LiveTrial, Trust]:
+        """The trial and the trust after one more part."""
         with read(self.store) as connection:
             views = read_part(connection, number)
+        bias, mean = trial.assumed_bias, trial.mean
         gains = shadow_increments(
             views,
             self._policy(trial.candidate),
             self._policy(trial.baseline),
-            bias=trial.assumed_bias,
-            mean=trial.mean,
+            bias=bias,
+            mean=mean,
             policies=self._policy,
         )
         differences = arm_increments(views, trial.candidate, trial.baseline)
         served = sum(view.policy == trial.candidate for view in views.views)
-        return trial.after(number, gains, differences, served)
+        agreement = agreement_increments(
+            views, self._policy(trust.policy), bias=bias, mean=mean, policies=self._policy
+        )
+        return trial.after(number, gains, differences, served), trust.after(number, agreement)
 
     def _act(self, trial: LiveTrial) -> list[str]:
-        step = trial.next_step(self.settings)
-        if step == "wait":
-            return self._follow(trial)
-        numbers = trial.numbers()
         with self._turn() as connection:
             current = current_deployment(connection)
             if current is None or load_trial(connection) != trial:
                 return []
+            trust = current_trust(connection, trial.part)
+            room = trust.room(current, trial.baseline, self.settings)
+            step = trial.next_step(self.settings, room)
+            if step == "wait" or (step == "widen" and current.who != WHO):
+                return self._follow(connection, trial, current)
+            numbers = {**trial.numbers(), "allowed": room.allowed}
             gain = numbers["gain"]
             words = f"{gain['mean']:+.4f} clicks per impression, [{gain['lower']:+.4f}, {gain['upper']:+.4f}]"
             if step == "propose":
                 text = f"{trial.candidate} is better than {trial.baseline}: {words}"
                 save_note(connection, TRIAL, replace(trial, proposed=True).to_dict())
             elif step == "canary":
-                text = f"{trial.candidate} serves {self.settings.canary:.0%} of the traffic: {words}"
-                self._deploy(
-                    connection, with_canary(current, trial, self.settings.canary), step, text, numbers
+                shares = with_canary(
+                    current, trial, self.settings.canary, trusted=trust.policy, allowed=room.allowed
                 )
+                text = f"{trial.candidate} serves {shares[-1].share:.0%} of the traffic: {words}"
+                self._deploy(connection, shares, step, text, numbers)
                 save_note(connection, TRIAL, replace(trial, stage="canary").to_dict())
-            elif step == "full":
-                text = f"{trial.candidate} is live: {words}"
-                self._deploy(connection, full_shares(connection, trial, self.settings), step, text, numbers)
+            elif step in ("full", "widen"):
+                shares = full_shares(
+                    connection, trial, self.settings, trusted=trust.policy, allowed=room.allowed
+                )
+                text = f"{trial.candidate} is live with {shares[0].share:.0%} of the traffic: {words}"
+                self._deploy(connection, shares, step, text, numbers)
                 save_note(connection, TRIAL, replace(trial, stage="full").to_dict())
             else:
                 text = f"{trial.candidate} does harm and was rolled back"
@@ -195,21 +222,17 @@ class LiveLearner:
             add_verdict(connection, step, text, numbers)
         return [text]
 
-    def _follow(self, trial: LiveTrial) -> list[str]:
+    def _follow(self, connection: Connection, trial: LiveTrial, current: LiveDeployment) -> list[str]:
         """Notice when a person deployed the candidate, or took it or its baseline away."""
-        with self._turn() as connection:
-            if load_trial(connection) != trial:
-                return []
-            current = current_deployment(connection)
-            shares = {} if current is None else {share.policy: share for share in current.shares}
-            live = trial.candidate in shares and shares[trial.candidate].role == LIVE
-            if live and trial.stage == "shadow":
-                save_note(connection, TRIAL, replace(trial, stage="full").to_dict())
-                return [f"{trial.candidate} was deployed by {current.who if current else ''}"]
-            gone = trial.baseline not in shares and not live
-            if gone or (trial.stage != "shadow" and trial.candidate not in shares):
-                save_note(connection, TRIAL, None)
-                return [f"the trial of {trial.candidate} ended: what is live was changed"]
+        shares = {share.policy: share for share in current.shares}
+        live = trial.candidate in shares and shares[trial.candidate].role == LIVE
+        if live and trial.stage == "shadow":
+            save_note(connection, TRIAL, replace(trial, stage="full").to_dict())
+            return [f"{trial.candidate} was deployed by {current.who}"]
+        gone = trial.baseline not in shares and not live
+        if gone or (trial.stage != "shadow" and trial.candidate not in shares):
+            save_note(connection, TRIAL, None)
+            return [f"the trial of {trial.candidate} ended: what is live was changed"]
         return []
 
     def _learn(self) -> list[str]:
@@ -267,6 +290,9 @@ class LiveLearner:
                 settings=self.settings,
             )
             save_note(connection, TRIAL, trial.to_dict())
+            # Earlier parts have served to learn the bias, by which the following ones are judged.
+            trust = replace(current_trust(connection, last), part=last)
+            save_note(connection, TRUST, trust.to_dict())
             save_note(connection, TRIALS, number)
             save_note(connection, LEARNED, sealed)
             text = f"{name} was learned from {sealed:,} impressions; it is compared with {baseline} in shadow"
@@ -301,6 +327,12 @@ class LiveLearner:
             with read(self.store) as connection:
                 self._policies[name] = load_stored_policy(connection, name)
         return self._policies[name]
+
+
+def current_trust(connection: Connection, part: int) -> Trust:
+    """The policy that a person deployed last; without evidence, from this part on, if that is another now."""
+    trusted, stored = trusted_policy(connection), load_trust(connection)
+    return stored if stored is not None and stored.policy == trusted else Trust(trusted, part)
 
 
 def recent_failures(connection: Connection, deployment: int) -> tuple[dict[str, int], dict[str, int]]:

@@ -9,16 +9,23 @@ from typing import Any
 from sqlalchemy import Connection, insert, select
 
 from rankloop.live.learner.trial import LiveTrial
+from rankloop.live.learner.trust import Trust
 from rankloop.live.store.database import insert_new
 from rankloop.live.store.tables import notebook, verdicts
 
-TRIAL, TRIALS, LEARNED, SETTINGS = "trial", "trials", "learned", "learner settings"
+TRIAL, TRIALS, TRUST, LEARNED, SETTINGS = "trial", "trials", "trust", "learned", "learner settings"
 
 
 def load_trial(connection: Connection) -> LiveTrial | None:
     """The trial that is going on; None if there is none."""
     state = load_note(connection, TRIAL)
     return None if state is None else LiveTrial.from_dict(state)
+
+
+def load_trust(connection: Connection) -> Trust | None:
+    """The policy that a person deployed last, and whether clicks agree with it; None before any trial."""
+    state = load_note(connection, TRUST)
+    return None if state is None else Trust.from_dict(state)
 
 
 def load_note(connection: Connection, name: str) -> Any:

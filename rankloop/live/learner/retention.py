@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -23,19 +22,20 @@ DAY = 86_400.0
 ROWS_AT_ONCE = 5_000
 
 
-def retain(store: Store, settings: LearnerSettings, *, counted: int | None) -> list[str]:
+def retain(store: Store, settings: LearnerSettings, *, now: float, counted: int | None) -> list[str]:
     """Delete what is older or larger than the settings allow, and say what was deleted.
 
     Args:
         store: the store.
         settings: how long things are kept.
+        now: the time in seconds since 1970, by a clock that does not jump.
         counted: the last part that the trial has counted: later ones stay in the database. None for all.
     """
     done = []
-    rows = forget_rows(store, time.time() - settings.keep_seconds, counted)
+    rows = forget_rows(store, now - settings.keep_seconds, counted)
     if rows:
         done.append(f"removed {rows:,} sealed impressions from the database; they stay in the log")
-    old = _old_parts(store, settings)
+    old = _old_parts(store, settings, now)
     if old:
         drop_parts(store, old)
         done.append(f"deleted {len(old)} parts of the log, as the settings say")
@@ -48,9 +48,7 @@ def forget_rows(store: Store, before: float, counted: int | None = None) -> int:
     ready = and_(parts.c.state.in_([SEALED, DROPPED]), parts.c.created_at < before)
     if counted is not None:
         ready = and_(ready, parts.c.number <= counted)
-    old = select(impressions.c.number).where(
-        impressions.c.time < before, impressions.c.part.in_(select(parts.c.number).where(ready))
-    )
+    old = select(impressions.c.number).where(impressions.c.part.in_(select(parts.c.number).where(ready)))
     while True:
         with store.engine.begin() as connection:
             numbers = list(connection.scalars(old.order_by(impressions.c.number).limit(ROWS_AT_ONCE)))
@@ -103,14 +101,14 @@ def _forget_problems(connection: Connection, queries: pa.Array) -> None:
             connection.execute(delete(problems).where(problems.c.id == row.id))
 
 
-def _old_parts(store: Store, settings: LearnerSettings) -> list[int]:
+def _old_parts(store: Store, settings: LearnerSettings, now: float) -> list[int]:
     with read(store) as connection:
         rows = connection.execute(
             select(parts.c.number, parts.c.last_time).where(parts.c.state == SEALED).order_by(parts.c.number)
         ).all()
     old = []
     if settings.retain_days is not None:
-        limit = time.time() - settings.retain_days * DAY
+        limit = now - settings.retain_days * DAY
         old = [row.number for row in rows if row.last_time is not None and row.last_time < limit]
     if settings.retain_bytes is not None:
         total = sum(file.stat().st_size for file in store.log.rglob("part-*.parquet"))

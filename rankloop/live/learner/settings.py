@@ -6,13 +6,16 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from rankloop.live.settings import WindowSeconds, option
+
 Count = Annotated[int, Field(ge=1)]
 Period = Annotated[float, Field(gt=0)]
 Fraction = Annotated[float, Field(gt=0, lt=1)]
+LEARNING, RETENTION = "Learning", "Retention"
 
 
 class LearnerSettings(BaseModel):
-    """When and how the learner learns, and what it may deploy; the fields are options of `rankloop learn`.
+    """When and how the learner learns, and what it may deploy; most fields are options of `rankloop learn`.
 
     Example:
         >>> LearnerSettings().deploy
@@ -21,35 +24,39 @@ class LearnerSettings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    deploy: Literal["ask", "auto"] = Field(
-        default="ask",
-        description="ask: a person deploys what is proven better. auto: canary, then full, on evidence.",
+    deploy: Literal["ask", "auto"] = option(
+        "ask: a person deploys what is proven better. auto: canary, then full, on evidence.",
+        "ask",
+        panel=LEARNING,
     )
-    model: str = Field(default="lightgbm", description="The model to learn, as in `rankloop fit`.")
-    learning: str = Field(
-        default="doubly-robust", description="How clicks become labels, as in `rankloop fit`."
+    model: str = option(
+        "The model to learn: lightgbm, mlp or linear, as in `rankloop fit`.", "lightgbm", panel=LEARNING
     )
-    bias: str | None = Field(
-        default=None,
-        description="How users click: a file, the name of simulated users, or nothing to estimate it.",
+    learning: str = option(
+        "How clicks become labels: doubly-robust, robust or paper, as in `rankloop fit`.",
+        "doubly-robust",
+        panel=LEARNING,
     )
-    window: Annotated[float, Field(ge=0)] = Field(
-        default=1800.0, description="How long after an impression its events count, in seconds."
+    bias: str | None = option(
+        "How users click: a file that `rankloop bias` wrote, or the name of simulated users such as paper@5.",
+        panel=LEARNING,
+        shown_default="estimated from the log",
     )
-    every: Period = Field(default=10.0, description="Seconds between two looks at the store.")
-    least: Count = Field(default=1000, description="Sealed impressions before the first policy is learned.")
+    window: WindowSeconds = 1800.0
+    every: Period = option("Seconds between two looks at the store.", 10.0, panel=LEARNING)
+    least: Count = option("Sealed impressions before the first policy is learned.", 1000, panel=LEARNING)
     growth: Annotated[float, Field(gt=1)] = Field(
         default=2.0, description="By what factor the log must have grown before a policy is learned again."
     )
     level: Fraction = Field(
         default=0.05, description="The probability that anything is ever deployed on noise, at most."
     )
-    canary: Fraction = Field(default=0.1, description="The share of the traffic that tries a new policy.")
+    canary: Fraction = option("The share of the traffic that tries a new policy.", 0.1, panel=LEARNING)
     canary_impressions: Count = Field(
         default=1000, description="Impressions that a canary serves before it can be deployed fully."
     )
-    explore: Annotated[float, Field(ge=0, lt=0.5)] = Field(
-        default=0.1, description="The share of the traffic that explores: the live policy, softened."
+    explore: Annotated[float, Field(ge=0, lt=0.5)] = option(
+        "The share of the traffic that explores: the live policy, softened.", 0.1, panel=LEARNING
     )
     spread: Period = Field(
         default=1.5, description="How soft that is: the spread of its scores within a query."
@@ -57,10 +64,15 @@ class LearnerSettings(BaseModel):
     holdout: Annotated[float, Field(ge=0, lt=0.5)] = Field(
         default=0.05, description="The share that the previous policy keeps, to notice harm."
     )
-    most: Annotated[float, Field(gt=0, le=1)] = Field(
-        default=1.0,
-        description="The share that learned policies may get without a person; the rest stays with the last "
-        "policy that a person deployed, so that no more than this share of its value can be lost.",
+    risk: Annotated[float, Field(gt=0, le=1)] = option(
+        "The share of the traffic that learned policies may get without a person, as long as clicks do not "
+        "agree with the last policy that a person deployed. If clicks mean the opposite of what they seem "
+        "to, no more than this share of its value is lost.",
+        0.1,
+        panel=LEARNING,
+    )
+    most: Annotated[float, Field(gt=0, le=1)] = option(
+        "The share that learned policies may get without a person, whatever clicks say.", 1.0, panel=LEARNING
     )
     failures: Fraction = Field(
         default=0.05, description="The share of failed or late answers at which a policy is rolled back."
@@ -69,9 +81,11 @@ class LearnerSettings(BaseModel):
     keep_seconds: Annotated[float, Field(ge=3600)] = Field(
         default=86_400.0, description="How long sealed impressions stay in the database, in seconds."
     )
-    retain_days: Annotated[float, Field(gt=0)] | None = Field(
-        default=None, description="Delete parts of the log that are older; by default nothing is deleted."
+    retain_days: Annotated[float, Field(gt=0)] | None = option(
+        "Delete parts of the log that are older.", panel=RETENTION, shown_default="keep everything"
     )
-    retain_bytes: Count | None = Field(
-        default=None, description="Delete the oldest parts of the log if it is larger than this."
+    retain_bytes: Count | None = option(
+        "Delete the oldest parts of the log if it is larger than this.",
+        panel=RETENTION,
+        shown_default="keep everything",
     )

@@ -15,40 +15,63 @@ WHO = "learner"
 LIVE, EXPLORE, CANARY, HOLDOUT = "live", "explore", "canary", "holdout"
 
 
-def full_shares(connection: Connection, trial: LiveTrial, settings: LearnerSettings) -> list[Share]:
-    """The candidate with most of the traffic, its softened form, and the baseline as a holdout.
+def full_shares(
+    connection: Connection,
+    trial: LiveTrial,
+    settings: LearnerSettings,
+    *,
+    trusted: str = "",
+    allowed: float = 1.0,
+) -> list[Share]:
+    """The candidate with most of what learned policies may get, its softened form, and what others keep.
 
-    The softened form explores: it draws from the same scores, less sharply. The holdout makes harm visible.
-    The last policy that a person deployed keeps what learned policies may not get.
+    The softened form explores: it draws from the same scores, less sharply. The baseline is a holdout, which
+    makes harm visible.
+
+    Args:
+        connection: within a transaction.
+        trial: the trial of the candidate.
+        settings: the shares.
+        trusted: the policy that keeps what learned policies may not get.
+        allowed: the share that learned policies may get.
     """
     policy = load_stored_policy(connection, trial.candidate)
-    shares = []
+    kept = {trial.baseline: settings.holdout}
+    if trusted not in ("", trial.candidate):
+        kept[trusted] = max(kept.get(trusted, 0.0), 1.0 - allowed)
+    left = 1.0 - sum(kept.values())
+    shares = [Share(name, share, HOLDOUT) for name, share in kept.items() if share > 0.0]
     if settings.explore:
         soft = policy.scale * float(policy.details.get("soft", 1.0))
         explorer = replace(policy, name=f"{policy.name}-explore", scale=soft, number=0)
         register_policy(connection, explorer, WHO)
-        shares.append(Share(explorer.name, settings.explore, EXPLORE))
-    kept = {trial.baseline: settings.holdout}
-    trusted = _trusted(connection)
-    if trusted is not None and settings.most < 1.0:
-        kept[trusted] = max(kept.get(trusted, 0.0), 1.0 - settings.most)
-    total = sum(kept.values())
-    shares = [replace(share, share=share.share * (1.0 - total)) for share in shares]
-    shares += [Share(name, share, HOLDOUT) for name, share in kept.items() if share > 0.0]
+        shares.insert(0, Share(explorer.name, settings.explore * left, EXPLORE))
     return [Share(policy.name, 1.0 - sum(share.share for share in shares), LIVE), *shares]
 
 
-def _trusted(connection: Connection) -> str | None:
-    """The main policy of the last deployment that a person made; None if there was none."""
-    for one in history(connection, 1000):
+def trusted_policy(connection: Connection) -> str:
+    """The main policy of the last deployment that a person made; empty if there was none."""
+    for one in history(connection, None):
         if one.who != WHO:
             return max(one.shares, key=lambda share: share.share).policy
-    return None
+    return ""
 
 
-def with_canary(current: LiveDeployment, trial: LiveTrial, share: float) -> list[Share]:
-    """What is live, with a share for the candidate that the others give up in proportion."""
-    others = [each for each in current.shares if each.policy != trial.candidate]
-    total = sum(each.share for each in others)
-    kept = [replace(each, share=each.share * (1.0 - share) / total) for each in others]
-    return [*kept, Share(trial.candidate, 1.0 - sum(each.share for each in kept), CANARY)]
+def with_canary(
+    current: LiveDeployment, trial: LiveTrial, share: float, *, trusted: str = "", allowed: float = 1.0
+) -> list[Share]:
+    """What is live, with a share for the candidate that the others give up in proportion.
+
+    A trusted policy keeps at least what learned policies may not get.
+    """
+    others = {each.policy: each for each in current.shares if each.policy != trial.candidate}
+    share = min(share, allowed)
+    total = sum(each.share for each in others.values())
+    kept = {name: each.share * (1.0 - share) / total for name, each in others.items()}
+    least = min(1.0 - allowed, 1.0 - share)
+    if trusted in kept and kept[trusted] < least:
+        rest = sum(kept.values()) - kept[trusted]
+        for name in kept:
+            kept[name] = least if name == trusted else kept[name] * (1.0 - share - least) / rest
+    shares = [replace(others[name], share=each) for name, each in kept.items() if each > 0.0]
+    return [*shares, Share(trial.candidate, 1.0 - sum(each.share for each in shares), CANARY)]

@@ -11,10 +11,11 @@ import numpy as np
 
 from rankloop.evidence import AsymptoticSequence
 from rankloop.live.learner.settings import LearnerSettings
+from rankloop.live.learner.trust import Room
 from rankloop.types import ASSUMED, Bias, BiasEvidence, Float64
 
 Stage = Literal["shadow", "canary", "full"]
-Step = Literal["wait", "propose", "canary", "full", "stop"]
+Step = Literal["wait", "propose", "canary", "full", "widen", "stop"]
 # Rare large increments need a late first look.
 FIRST_LOOK = 300
 
@@ -97,21 +98,28 @@ class LiveTrial:
             served=self.served + served,
         )
 
-    def next_step(self, settings: LearnerSettings) -> Step:
+    def next_step(self, settings: LearnerSettings, room: Room | None = None) -> Step:
         """What the evidence allows, or demands.
 
         A canary needs a gain that is certain by the clicks so far. Full traffic needs that still, enough
         impressions of the canary, and no harm between the arms. Harm in either is a reason to stop.
+
+        Args:
+            settings: what may be deployed, and when.
+            room: the traffic that learned policies may get; None for all of it.
         """
         if self.arms.upper < 0.0 or (self.stage == "canary" and self.gain.upper < 0.0):
             return "wait" if self.stage == "shadow" else "stop"
-        if self.gain.lower <= 0.0 or self.stage == "full":
+        if self.gain.lower <= 0.0:
             return "wait"
+        if self.stage == "full":
+            return "widen" if settings.deploy == "auto" and room is not None and room.grows else "wait"
         if settings.deploy == "ask":
             return "wait" if self.proposed else "propose"
         if self.stage == "shadow":
             return "canary"
-        return "full" if self.served >= settings.canary_impressions else "wait"
+        enough = self.served >= settings.canary_impressions
+        return "full" if enough and (room is None or room.exceeds(settings.canary)) else "wait"
 
     def numbers(self) -> dict[str, Any]:
         """The evidence for people and for the history of deployments."""

@@ -24,18 +24,28 @@ def add_key(connection: Connection, name: str, scopes: Iterable[str]) -> str:
     Raises:
         RankloopError: a scope does not exist, or another key has the name.
     """
-    wanted = tuple(dict.fromkeys(scopes))
-    strange = [scope for scope in wanted if scope not in SCOPES]
-    if strange or not wanted:
-        raise RankloopError(
-            f"the scopes of a key are {', '.join(SCOPES)}; got {', '.join(strange) or 'none'}"
-        )
+    wanted = check_scopes(scopes)
     if name in {*connection.scalars(select(keys.c.name))}:
         raise RankloopError(f"there is a key {name!r} already: choose another name, or remove it first")
     key = secrets.token_urlsafe(KEY_BYTES)
     values = {"hash": hash_key(key), "name": name, "scopes": ",".join(wanted), "created_at": time.time()}
     insert_new(connection, keys, [values])
     return key
+
+
+def check_scopes(scopes: Iterable[str]) -> tuple[str, ...]:
+    """The scopes, each once.
+
+    Raises:
+        RankloopError: there are none, or one does not exist.
+    """
+    wanted = tuple(dict.fromkeys(scopes))
+    strange = [scope for scope in wanted if scope not in SCOPES]
+    if strange or not wanted:
+        raise RankloopError(
+            f"the scopes of a key are {', '.join(SCOPES)}; got {', '.join(strange) or 'none'}"
+        )
+    return wanted
 
 
 def remove_key(connection: Connection, name: str) -> None:

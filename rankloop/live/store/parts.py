@@ -11,29 +11,29 @@ A part that was not marked is written again, to the same files with the same con
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from sqlalchemy import Connection, func, insert, select, update
+from sqlalchemy import ColumnElement, Connection, func, insert, select, update
 
 from rankloop.live.store.tables import impressions, parts, problems, scorings
 
 WRITING, SEALED, DROPPED = "writing", "sealed", "dropped"
 
 
-def begin_part(connection: Connection, before: float, most: int) -> int | None:
-    """Give impressions from before this time to a new part and return its number; None if there are none.
+def begin_part(connection: Connection, closed: ColumnElement[bool], most: int, now: float) -> int | None:
+    """Give impressions to a new part and return its number; None if there are none.
 
     Args:
         connection: within a transaction.
-        before: in seconds since 1970.
+        closed: the condition that they fulfil.
         most: the largest number of impressions.
+        now: the time in seconds since 1970.
     """
     number = (connection.scalar(select(func.max(parts.c.number))) or 0) + 1
     chosen = (
         select(impressions.c.number)
-        .where(impressions.c.part.is_(None), impressions.c.time < before)
+        .where(impressions.c.part.is_(None), closed)
         .order_by(impressions.c.number)
         .limit(most)
     )
@@ -58,7 +58,7 @@ def begin_part(connection: Connection, before: float, most: int) -> int | None:
         connection.execute(update(table).where(table.c.part.is_(None), match).values(part=number))
     connection.execute(
         insert(parts).values(
-            number=number, state=WRITING, impressions=taken, rows=0, clicks=0, created_at=time.time()
+            number=number, state=WRITING, impressions=taken, rows=0, clicks=0, created_at=now
         )
     )
     return number

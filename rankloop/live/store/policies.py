@@ -165,8 +165,8 @@ def load_mixture(
     )
 
 
-def history(connection: Connection, limit: int = 100) -> list[LiveDeployment]:
-    """The last deployments, newest first."""
+def history(connection: Connection, limit: int | None = 100) -> list[LiveDeployment]:
+    """The last deployments, newest first; None for all of them."""
     rows = connection.execute(
         select(deployments).order_by(deployments.c.number.desc()).limit(limit)
     ).mappings()
