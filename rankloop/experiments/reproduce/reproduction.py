@@ -93,18 +93,22 @@ class Plan:
     @property
     def seconds(self) -> float:
         """About how long it will take on this machine."""
-        return (
-            0.0 if self.costs is None else self.costs.total(self.unfinished, self.missing_setups, threads())
-        )
+        return sum(self._seconds_by_task().values()) / threads()
 
     @property
     def estimate(self) -> RemainingWork:
         """The runs that remain."""
-        seconds: dict[str, float] = {}
-        if self.costs is not None:
-            seconds = {job.name: self.costs.run(job) for job in self.unfinished}
-            seconds |= {setup_name(seed): self.costs.setup for seed in self.missing_setups}
-        return RemainingWork(seconds, self.seconds, len(self.jobs), len(self.jobs) - len(self.unfinished))
+        runs = len(self.jobs)
+        return RemainingWork(self._seconds_by_task(), self.seconds, runs, runs - len(self.unfinished))
+
+    def _seconds_by_task(self) -> dict[str, float]:
+        """The seconds on one core of every run and setup that is to be made, by name."""
+        if self.costs is None:
+            return {}
+        setups = self.costs.setups(self.about.preset.supervision, self.missing_setups)
+        return {job.name: self.costs.run(job) for job in self.unfinished} | {
+            setup_name(seed): seconds for seed, seconds in setups.items()
+        }
 
     def __str__(self) -> str:
         names = ", ".join(figure.name for figure in self.figures)

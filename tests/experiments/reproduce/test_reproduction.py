@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 import os
 import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -234,15 +236,25 @@ def test_a_run_that_finishes_is_read_once_and_no_other_is_read_again(
 
 
 def test_costs_add_up() -> None:
-    costs = Costs(epoch=0.5, phase=0.25, impression=1e-3, interaction={"pdgd": 1e-2})
+    costs = Costs(queries=1, epoch=0.5, phase=0.25, impression=1e-3, interaction={"pdgd": 1e-2})
     estimators = Job(arm := Arm(learner="affine", interventions=0), TINY.spec(arm, 0))
     online = Job(arm := Arm(learner="pdgd", interventions="all"), TINY.spec(arm, 0))
     # Four times: three evaluations and the horizon; sixteen epochs each, by assumption.
-    assert costs.run(estimators) == 4 * 0.25 + 4 * 16 * 0.5 + 1_000 * 1e-3
+    assert costs.run(estimators) == pytest.approx(4 * 0.25 + 4 * 16 * 0.5 + 1_000 * 1e-3)
     assert costs.run(online) == 4 * 0.25 + 500 * 1e-2
-    both = costs.run(estimators) + costs.run(online)
-    assert costs.total([estimators, online], [0], cores=2) == (both + costs.setup) / 2
+    # Of as many queries as the horizon, 1 − 1/e have been shown by then; the others cost nothing.
+    many = replace(costs, queries=1_000)
+    shown = sum(1 - math.exp(-time / 1_000) for time in estimators.spec.times)
+    assert many.run(estimators) == pytest.approx(4 * 0.25 + shown * 16 * 0.5 + 1_000 * 1e-3)
     assert format_duration(3 * 86_400) == "3.0 days"
+
+
+def test_what_seeds_share_is_paid_once() -> None:
+    costs = Costs(queries=1, epoch=1.0, phase=0.0, impression=0.0, interaction={})
+    own = costs.setups("held-out", [3, 4])
+    assert own[3] == own[4] > 0.0
+    shared = costs.setups("authors", [3, 4])
+    assert shared[3] > own[3] > shared[4] > 0.0
 
 
 def test_the_longest_come_first_within_a_seed(tmp_path: Path) -> None:
