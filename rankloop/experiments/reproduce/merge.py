@@ -112,6 +112,4 @@ def _unique(parts: Sequence[Part]) -> tuple[Part, ...]:
 def _check_out(out: Path) -> None:
     check_writable(out / ABOUT)
     if (out / ABOUT).exists() and not About.read(out).merged:
-        raise RankloopError(
-            f"{out} holds a reproduction with its runs: write what is merged to another folder"
-        )
+        raise RankloopError(f"{out} holds a reproduction with its runs: merge into another folder")

@@ -4,39 +4,43 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from rankloop.errors import RankloopError
-from rankloop.experiments.reproduce import FIGURES, merge, plan, read_seeds, reproduce
+from rankloop.experiments.reproduce import FIGURES, merge, plan, plots, read_seeds, reproduce
 from rankloop.experiments.reproduce.about import About
 from rankloop.experiments.reproduce.figures.base import CurvesFigure
 from rankloop.experiments.reproduce.table import read_table, write_table
-from tests.experiments.reproduce.small import CURVES, FEW, TINY, made
+from tests.experiments.reproduce.small import CURVES, TINY, made
 
 # What follows from the results alone: not the description, which says how they came to be.
-SAME = ("results.csv", "results.parquet", "claims.json", "figures/curves.svg", "figures/example.svg")
+SAME = ("results.csv", "results.parquet", "claims.json", "figures/curves.svg")
 
 
-@pytest.fixture(autouse=True)
-def known(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Merging finds figures by their names."""
-    monkeypatch.setitem(FIGURES, "curves", CURVES)
+@pytest.fixture(scope="module", autouse=True)
+def known() -> Iterator[None]:
+    """Merging finds figures by their names; one format is enough here."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setitem(FIGURES, "curves", CURVES)
+        patched.setattr(plots, "FORMATS", ("svg",))
+        yield
 
 
 @pytest.fixture(scope="module")
 def pieces(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """A whole reproduction, and the same in two parts that overlap: they share one run."""
     folder = tmp_path_factory.mktemp("pieces")
-    made(folder / "whole")
+    made(folder / "whole", CURVES)
     only_affine = CurvesFigure(
         name="curves",
         caption=CURVES.caption,
         panels=tuple(panel.model_copy(update={"lines": (panel.lines[1],)}) for panel in CURVES.panels),
     )
-    reproduce(plan(TINY, FEW, folder / "first", seeds=[0]))
-    reproduce(plan(TINY, FEW, folder / "second", seeds=[1]))
+    reproduce(plan(TINY, [CURVES], folder / "first", seeds=[0]))
+    reproduce(plan(TINY, [CURVES], folder / "second", seeds=[1]))
     reproduce(plan(TINY, [only_affine], folder / "affine", seeds=[0]))
     return {path.name: path for path in folder.iterdir()}
 
@@ -128,7 +132,7 @@ def test_runs_are_neither_overwritten_nor_added_to_merged_results(
         merge([pieces["first"]], pieces["second"])
     merge([pieces["first"]], tmp_path / "out")
     with pytest.raises(RankloopError, match="holds merged results without their runs"):
-        plan(TINY, FEW, tmp_path / "out")
+        plan(TINY, [CURVES], tmp_path / "out")
 
 
 def test_folders_that_hold_nothing_are_refused(tmp_path: Path) -> None:
