@@ -189,6 +189,12 @@ def test_the_start_must_lie_between() -> None:
     assert verdict("production-in-between", Evidence(shown.learned, shown.logging, low)) == FAILS
 
 
+def test_coltr_is_judged_as_the_authors_ran_it_with_ours_beside_it() -> None:
+    judged = judge(BY_NAME["coltr-never-improves"], evidence())
+    assert judged.verdict == HOLDS
+    assert [finding.note for finding in judged.findings] == ["with its own normaliser 0.0200"] * 2
+
+
 def test_short_runs_do_not_refute_what_comes_late() -> None:
     short = evidence(last=10**5)
     for name in ("not-converged", "pdgd-counterfactual-falls", "pdgd-online-does-not-fall"):

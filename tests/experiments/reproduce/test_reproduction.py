@@ -106,7 +106,7 @@ def test_claims_and_report_tell_all(whole: Path) -> None:
         assert (one["cause"] in page) == (one["verdict"] == "does not hold")
     assert "rankloop reproduce 'synthetic(queries=60, features=5)'" in page
     # Runs of other figures were not made, and that is said.
-    assert "coltr-online was not run" in page
+    assert "coltr(remainder=logging, variance=0.447)-online was not run" in page
     assert report.count("data:image/svg+xml;base64,") == 2
 
 
