@@ -152,7 +152,7 @@ def describe(
     """
     preset = about.preset
     missing = missing_runs(about, figures, evidence)
-    parts = f", merged from {len(about.merged)} parts" if about.merged else ""
+    parts = f", merged from {len(about.merged)} parts" if len(about.merged) > 1 else ""
     return {
         "command": command(about, figures, out),
         "data": preset.data if preset.fold == 1 else f"{preset.data}, fold {preset.fold}",
