@@ -3,21 +3,37 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from rankloop import extras
 from rankloop.cli.loops import resumable
 from rankloop.cli.spec_options import Given, read_spec, spec_options
+from rankloop.errors import RankloopError
 from rankloop.experiments.reproduce.presets import Preset, preset_named
+
+if TYPE_CHECKING:
+    from rankloop.experiments.reproduce import Reproduction
+
+# Defaults of options.
+QUICK, LOCAL = "quick", "local"
 
 
 @spec_options(Preset)
 def reproduce(
+    given: Given,
+    folders: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="FOLDER", help="With --merge, further folders.", show_default=False),
+    ] = None,
     preset: Annotated[
-        str, typer.Option(help="quick (5 runs, smaller data), or paper (20 runs, 10⁸ queries).")
-    ] = "quick",
+        str,
+        typer.Option(
+            help="quick (5 runs, 1,000 queries), medium (10 runs, 6,000 queries, as the authors' programs), "
+            "or paper (20 runs, 10⁸ logged queries)."
+        ),
+    ] = QUICK,
     out: Annotated[
         Path,
         typer.Option("--out", "-o", help="Folder to write to; an interrupted reproduction resumes there."),
@@ -31,29 +47,65 @@ def reproduce(
             show_default=False,
         ),
     ] = None,
+    seeds: Annotated[
+        str | None,
+        typer.Option(
+            help=r"Make only the runs of these seeds, such as 3-5 or 3,7. \[default: all runs]",
+            show_default=False,
+        ),
+    ] = None,
+    merge: Annotated[
+        bool,
+        typer.Option(
+            "--merge",
+            help="Merge the results in several folders (DATA and FOLDER…) instead of making runs.",
+        ),
+    ] = False,
     engine: Annotated[
         str, typer.Option(help="local: the cores of this machine; ray: a Ray cluster (needs the extra).")
-    ] = "local",
-    *,
-    given: Given,
+    ] = LOCAL,
 ) -> None:
     """Reproduce the paper's experiments: every figure, and for every claim whether it holds."""
     extras.require("logs", "reports")
+    from rankloop.experiments import reproduce as experiments
+
+    if merge:
+        if only or seeds or preset != QUICK or engine != LOCAL:
+            raise RankloopError("--merge takes folders and --out, and no other option")
+        named = [given.get("data"), *(folders or ())]
+        _print_outcome(experiments.merge([Path(folder) for folder in named if folder is not None], out))
+        return
+    if folders:
+        raise RankloopError(f"unexpected arguments: {' '.join(folders)}; only --merge takes several folders")
+    _print_outcome(
+        _make(read_spec(Preset, {**preset_named(preset).model_dump(), **given}), out, only, seeds, engine)
+    )
+
+
+def _make(preset: Preset, out: Path, only: list[str] | None, seeds: str | None, engine: str) -> Reproduction:
     from rankloop.cli import console
     from rankloop.experiments import reproduce as experiments
-    from rankloop.experiments.reproduce.costs import format_duration
     from rankloop.experiments.reproduce.executors import executor
     from rankloop.experiments.reproduce.figures import figure
-    from rankloop.experiments.reproduce.report import claims_document
 
-    chosen = read_spec(Preset, {**preset_named(preset).model_dump(), **given})
     figures = [figure(name) for name in dict.fromkeys(only or experiments.FIGURES)]
     execute = executor(engine)
+    chosen = None if seeds is None else experiments.read_seeds(seeds)
     with resumable(), console.announce_compilation():
-        planned = experiments.plan(chosen, figures, out)
+        planned = experiments.plan(preset, figures, out, chosen)
         console.print_err(str(planned))
         with console.progress() as progress:
-            done = experiments.reproduce(planned, execute, progress)
+            return experiments.reproduce(planned, execute, progress)
+
+
+def _print_outcome(done: Reproduction) -> None:
+    from rankloop.cli import console
+    from rankloop.experiments.reproduce.about import spell_missing
+    from rankloop.experiments.reproduce.costs import format_duration
+    from rankloop.experiments.reproduce.report import claims_document
+
     console.print_document(claims_document(done.judged, {}))
+    if done.missing:
+        console.print_out(f"runs not made: {spell_missing(done.missing)}")
     console.print_out(f"took {format_duration(done.seconds)}")
     console.print_out(f"wrote {done.folder / 'claims.md'} and {done.folder / 'report.html'}")

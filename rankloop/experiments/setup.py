@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -90,6 +90,7 @@ class Environment:
 
     collection: Dataset
     users: SimulatedUsers
+    _shared: dict[str, Model] = field(default_factory=dict, init=False, repr=False)
 
     @classmethod
     def load(cls, spec: RunSpec) -> Environment:
@@ -101,6 +102,12 @@ class Environment:
     def fingerprint(self) -> str:
         """A name for the content of the data."""
         return dataset_fingerprint(self.collection)
+
+    def shared_supervised(self, progress: Progress | None = None) -> Model:
+        """The supervised baseline as the authors' programs train it: one for all seeds, trained once."""
+        if SUPERVISED not in self._shared:
+            self._shared[SUPERVISED] = authors_ranker(self.collection, seed=SHARED_SEED, progress=progress)
+        return self._shared[SUPERVISED]
 
     def value(self, scores: object, metric: str) -> float:
         """The true metric of the policy of these scores, on the test queries."""
@@ -156,9 +163,7 @@ class Setup:
                 progress=rename_task(progress, ORACLE),
             )
         if spec.supervised and spec.supervision == AUTHORS:
-            baselines[SUPERVISED] = authors_ranker(
-                env.collection, seed=SHARED_SEED, progress=rename_task(progress, SUPERVISED)
-            )
+            baselines[SUPERVISED] = env.shared_supervised(rename_task(progress, SUPERVISED))
         elif spec.supervised:
             baselines[SUPERVISED] = production_ranker(
                 env.collection,

@@ -41,6 +41,22 @@ def test_it_says_what_it_will_do_does_it_and_says_what_came_of_it(tiny: Path) ->
     assert "(6 of them finished before)" in again.stderr
 
 
+def test_parts_are_made_by_seeds_and_merged(tiny: Path) -> None:
+    for seed in (0, 1):
+        result = invoke("--only", "curves", "--runs", 2, "--seeds", seed, "-o", f"part-{seed}")
+        assert result.exit_code == 0, result.output
+        assert "curves: 3 learners × 1 runs = 3 runs on" in result.stderr
+        assert f"runs not made: intervention-aware-0: seeds {1 - seed};" in result.stdout
+    merged = invoke("--merge", "part-0", "part-1", "-o", "both")
+    assert merged.exit_code == 0, merged.output
+    assert "5 of 23 claims hold" in merged.stdout
+    assert "runs not made" not in merged.stdout
+    assert (tiny / "both" / "figures" / "curves.pdf").exists()
+    refused = invoke("--merge", "part-0", "part-1", "--only", "curves", "-o", "both")
+    assert "--merge takes folders and --out, and no other option" in str(refused.exception)
+    assert "only --merge takes several folders" in str(invoke("part-0", "part-1").exception)
+
+
 def test_what_needs_no_runs_needs_no_data(tiny: Path) -> None:
     result = invoke("nowhere", "--only", "example", "-o", "out")
     assert result.exit_code == 0, result.output
@@ -71,6 +87,8 @@ def test_options_become_the_preset(tiny: Path) -> None:
         (("--learning", "papre"), "--learning: unknown learning 'papre'"),
         (("--relevance", "cubic"), "--relevance: unknown relevance 'cubic'"),
         (("nowhere",), "nowhere does not exist"),
+        (("--seeds", "3-"), "seeds are written as 3-5 or 3,7"),
+        (("--seeds", "1-2"), "1 runs have the seeds 0, not 1-2"),
         (("--fold", "2"), "generated data has no folds"),
     ],
 )

@@ -12,6 +12,7 @@ from rankloop.data import synthetic
 from rankloop.errors import DataError
 from rankloop.evaluation import policy_metrics
 from rankloop.experiments.baselines import (
+    authors_ranker,
     oracle,
     production_data,
     production_queries,
@@ -55,6 +56,20 @@ def test_validation_is_reduced_likewise_or_kept_if_smaller(data: Dataset) -> Non
     many = production_data(data, data.train.n_queries, np.random.default_rng(0))
     assert many.train.n_queries == data.train.n_queries
     assert many.validation.n_queries == data.validation.n_queries
+
+
+def test_the_authors_ranker_fits_its_queries_and_is_more_peaked(data: Dataset) -> None:
+    """It is stopped on the queries that it learns from: nothing tells it that it overfits them."""
+    theirs, ours = authors_ranker(data, n_queries=20), production_ranker(data, n_queries=20)
+    spread = [np.std(model.scores(data.train.features)) for model in (theirs, ours)]
+    assert spread[0] > 1.5 * spread[1]
+    few = production_data(data, 20, np.random.default_rng(0))
+    learned_from = [
+        policy_metrics(model.scores(few.train.features), few.train, ["ndcg@5"])["ndcg@5"]
+        for model in (theirs, ours)
+    ]
+    assert learned_from[0] > learned_from[1]
+    assert value(theirs, data) > value(random_ranker(10, np.random.default_rng(0)), data)
 
 
 @pytest.mark.parametrize("n_queries", [0, -1, 10_000])

@@ -110,3 +110,12 @@ def test_a_temperature_is_for_networks(
         match=r"a temperature scales the output layer of a network \(mlp or linear\).* another kind: own",
     ):
         starting_policy(str(tmp_path), data, temperature=2.0)
+
+
+def test_the_authors_start_is_one_for_all_seeds_and_a_temperature_only_softens_it(data: Dataset) -> None:
+    start = starting_policy("production", data, supervision="authors", seed=0)
+    assert start.fingerprint == starting_policy("production", data, supervision="authors", seed=1).fingerprint
+    assert start.fingerprint != starting_policy("production", data, seed=0).fingerprint
+    soft = starting_policy("production", data, supervision="authors", temperature=4.0, seed=1)
+    scores, softer = (model.scores(data.train.features) for model in (start, soft))
+    np.testing.assert_allclose(softer, scores / 4.0, rtol=1e-4, atol=1e-5)

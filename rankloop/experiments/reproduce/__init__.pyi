@@ -1,7 +1,9 @@
 from .figures import FIGURES as FIGURES
+from .merge import merge as merge
 from .presets import PRESETS as PRESETS
 from .presets import Preset as Preset
 from .reproduction import Plan as Plan
 from .reproduction import Reproduction as Reproduction
 from .reproduction import plan as plan
 from .reproduction import reproduce as reproduce
+from .seeds import read_seeds as read_seeds

@@ -1,8 +1,12 @@
-"""The results of runs as claims use them: arrays of runs × times, and the baselines of each seed."""
+"""The results of runs as claims use them: arrays of runs × times, and the baselines of each seed.
+
+Arms may have runs of different seeds, as when only a part of a reproduction has been made. What is compared
+are the runs of seeds that both sides have: they share the data, the production ranker and its baselines.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,19 +29,23 @@ class RunCurves:
     Attributes:
         times: logged queries, ascending.
         values: runs × times, the true NDCG on the test queries.
+        seeds: the seeds of the runs, ascending.
     """
 
     times: Int64
     values: Float64
+    seeds: tuple[int, ...]
 
     @property
     def last(self) -> Float64:
         """The values at the last time, one per run."""
         return self.values[:, -1]
 
-    def at(self, times: Int64) -> Float64:
-        """The values at some of its times, runs × times."""
-        return self.values[:, np.isin(self.times, times)]
+    def select(self, seeds: Collection[int], times: Int64) -> RunCurves:
+        """The runs of some of its seeds, at some of its times."""
+        runs, columns = np.isin(self.seeds, list(seeds)), np.isin(self.times, times)
+        kept = tuple(seed for seed in self.seeds if seed in seeds)
+        return RunCurves(self.times[columns], self.values[np.ix_(runs, columns)], kept)
 
     def mean_over_axis(self) -> Float64:
         """The mean over a logarithmic axis, one per run: how fast and how high at once.
@@ -45,7 +53,7 @@ class RunCurves:
             1 / (log t_n − log t_1) · ∫ value d log t, by the trapezoid rule
 
         Example:
-            >>> curves = RunCurves(np.array([1, 10, 1000]), np.array([[0.0, 1.0, 1.0]]))
+            >>> curves = RunCurves(np.array([1, 10, 1000]), np.array([[0.0, 1.0, 1.0]]), seeds=(0,))
             >>> curves.mean_over_axis().round(6)  # half of one decade, and two whole ones, of three
             array([0.833333])
         """
@@ -80,13 +88,17 @@ class Evidence:
     Attributes:
         learned: the curves of the learned policies by arm; runs in the order of the seeds.
         logging: the curves of the logging policies by arm.
-        baselines: the values of the baselines by name (`random`, `start`, `supervised`, `oracle`), one per
-            seed.
+        baselines: by seed, the values of the baselines by name (`random`, `start`, `supervised`, `oracle`).
     """
 
     learned: Mapping[Arm, RunCurves]
     logging: Mapping[Arm, RunCurves]
-    baselines: Mapping[str, Float64]
+    baselines: Mapping[int, Mapping[str, float]]
+
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        """The seeds of which there is any run."""
+        return tuple(sorted(self.baselines))
 
     def curves(self, arm: Arm, quantity: Quantity = "learned") -> RunCurves:
         """The runs of an arm.
@@ -100,17 +112,27 @@ class Evidence:
         return known[arm]
 
     def pair(self, one: Arm, other: Arm) -> tuple[RunCurves, RunCurves]:
-        """Two arms at the times at which both were evaluated."""
-        a, b = self.curves(one), self.curves(other)
-        times = np.intersect1d(a.times, b.times)
-        return RunCurves(times, a.at(times)), RunCurves(times, b.at(times))
+        """Two arms: the runs of the seeds that both have, at the times at which both were evaluated.
 
-    def baseline(self, name: str) -> Float64:
+        Raises:
+            NotRunError: they have no seed in common.
+        """
+        a, b = self.curves(one), self.curves(other)
+        times, seeds = np.intersect1d(a.times, b.times), set(a.seeds) & set(b.seeds)
+        if not seeds:
+            raise NotRunError(f"{one.name} and {other.name} have no seed in common")
+        return a.select(seeds, times), b.select(seeds, times)
+
+    def baseline(self, name: str, seeds: Sequence[int] | None = None) -> Float64:
         """The values of a baseline, one per seed.
+
+        Args:
+            name: which baseline.
+            seeds: which seeds, such as those of an arm; None for all.
 
         Raises:
             NotRunError: there are none.
         """
-        if name not in self.baselines:
+        if not self.baselines:
             raise NotRunError("no production ranker and no baselines were trained")
-        return self.baselines[name]
+        return np.array([self.baselines[seed][name] for seed in (self.seeds if seeds is None else seeds)])

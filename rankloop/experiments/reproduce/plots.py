@@ -26,11 +26,26 @@ METADATA: dict[str, dict[str, Any]] = {
     "pdf": {"CreationDate": None},
     "png": {"Software": None},
 }
-INCHES, PANEL_INCHES, LEGEND_INCHES = 6.4, 2.7, 0.24
+# Two columns of a paper are about 7 inches wide: text keeps its size when the figure is included.
+INCHES, PANEL_INCHES, LEGEND_INCHES = 7.0, 2.6, 0.2
+LEGEND_COLUMNS, LEGEND_LINE = 2, 3.2
+TEXT_POINTS, LEGEND_POINTS = 9.5, 8.5
 DOTS_PER_INCH = 200
 # Markers tell lines apart in grey; on every point of a long curve they would hide it.
 MARKERS_PER_LINE = 9
 MARKER_SIZE = 4.5
+# Of the curves; baselines are thin lines without markers.
+DASHES: tuple[Any, ...] = (
+    "-",
+    (0, (6, 1.5)),
+    (0, (3, 1)),
+    (0, (6, 1.5, 1.5, 1.5)),
+    (0, (1.5, 1)),
+    (0, (9, 2)),
+)
+LEVEL_WIDTH = 0.9
+# Where runs end before those of other lines.
+END: Any = {"marker": "|", "markersize": 11, "markeredgewidth": 2.0, "linestyle": "none"}
 # What runs are compared with: by the name of the baseline, what the legend calls it and how it is drawn.
 LEVELS: dict[str, tuple[str, Literal["--", "-.", ":"]]] = {
     "supervised": ("supervised, all labels", "--"),
@@ -61,31 +76,46 @@ def write_figure(figure: AnyFigure, evidence: Evidence, folder: Path) -> list[Pa
 
 
 def _curves(spec: CurvesFigure, evidence: Evidence) -> Figure:
-    labels = list(dict.fromkeys(line.label for panel in spec.panels for line in panel.lines))
-    entries = len(labels) + len(LEVELS)
-    height = len(spec.panels) * PANEL_INCHES + LEGEND_INCHES * (entries + 1) // 2
+    handles = _legend(spec, evidence)
+    rows = -(-len(handles) // LEGEND_COLUMNS)
+    height = len(spec.panels) * PANEL_INCHES + LEGEND_INCHES * rows
     figure = Figure(figsize=(INCHES, height), layout="constrained")
-    several: Sequence[Axes] = figure.subplots(len(spec.panels), 1, sharex=True, sharey=True)
-    for axes, panel in zip(several, spec.panels, strict=True):
+    grid = figure.subplots(len(spec.panels), 1, sharex=True, sharey=True, squeeze=False)
+    several: Sequence[Axes] = list(grid[:, 0])
+    shown = [evidence.curves(arm).times for arm in spec.arms if arm in evidence.learned]
+    if shown:
+        # Before anything is drawn: panels that are compared have one axis, whatever they show.
+        set_log_axis(several[0], (min(map(min, shown)), max(map(max, shown))))
+    for axes, panel, letter in zip(several, spec.panels, "abcdef", strict=False):
         _panel(axes, panel, evidence)
+        axes.set_title(f"({letter}) {panel.title}", fontsize=TEXT_POINTS, loc="left")
+        axes.set_ylabel("NDCG@5")
     several[-1].set_xlabel("logged queries")
-    handles = _legend(spec)
-    figure.legend(handles=handles, loc="outside lower center", ncols=2, frameon=False, fontsize=8.5)
+    figure.legend(
+        handles=handles,
+        loc="outside lower center",
+        ncols=LEGEND_COLUMNS,
+        frameon=False,
+        fontsize=LEGEND_POINTS,
+        handlelength=LEGEND_LINE,
+    )
     return figure
 
 
 def _panel(axes: Axes, panel: Panel, evidence: Evidence) -> None:
-    for name, (_, dashes) in LEVELS.items():
-        axes.axhline(
-            float(evidence.baseline(name).mean()), color=colour(None), linestyle=dashes, linewidth=1.0
-        )
-    ends: list[float] = []
-    for line in panel.lines:
+    if evidence.baselines:
+        for name, (_, dashes) in LEVELS.items():
+            height = float(evidence.baseline(name).mean())
+            axes.axhline(height, color=colour(None), linestyle=dashes, linewidth=LEVEL_WIDTH)
+    drawn = [line for line in panel.lines if line.arm in evidence.learned]
+    horizon = max((int(evidence.curves(line.arm).times[-1]) for line in drawn), default=0)
+    for line in drawn:
         curve = evidence.curves(line.arm, panel.quantity).curve()
         axes.plot(
             curve.times,
             curve.values,
             color=colour(line.look),
+            linestyle=dashes_of(line.look),
             marker=marker(line.look),
             markersize=MARKER_SIZE,
             # Lines have their markers at different times: they would hide each other where lines meet.
@@ -93,22 +123,43 @@ def _panel(axes: Axes, panel: Panel, evidence: Evidence) -> None:
         )
         low, high = curve.values - curve.half_widths, curve.values + curve.half_widths
         draw_band(axes, line.look, curve.times, low, high)
-        ends += [float(curve.times[0]), float(curve.times[-1])]
-    set_log_axis(axes, (min(ends), max(ends)))
-    axes.set_title(panel.title, fontsize=9.5, loc="left")
-    axes.set_ylabel("NDCG@5")
+        if curve.times[-1] < horizon:
+            axes.plot(curve.times[-1:], curve.values[-1:], color=colour(line.look), **END)
 
 
-def _legend(spec: CurvesFigure) -> list[Line2D]:
+def _legend(spec: CurvesFigure, evidence: Evidence) -> list[Line2D]:
     lines = {line.label: line for panel in spec.panels for line in panel.lines}
     handles = [
-        Line2D([], [], color=colour(line.look), marker=marker(line.look), markersize=MARKER_SIZE, label=label)
+        Line2D(
+            [], [],
+            color=colour(line.look),
+            linestyle=dashes_of(line.look),
+            marker=marker(line.look),
+            markersize=MARKER_SIZE,
+            label=label if line.arm in evidence.learned else f"{label} (not run)",
+        )
         for label, line in lines.items()
-    ]
-    return handles + [
-        Line2D([], [], color=colour(None), linestyle=dashes, linewidth=1.0, label=label)
+    ]  # fmt: skip
+    handles += [
+        Line2D([], [], color=colour(None), linestyle=dashes, linewidth=LEVEL_WIDTH, label=label)
         for label, dashes in LEVELS.values()
     ]
+    if _some_end_early(spec, evidence):
+        handles.append(Line2D([], [], color=colour(None), label="end of runs that are shorter", **END))
+    return handles
+
+
+def _some_end_early(spec: CurvesFigure, evidence: Evidence) -> bool:
+    for panel in spec.panels:
+        ends = {int(evidence.curves(x.arm).times[-1]) for x in panel.lines if x.arm in evidence.learned}
+        if len(ends) > 1:
+            return True
+    return False
+
+
+def dashes_of(look: int) -> Any:
+    """How the line of a look is drawn: in grey, dashes and markers tell lines apart."""
+    return DASHES[look % len(DASHES)]
 
 
 def _example(spec: ExampleFigure) -> Figure:
@@ -135,8 +186,8 @@ def _example(spec: ExampleFigure) -> Figure:
                     label=name if part[0] else None,
                 )
         axes.axvline(spec.change, color=colour(None), linestyle=":", linewidth=1.0)
-        axes.set_title(title, fontsize=9.5, loc="left")
+        axes.set_title(title, fontsize=TEXT_POINTS, loc="left")
         axes.set_xlabel("timestep T")
         axes.set_ylim(bottom=0.0)
-        axes.legend(frameon=False, fontsize=8.5)
+        axes.legend(frameon=False, fontsize=LEGEND_POINTS)
     return figure

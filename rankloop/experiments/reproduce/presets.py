@@ -86,7 +86,7 @@ class Preset(BaseModel):
     data: str = option_field(..., DATA_HELP, shown_default="the preset's, which is synthetic")
     runs: int = option_field(
         ...,
-        "Runs per learner, with the seeds 0, 1, 2, …; each has its own production ranker.",
+        "Runs per learner in all, with the seeds 0, 1, 2, …",
         shown_default="the preset's",
         ge=1,
     )
@@ -102,6 +102,12 @@ class Preset(BaseModel):
         "How the production ranker and the supervised baseline learn from labels: held-out (each seed has "
         "its own) or authors (as in the programs of the paper: peaked, shared by all seeds).",
         shown_default="the preset's",
+    )
+    temperature: float = option_field(
+        1.0,
+        "Divide the scores of production rankers by this: above 1, they are less peaked.",
+        gt=0.0,
+        allow_inf_nan=False,
     )
     fold: int = option_field(1, FOLD_HELP, ge=1)
     horizons: dict[str, int] = {}
@@ -140,7 +146,7 @@ class Preset(BaseModel):
         return RunSpec(**{**self._common(seed), **own})
 
     def _common(self, seed: int) -> dict[str, Any]:
-        same = ("data", "fold", "relevance", "learning", "supervision", "horizon")
+        same = ("data", "fold", "relevance", "learning", "supervision", "temperature", "horizon")
         return {**self.model_dump(include=set(same)), "supervised": True, "seed": seed}
 
 

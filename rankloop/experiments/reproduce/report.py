@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 
 from rankloop.experiments.reproduce.claims import FAILS, HOLDS, UNDECIDED, Finding, Judged
+from rankloop.experiments.reproduce.claims.power import spell_runs
 from rankloop.experiments.reproduce.evidence import Evidence
 from rankloop.experiments.reproduce.figures import AnyFigure, CurvesFigure, Panel
 from rankloop.experiments.summary import Mean
@@ -69,7 +70,9 @@ def claims_document(judged: Sequence[Judged], about: About, drawn: FigureFiles |
                     Text(
                         "Intervals have 90 % confidence over runs. A claim holds if every interval lies "
                         "where it should, does not hold if one lies entirely elsewhere, and is undecided at "
-                        "this size otherwise.",
+                        "this size otherwise. Runs to decide: how many would decide with a chance of 80 %, "
+                        "if means and spreads are those observed here; none where more runs of this length "
+                        "would not help.",
                         "quiet",
                     ),
                     *(_claim(one) for one in judged),
@@ -91,14 +94,19 @@ def summary(judged: Sequence[Judged]) -> str:
 def _claims(judged: Sequence[Judged]) -> Table:
     return Table.build(
         "The paper's claims, in its order",
-        ["claim", Column("verdict", words=True), Column("where", words=True)],
-        [[f"{SIGNS[one.verdict]} {one.name}", one.verdict, one.where] for one in judged],
+        ["claim", Column("verdict", words=True), Column("where", words=True), "runs to decide"],
+        [
+            [f"{SIGNS[one.verdict]} {one.name}", one.verdict, one.where, spell_runs(one.runs_to_decide)]
+            for one in judged
+        ],
         brief=True,
     )
 
 
 def _claim(one: Judged) -> Section:
-    columns: list[str | Column] = [Column("number", words=True), "value", "90% interval", "expected", ""]
+    columns: list[str | Column] = [
+        Column("number", words=True), "value", "90% interval", "expected", "", "runs to decide",
+    ]  # fmt: skip
     return Section(
         one.name,
         (
@@ -124,6 +132,7 @@ def _cells(finding: Finding) -> list[str]:
         NONE if finding.low is None else f"{_number(finding.low)} to {_number(finding.high)}",
         finding.wanted or NONE,
         SIGNS[finding.verdict],
+        spell_runs(finding.runs_to_decide),
     ]
 
 
@@ -152,6 +161,9 @@ def _figures(drawn: FigureFiles) -> Iterator[Block]:
 def _ends(panel: Panel, evidence: Evidence) -> str:
     ends = []
     for line in panel.lines:
+        if line.arm not in evidence.learned:
+            ends.append(f"{line.label} was not run")
+            continue
         curves = evidence.curves(line.arm, panel.quantity)
         ends.append(f"{line.label} {Mean.of(list(curves.last))} at {curves.times[-1]:,}")
     return f"{panel.title}, at the end: {'; '.join(ends)}."

@@ -13,25 +13,23 @@ duration.json           how long it took, in seconds
 from __future__ import annotations
 
 import json
-import os
-import platform
-import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib import metadata
 from pathlib import Path
-from typing import Any
 
 from rankloop._version import __version__
-from rankloop.experiments.files import check_same, read_object, write_json
+from rankloop.errors import RankloopError
+from rankloop.experiments.reproduce.about import ABOUT, About, describe, missing_runs, versions
 from rankloop.experiments.reproduce.claims import CLAIMS, Judged, judge
 from rankloop.experiments.reproduce.costs import Costs, format_duration, measure
+from rankloop.experiments.reproduce.evidence import Evidence
 from rankloop.experiments.reproduce.executors import Executor, local
 from rankloop.experiments.reproduce.figures import AnyFigure
 from rankloop.experiments.reproduce.plots import write_figure
 from rankloop.experiments.reproduce.presets import Preset
 from rankloop.experiments.reproduce.report import FigureFiles, claims_document
 from rankloop.experiments.reproduce.schedule import Job, jobs
+from rankloop.experiments.reproduce.seeds import spell_seeds
 from rankloop.experiments.reproduce.table import ResultTable
 from rankloop.experiments.reproduce.tracker import Clock, RemainingWork, Tracker
 from rankloop.experiments.reproduce.work import Work, setup_name
@@ -43,10 +41,8 @@ from rankloop.reports.markdown import markdown_page
 from rankloop.storage.files import check_writable, write_whole
 from rankloop.storage.locks import hold_folder
 
-ABOUT, FIGURES = "reproduction.json", "figures"
+FIGURES = "figures"
 CLAIMS_PAGE, CLAIMS_JSON, REPORT, DURATION = "claims.md", "claims.json", "report.html", "duration.json"
-# Packages that results may depend on.
-PACKAGES = ("numpy", "numba", "scipy", "scikit-learn", "matplotlib", "pydantic")
 
 
 @dataclass(frozen=True)
@@ -57,11 +53,14 @@ class Reproduction:
         folder: where everything is.
         judged: the claims, in the order of the paper.
         seconds: how long it took, including earlier calls that were interrupted.
+        missing: the runs that a complete reproduction would have and this one has not: by learner, their
+            seeds.
     """
 
     folder: Path
     judged: tuple[Judged, ...]
     seconds: float
+    missing: Mapping[str, str]
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +68,7 @@ class Plan:
     """The plan of a reproduction.
 
     Attributes:
-        preset: how large the reproduction is.
+        about: the description of what the folder will hold.
         figures: the figures to make.
         folder: the folder of the reproduction.
         work: all runs, those that take longest first within a seed; None if no runs are needed.
@@ -78,7 +77,7 @@ class Plan:
         missing_setups: the seeds whose setups have not been built yet.
     """
 
-    preset: Preset
+    about: About
     figures: tuple[AnyFigure, ...]
     folder: Path
     work: Work | None = None
@@ -94,58 +93,75 @@ class Plan:
     @property
     def seconds(self) -> float:
         """About how long it will take on this machine."""
-        return (
-            0.0 if self.costs is None else self.costs.total(self.unfinished, self.missing_setups, threads())
-        )
+        return sum(self._seconds_by_task().values()) / threads()
 
     @property
     def estimate(self) -> RemainingWork:
         """The runs that remain."""
-        seconds: dict[str, float] = {}
-        if self.costs is not None:
-            seconds = {job.name: self.costs.run(job) for job in self.unfinished}
-            seconds |= {setup_name(seed): self.costs.setup for seed in self.missing_setups}
-        return RemainingWork(seconds, self.seconds, len(self.jobs), len(self.jobs) - len(self.unfinished))
+        runs = len(self.jobs)
+        return RemainingWork(self._seconds_by_task(), self.seconds, runs, runs - len(self.unfinished))
+
+    def _seconds_by_task(self) -> dict[str, float]:
+        """The seconds on one core of every run and setup that is to be made, by name."""
+        if self.costs is None:
+            return {}
+        setups = self.costs.setups(self.about.preset.supervision, self.missing_setups)
+        return {job.name: self.costs.run(job) for job in self.unfinished} | {
+            setup_name(seed): seconds for seed, seconds in setups.items()
+        }
 
     def __str__(self) -> str:
         names = ", ".join(figure.name for figure in self.figures)
         if not self.jobs:
             return f"{names}: no runs are needed"
-        arms = len({job.arm for job in self.jobs})
+        preset, arms = self.about.preset, len({job.arm for job in self.jobs})
         finished = self.estimate.finished
         before = f" ({finished} of them finished before)" if finished else ""
         return (
-            f"{names}: {arms} learners × {self.preset.runs} runs = {len(self.jobs)} runs{before} on "
-            f"{self.preset.data}, up to {self.preset.horizon:,} logged queries; "
+            f"{names}: {arms} learners × {len(self.jobs) // arms} runs = {len(self.jobs)} runs{before} on "
+            f"{preset.data}, up to {preset.horizon:,} logged queries; "
             f"about {format_duration(self.seconds)} on {threads()} cores"
         )
 
 
-def plan(preset: Preset, figures: Sequence[AnyFigure], folder: Path) -> Plan:
+def plan(
+    preset: Preset, figures: Sequence[AnyFigure], folder: Path, seeds: Sequence[int] | None = None
+) -> Plan:
     """Load the data, find out what there is to do, and measure about how long it will take.
 
     Args:
         preset: how large the reproduction is, and on which data.
         figures: the figures to make.
         folder: where to write; a reproduction that was interrupted there is resumed.
+        seeds: the seeds to make runs of, a part of the preset's; None for all of them.
 
     Raises:
         RankloopError: the folder holds another reproduction, or cannot be written to.
     """
+    chosen = preset.seeds if seeds is None else tuple(seeds)
+    if beyond := set(chosen).difference(preset.seeds):
+        raise RankloopError(
+            f"{preset.runs} runs have the seeds {spell_seeds(preset.seeds)}, not {spell_seeds(beyond)}: "
+            "make more of them (--runs), or choose others (--seeds)"
+        )
     check_writable(folder / ABOUT)
-    _check_same(preset, folder)
-    wanted = jobs(figures, preset)
+    asked = _about(preset, figures, chosen)
+    _check_folder(folder, asked)
+    wanted = jobs(figures, preset, chosen)
     environment = Environment.load(preset.setup_spec(0)) if wanted else None
+    if environment is not None:
+        asked = asked.model_copy(update={"data_fingerprint": environment.fingerprint})
     with hold_folder(folder):
-        _check_same(preset, folder)
-        write_json(folder / ABOUT, _about(preset, figures))
+        stored = _check_folder(folder, asked)
+        about = asked if stored is None else stored.joined(asked)
+        about.write(folder)
     if environment is None:
-        return Plan(preset, tuple(figures), folder)
+        return Plan(about, tuple(figures), folder)
     costs = measure(environment, wanted)
     # Longest first: what is left at the end is short, and no core waits long for the others.
     ordered = sorted(wanted, key=lambda job: (job.spec.seed, -costs.run(job)))
     work = Work(preset, environment, folder, tuple(ordered))
-    return Plan(preset, tuple(figures), folder, work, costs, work.unfinished_jobs(), work.missing_setups())
+    return Plan(about, tuple(figures), folder, work, costs, work.unfinished_jobs(), work.missing_setups())
 
 
 def reproduce(planned: Plan, executor: Executor = local, progress: Progress | None = None) -> Reproduction:
@@ -162,79 +178,63 @@ def reproduce(planned: Plan, executor: Executor = local, progress: Progress | No
 
 
 def _reproduce(planned: Plan, executor: Executor, progress: Progress | None) -> Reproduction:
-    folder, clock = planned.folder, Clock(planned.folder / DURATION)
+    folder, about, clock = planned.folder, planned.about, Clock(planned.folder / DURATION)
+    figures = about.shown_figures(planned.figures)
     # In the order of the figures: results do not depend on how long runs take.
-    table = ResultTable(jobs(planned.figures, planned.preset), folder)
+    table = ResultTable(jobs(figures, about.preset, about.seeds), folder)
     if planned.work is not None:
         executor(planned.work, Tracker(planned.estimate, table, clock, progress))
         table.write()
-    evidence = table.evidence()
-    for figure in planned.figures:
+    return write_outcome(folder, about, figures, table.evidence(), clock.save())
+
+
+def write_outcome(
+    folder: Path, about: About, figures: Sequence[AnyFigure], evidence: Evidence, seconds: float
+) -> Reproduction:
+    """Draw the figures, judge the claims and write the report.
+
+    Args:
+        folder: where to write.
+        about: the description of the reproduction.
+        figures: the figures to draw.
+        evidence: the results.
+        seconds: how long the runs took.
+    """
+    for figure in figures:
         write_figure(figure, evidence, folder / FIGURES)
     judged = tuple(judge(claim, evidence) for claim in CLAIMS)
     content = json.dumps([one.model_dump() for one in judged], indent=2, ensure_ascii=False)
     write_whole(folder / CLAIMS_JSON, content.encode())
-    seconds = clock.save()
-    about = _description(planned, seconds)
-    write_whole(folder / CLAIMS_PAGE, markdown_page(claims_document(judged, about)).encode())
-    drawn = FigureFiles(planned.figures, evidence, folder / FIGURES)
-    write_page(claims_document(judged, about, drawn), folder / REPORT)
-    return Reproduction(folder, judged, seconds)
+    told = describe(about, figures, evidence, seconds, folder.name)
+    write_whole(folder / CLAIMS_PAGE, markdown_page(claims_document(judged, told)).encode())
+    drawn = FigureFiles(figures, evidence, folder / FIGURES)
+    write_page(claims_document(judged, told, drawn), folder / REPORT)
+    return Reproduction(folder, judged, seconds, missing_runs(about, figures, evidence))
 
 
-def _about(preset: Preset, figures: Sequence[AnyFigure]) -> dict[str, Any]:
-    return {
-        "version": __version__,
-        "preset": preset.model_dump(),
-        "seeds": list(preset.seeds),
-        "figures": [figure.name for figure in figures],
-        "versions": versions(),
-    }
+def _about(preset: Preset, figures: Sequence[AnyFigure], seeds: Sequence[int]) -> About:
+    return About(
+        version=__version__,
+        preset=preset,
+        seeds=tuple(seeds),
+        figures=tuple(figure.name for figure in figures),
+        data_fingerprint=None,
+        versions=versions(),
+    )
 
 
-def versions() -> dict[str, str]:
-    """The versions of everything that results may depend on."""
-    return {
-        "rankloop": __version__,
-        "python": platform.python_version(),
-        **{name: metadata.version(name) for name in PACKAGES},
-        "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
-    }
-
-
-def _description(planned: Plan, seconds: float) -> dict[str, str]:
-    preset = planned.preset
-    return {
-        "command": command(planned),
-        "data": preset.data if preset.fold == 1 else f"{preset.data}, fold {preset.fold}",
-        "size": f"{preset.runs} runs of each learner (seeds 0 to {preset.runs - 1}), "
-        f"{preset.horizon:,} logged queries, evaluated at {len(preset.grid)} times",
-        "learning": preset.learning,
-        "duration": f"{format_duration(seconds)} on {threads()} cores",
-        "versions": ", ".join(f"{name} {version}" for name, version in versions().items()),
-    }
-
-
-def command(planned: Plan) -> str:
-    """The command line that makes this reproduction."""
-    preset = planned.preset
-    words = ["rankloop", "reproduce", preset.data, "--preset", preset.name, "--runs", str(preset.runs)]
-    words += ["--horizon", str(preset.horizon), "--learning", preset.learning, "--fold", str(preset.fold)]
-    words += ["--relevance", preset.relevance, "--out", planned.folder.name]
-    for figure in planned.figures:
-        words += ["--only", figure.name]
-    return shlex.join(words)
-
-
-def _check_same(preset: Preset, folder: Path) -> None:
-    """A folder may get more runs or figures; nothing else may differ."""
+def _check_folder(folder: Path, asked: About) -> About | None:
+    """The description of what a folder holds, if it holds anything; it may get more runs and figures."""
     if not (folder / ABOUT).exists():
-        return
-    content = read_object(folder / ABOUT)
-    preset_there = content.get("preset")
-    stored = {
-        "version": content.get("version"),
-        **(preset_there if isinstance(preset_there, dict) else {}),
-    }
-    asked = {"version": __version__, **preset.model_dump(mode="json", exclude={"runs"})}
-    check_same(folder, "reproduction", stored, asked)
+        return None
+    stored = About.read(folder)
+    if stored.merged:
+        raise RankloopError(
+            f"{folder} holds merged results without their runs: make other runs in another folder, and merge "
+            "the two (--merge)"
+        )
+    if difference := stored.difference(asked):
+        raise RankloopError(
+            f"{folder} holds another reproduction ({difference}): choose another folder, or remove this one"
+        )
+    return stored

@@ -33,18 +33,24 @@ def arms(figures: Sequence[AnyFigure]) -> tuple[Arm, ...]:
     return tuple(dict.fromkeys(arm for figure in figures for arm in figure.arms))
 
 
-def jobs(figures: Sequence[AnyFigure], preset: Preset) -> list[Job]:
+def jobs(figures: Sequence[AnyFigure], preset: Preset, seeds: Sequence[int] | None = None) -> list[Job]:
     """The runs that the figures need, seed by seed.
+
+    Args:
+        figures: the figures.
+        preset: how large the reproduction is.
+        seeds: the seeds to make runs of; None for all of the preset.
 
     Example:
         >>> from rankloop.experiments.reproduce.figures import FIGURES
         >>> from rankloop.experiments.reproduce.presets import QUICK
         >>> len(jobs([FIGURES["online"]], QUICK)), len(jobs([FIGURES["pdgd"]], QUICK))
-        (20, 20)
+        (25, 20)
         >>> len(jobs([FIGURES["online"], FIGURES["pdgd"]], QUICK))  # they share PDGD online
-        35
+        40
     """
-    return [Job(arm, preset.spec(arm, seed)) for seed in preset.seeds for arm in arms(figures)]
+    chosen = preset.seeds if seeds is None else seeds
+    return [Job(arm, preset.spec(arm, seed)) for seed in chosen for arm in arms(figures)]
 
 
 def seeds(jobs: Iterable[Job]) -> list[int]:

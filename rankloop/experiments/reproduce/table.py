@@ -12,9 +12,10 @@ import numpy as np
 import pyarrow
 from pyarrow import parquet
 
+from rankloop.errors import RankloopError
 from rankloop.experiments.reproduce.evidence import Evidence, RunCurves
 from rankloop.experiments.reproduce.presets import Arm
-from rankloop.experiments.reproduce.schedule import Job, seeds
+from rankloop.experiments.reproduce.schedule import Job
 from rankloop.experiments.reproduce.work import finished_runs, run_of
 from rankloop.experiments.results import RunResult
 from rankloop.experiments.setup import ORACLE, SUPERVISED
@@ -23,6 +24,10 @@ from rankloop.storage.files import write_whole
 
 CSV, PARQUET = "results.csv", "results.parquet"
 BASELINES = ("random", "start", SUPERVISED, ORACLE)
+COLUMNS = (
+    "run", "learner", "interventions", "seed", "logged_queries", "learned", "logging", "estimate",
+    "estimate_error", "truth", "kept_start", "scale", *BASELINES,
+)  # fmt: skip
 
 # One row of the table: see `ResultTable`.
 TableRow = Mapping[str, Any]
@@ -62,7 +67,7 @@ class ResultTable:
 
     def evidence(self) -> Evidence:
         """The results so far, as claims and figures use them."""
-        return evidence_of(self.rows, seeds(self._jobs))
+        return evidence_of(self.rows)
 
 
 def _rows(job: Job, result: RunResult) -> list[TableRow]:
@@ -86,7 +91,7 @@ def _rows(job: Job, result: RunResult) -> list[TableRow]:
 def write_table(rows: Sequence[TableRow], folder: Path) -> None:
     """Write a table as CSV and as Parquet."""
     text = io.StringIO()
-    writer = csv.DictWriter(text, fieldnames=list(rows[0]) if rows else [], lineterminator="\n")
+    writer = csv.DictWriter(text, fieldnames=COLUMNS, lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)
     buffer = io.BytesIO()
@@ -95,29 +100,42 @@ def write_table(rows: Sequence[TableRow], folder: Path) -> None:
     write_whole(folder / PARQUET, buffer.getvalue())
 
 
-def evidence_of(rows: Sequence[TableRow], wanted: Sequence[int]) -> Evidence:
-    """The curves and baselines of a table; an arm that lacks a seed is left out.
-
-    Args:
-        rows: the table.
-        wanted: the seeds that every arm must have.
-    """
+def evidence_of(rows: Sequence[TableRow]) -> Evidence:
+    """The curves and baselines of a table; every arm has the runs that are in it."""
     runs: dict[Arm, dict[int, list[TableRow]]] = {}
     for row in rows:
-        number = row["interventions"]
-        arm = Arm(learner=row["learner"], interventions=ALL if number == ALL else int(number))
-        runs.setdefault(arm, {}).setdefault(row["seed"], []).append(row)
-    complete = {arm: own for arm, own in runs.items() if set(own) == set(wanted)}
+        runs.setdefault(arm_of(row), {}).setdefault(row["seed"], []).append(row)
 
     def curves(column: str) -> dict[Arm, RunCurves]:
-        return {
-            arm: RunCurves(
-                np.array([row["logged_queries"] for row in own[wanted[0]]]),
-                np.array([[row[column] for row in own[seed]] for seed in wanted]),
-            )
-            for arm, own in complete.items()
-        }
+        found = {}
+        for arm, by_seed in runs.items():
+            seeds = tuple(sorted(by_seed))
+            times = np.array([row["logged_queries"] for row in by_seed[seeds[0]]])
+            values = np.array([[row[column] for row in by_seed[seed]] for seed in seeds])
+            found[arm] = RunCurves(times, values, seeds)
+        return found
 
-    known = {row["seed"]: row for row in rows}
-    baselines = {name: np.array([known[seed][name] for seed in sorted(known)]) for name in BASELINES}
-    return Evidence(curves("learned"), curves("logging"), baselines if known else {})
+    baselines = {row["seed"]: {name: row[name] for name in BASELINES} for row in rows}
+    return Evidence(curves("learned"), curves("logging"), baselines)
+
+
+def arm_of(row: TableRow) -> Arm:
+    """The arm that a row belongs to."""
+    number = row["interventions"]
+    return Arm(learner=row["learner"], interventions=ALL if number == ALL else int(number))
+
+
+def read_table(folder: Path) -> list[TableRow]:
+    """The rows of the table in a folder.
+
+    Raises:
+        RankloopError: there is none, or it is damaged.
+    """
+    path = folder / PARQUET
+    try:
+        rows: list[TableRow] = parquet.read_table(path).to_pylist()
+    except (OSError, pyarrow.ArrowException) as error:
+        raise RankloopError(f"{path} cannot be read: {error}") from error
+    if missing := set(COLUMNS).difference(rows[0] if rows else COLUMNS):
+        raise RankloopError(f"{path} lacks columns: {', '.join(sorted(missing))}")
+    return rows

@@ -28,16 +28,22 @@ class Clock:
 
     def __init__(self, path: Path) -> None:
         self._path, self._begin = path, time.monotonic()
-        self._before = _read_seconds(path)
+        self._before = read_seconds(path)
 
     def save(self) -> float:
         """Write the seconds so far to the file, and return them."""
         seconds = self._before + time.monotonic() - self._begin
-        write_whole(self._path, json.dumps({"seconds": seconds}).encode())
+        write_seconds(self._path, seconds)
         return seconds
 
 
-def _read_seconds(path: Path) -> float:
+def write_seconds(path: Path, seconds: float) -> None:
+    """Write a duration to a file."""
+    write_whole(path, json.dumps({"seconds": seconds}).encode())
+
+
+def read_seconds(path: Path) -> float:
+    """The duration in a file; 0 if there is none."""
     seconds = read_object(path).get("seconds") if path.exists() else 0.0
     # A damaged file costs the time that was counted so far, which no result depends on.
     return float(seconds) if isinstance(seconds, int | float) and math.isfinite(seconds) else 0.0

@@ -7,28 +7,42 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from rankloop.experiments.reproduce.claims import CLAIMS, FAILS, HOLDS, UNDECIDED, Judged, judge
+from rankloop.experiments.reproduce.claims import (
+    CLAIMS,
+    FAILS,
+    HOLDS,
+    UNDECIDED,
+    Claim,
+    Finding,
+    Judged,
+    judge,
+)
 from rankloop.experiments.reproduce.claims.base import (
     NEGLIGIBLE,
     above,
     below,
     exact,
     not_refuted_early,
-    spread_ratio,
+    undecided,
     within,
 )
 from rankloop.experiments.reproduce.claims.estimators import last_change
+from rankloop.experiments.reproduce.claims.power import MOST_RUNS, runs_to_decide
+from rankloop.experiments.reproduce.claims.spread import spread_ratio
 from rankloop.experiments.reproduce.evidence import Evidence, RunCurves
 from rankloop.experiments.reproduce.figures import FIGURES
+from rankloop.experiments.reproduce.figures.base import AUTHORS_COLTR
 from rankloop.experiments.reproduce.presets import Arm
 from rankloop.experiments.reproduce.schedule import arms
 
 RUNS = 5
+SEEDS = tuple(range(RUNS))
 TIMES = np.array([10**k for k in range(2, 9)])  # 10² … 10⁸
 BY_NAME = {claim.name: claim for claim in CLAIMS}
 # Of runs: small, adding up to nothing, the same for all arms unless said otherwise.
 NOISE = 0.0001 * np.array([-2.0, -1.0, 0.0, 1.0, 2.0])
 START, ORACLE, SUPERVISED = 0.70, 0.80, 0.85
+AUTHORS_COLTR_ONLINE = Arm(learner=AUTHORS_COLTR, interventions="all").name
 
 # Evidence in which everything is as the paper says: means at 10², …, 10⁸.
 AS_IN_THE_PAPER = {
@@ -47,7 +61,8 @@ AS_IN_THE_PAPER = {
     "pdgd-100": [0.71, 0.75, 0.77, 0.78, 0.79, 0.76, 0.74],
     "pdgd-0": [0.71, 0.74, 0.76, 0.77, 0.78, 0.75, 0.73],
     "biased-pdgd-online": [0.71, 0.75, 0.77, 0.77, 0.77, 0.77, 0.77],
-    "coltr-online": [0.70, 0.69, 0.67, 0.65, 0.65, 0.65, 0.65],
+    "coltr-online": [0.70, 0.71, 0.72, 0.72, 0.72, 0.72, 0.72],
+    AUTHORS_COLTR_ONLINE: [0.70, 0.69, 0.67, 0.65, 0.65, 0.65, 0.65],
 }
 # How many times NOISE the runs of an arm spread.
 SPREAD = {"intervention-oblivious-50": 30.0, "policy-aware-50": 30.0}
@@ -55,20 +70,23 @@ SPREAD = {"intervention-oblivious-50": 30.0, "policy-aware-50": 30.0}
 
 def curves(mean: list[float] | np.ndarray, spread: float = 1.0, last: int = 10**8) -> RunCurves:
     kept = last >= TIMES
-    return RunCurves(TIMES[kept], (np.array(mean) + spread * NOISE[:, None])[:, kept])
+    return RunCurves(TIMES[kept], (np.array(mean) + spread * NOISE[:, None])[:, kept], SEEDS)
 
 
 def evidence(*, last: int = 10**8, runs: int = RUNS, **changed: list[float] | RunCurves) -> Evidence:
-    """The evidence above, with some arms changed (their names with ``_`` for ``-``)."""
+    """The evidence above, with some arms changed (their names may have ``_`` for ``-``)."""
     content = {**AS_IN_THE_PAPER, **{name.replace("_", "-"): value for name, value in changed.items()}}
     made: dict[Arm, RunCurves] = {}
     for arm in arms(list(FIGURES.values())):
         mean = content[arm.name]
         one = mean if isinstance(mean, RunCurves) else curves(mean, SPREAD.get(arm.name, 1.0), last)
-        made[arm] = RunCurves(one.times, one.values[:runs])
+        made[arm] = one.select(SEEDS[:runs], one.times)
     values = {"start": START, "supervised": SUPERVISED, "oracle": ORACLE}
-    baselines = {name: value + NOISE[:runs] for name, value in values.items()}
-    return Evidence(made, made, {"random": np.full(runs, 0.5), **baselines})
+    baselines = {
+        seed: {"random": 0.5, **{name: value + NOISE[seed] for name, value in values.items()}}
+        for seed in SEEDS[:runs]
+    }
+    return Evidence(made, made, baselines)
 
 
 def verdict(name: str, shown: Evidence) -> str:
@@ -80,14 +98,13 @@ def test_all_claims_are_answered_and_hold_if_everything_is_as_the_paper_says() -
     wrong = {
         one.name: [f for f in one.findings if f.verdict != HOLDS] for one in judged if one.verdict != HOLDS
     }
-    # Five runs are too few to show that the spread of curves is not twice as large: F(4, 4) is 6.4.
-    assert set(wrong) == {"interventions-keep-spread"}
+    assert not wrong
     assert len(BY_NAME) == len(CLAIMS) == 23
 
 
 def noisy(name: str) -> RunCurves:
     """An arm whose runs differ so much that nothing can be said of its mean, nor of its spread."""
-    return RunCurves(TIMES, np.array(AS_IN_THE_PAPER[name]) + 1_500 * NOISE[:, None])
+    return RunCurves(TIMES, np.array(AS_IN_THE_PAPER[name]) + 1_500 * NOISE[:, None], SEEDS)
 
 
 def flat(value: float) -> list[float]:
@@ -110,7 +127,9 @@ DIFFERENT: dict[str, Callable[[], Evidence]] = {
     "interventions-keep-spread": lambda: evidence(intervention_aware_5=noisy("intervention-aware-5")),
     "pdgd-ahead-early": lambda: evidence(pdgd_online=flat(0.70)),
     "gap-negligible-later": lambda: evidence(pdgd_online=flat(0.82)),
-    "coltr-never-improves": lambda: evidence(coltr_online=[0.70, 0.73, 0.70, 0.69, 0.69, 0.69, 0.69]),
+    "coltr-never-improves": lambda: evidence(
+        **{AUTHORS_COLTR_ONLINE: [0.70, 0.73, 0.70, 0.69, 0.69, 0.69, 0.69]}
+    ),
     "biased-pdgd-below": lambda: evidence(biased_pdgd_online=flat(0.81)),
     "pdgd-counterfactual-falls": lambda: evidence(pdgd_0=AS_IN_THE_PAPER["pdgd-online"]),
     "pdgd-online-does-not-fall": lambda: evidence(pdgd_online=AS_IN_THE_PAPER["pdgd-100"]),
@@ -128,7 +147,7 @@ RESTS_ON = {
     "5-need-20-times": "intervention-aware-50",
     "pdgd-ahead-early": "pdgd-online",
     "gap-negligible-later": "pdgd-online",
-    "coltr-never-improves": "coltr-online",
+    "coltr-never-improves": AUTHORS_COLTR_ONLINE,
     "biased-pdgd-below": "biased-pdgd-online",
     "pdgd-counterfactual-above-aware": "pdgd-0",
 }
@@ -144,7 +163,7 @@ def test_a_claim_is_undecided_where_runs_differ_too_much(name: str, arm: str) ->
     # Runs that go their own ways also between times.
     turned = noisy(arm)
     shuffled = np.array([np.roll(NOISE, k) for k in range(len(TIMES))]).T
-    crossing = RunCurves(TIMES, np.array(AS_IN_THE_PAPER[arm]) + 1_500 * shuffled)
+    crossing = RunCurves(TIMES, np.array(AS_IN_THE_PAPER[arm]) + 1_500 * shuffled, SEEDS)
     shown = crossing if name in ("affine-converges-below", "not-converged") else turned
     assert verdict(name, evidence(**{arm.replace("-", "_"): shown})) == UNDECIDED
 
@@ -166,8 +185,14 @@ def test_empirical_claims_are_undecided_after_one_run_and_without_their_runs() -
 
 def test_the_start_must_lie_between() -> None:
     shown = evidence()
-    low = {**shown.baselines, "supervised": shown.baselines["start"]}
+    low = {seed: {**own, "supervised": own["start"]} for seed, own in shown.baselines.items()}
     assert verdict("production-in-between", Evidence(shown.learned, shown.logging, low)) == FAILS
+
+
+def test_coltr_is_judged_as_the_authors_ran_it_with_ours_beside_it() -> None:
+    judged = judge(BY_NAME["coltr-never-improves"], evidence())
+    assert judged.verdict == HOLDS
+    assert [finding.note for finding in judged.findings] == ["with its own normaliser 0.0200"] * 2
 
 
 def test_short_runs_do_not_refute_what_comes_late() -> None:
@@ -203,15 +228,89 @@ def test_how_much_more_data_five_need() -> None:
     assert (nothing.verdict, nothing.findings[1].verdict) == (FAILS, UNDECIDED)
 
 
+def spread_curves(rng: np.random.Generator, runs: int, times: int = 1) -> RunCurves:
+    return RunCurves(TIMES[:times], rng.normal(0.7, 0.01, (runs, times)), tuple(range(runs)))
+
+
 def test_spread_of_many_similar_runs_is_not_larger() -> None:
     rng = np.random.default_rng(0)
-    one, other = (RunCurves(TIMES[:1], rng.normal(0.7, 0.01, (200, 1))) for _ in range(2))
-    # The ratio of 200 runs lies within 1.2 but once in a hundred times, and F(199, 199) at 95 % is 1.26.
-    finding = spread_ratio("ratio", one, other)
+    finding = spread_ratio("ratio", spread_curves(rng, 200), spread_curves(rng, 200))
     assert finding.verdict == HOLDS
     assert finding.value is not None
     assert finding.high is not None
-    assert finding.high / finding.value == pytest.approx(np.sqrt(1.263), abs=0.005)
+    # For many normal runs the jackknife is the F interval, here √1.263; its own error is a few per cent.
+    assert finding.high / finding.value == pytest.approx(np.sqrt(1.263), abs=0.03)
+
+
+def test_runs_that_share_their_seeds_have_the_ratio_of_their_spreads_to_the_digit() -> None:
+    """Whatever both arms owe to the seed cancels: three times the deviations are three times the spread."""
+    other = spread_curves(np.random.default_rng(0), runs=5, times=3)
+    one = RunCurves(other.times, 0.7 + 3.0 * (other.values - 0.7), other.seeds)
+    finding = spread_ratio("ratio", one, other, at_least=2.0)
+    assert (finding.value, finding.low, finding.high) == (pytest.approx(3.0),) * 3
+    assert finding.verdict == HOLDS
+    flat_runs = RunCurves(other.times, np.full((5, 3), 0.7), other.seeds)
+    assert spread_ratio("ratio", one, flat_runs).note == "there is no spread to compare with"
+    two = one.select((0, 1), one.times)
+    assert spread_ratio("ratio", two, two).note == "an interval needs at least 3 runs"
+
+
+def test_the_interval_of_a_ratio_covers_it_where_runs_are_paired_and_some_collapse() -> None:
+    """Ten runs, of which three in ten collapse in one arm. 300 cases: 90 % ± 1.7 %, so 84 % is 3.5 σ off."""
+    rng = np.random.default_rng(0)
+    covered, cases, ratio = 0, 300, 2.0
+    for _ in range(cases):
+        shared = 0.5 * rng.normal(size=(10, 1))
+        fall = (rng.random((10, 1)) < 0.3) / np.sqrt(0.21)
+        one = ratio * (shared + np.sqrt(0.375) * (rng.normal(size=(10, 4)) + fall))
+        other = shared + np.sqrt(0.75) * rng.normal(size=(10, 4))
+        seeds = tuple(range(10))
+        found = spread_ratio("x", RunCurves(TIMES[:4], one, seeds), RunCurves(TIMES[:4], other, seeds))
+        assert found.low is not None
+        assert found.high is not None
+        covered += found.low <= ratio <= found.high
+    assert covered / cases > 0.84
+
+
+def test_the_runs_that_would_decide_decide_in_four_of_five_cases() -> None:
+    """A mean one deviation above its threshold: 400 cases, so 80 % ± 2 % and 73 % is 3.5 σ off."""
+    rng = np.random.default_rng(0)
+    runs = runs_to_decide(1.0, 1.0)
+    verdicts = [above("x", rng.normal(1.0, 1.0, runs)).verdict for _ in range(400)]
+    assert 0.73 < np.mean([one == HOLDS for one in verdicts]) < 0.87
+
+
+def test_an_undecided_claim_says_how_many_runs_would_decide_it() -> None:
+    values = np.array([-0.01, 0.0, 0.04])
+    found = above("x", values)
+    assert (found.verdict, found.leans_to_hold) == (UNDECIDED, True)
+    assert found.runs_to_decide == runs_to_decide(0.01, float(np.std(values, ddof=1)))
+    assert below("x", values).leans_to_hold is False
+    assert above("x", np.array([-0.01, 0.01])).runs_to_decide == MOST_RUNS
+    assert above("x", values + 1.0).runs_to_decide is None  # decided
+    arm = RESTS_ON["biased-pdgd-below"]
+    judged = judge(BY_NAME["biased-pdgd-below"], evidence(**{arm: noisy(arm)}))
+    assert judged.verdict == UNDECIDED
+    assert judged.runs_to_decide == judged.findings[0].runs_to_decide
+    # Runs that end too early are not helped by more of them.
+    assert judge(BY_NAME["not-converged"], evidence(last=10**5)).runs_to_decide is None
+
+
+def test_one_finding_can_refute_a_claim_and_all_must_confirm_it() -> None:
+    values = np.array([-0.01, 0.0, 0.04])
+    near, far = above("near", values), above("far", values + 0.005)
+    against = below("against", values + 0.002)
+    assert far.runs_to_decide is not None
+    assert near.runs_to_decide is not None
+    assert far.runs_to_decide < near.runs_to_decide
+
+    def needed(*findings: Finding) -> int | None:
+        claim = Claim("x", "", "", "", lambda _: findings, "")
+        return judge(claim, evidence()).runs_to_decide
+
+    assert needed(near, far) == near.runs_to_decide
+    assert needed(near, far, against) == against.runs_to_decide
+    assert needed(near, undecided(far, "too short")) is None
 
 
 def test_rules_by_hand() -> None:
@@ -237,7 +336,7 @@ def test_rules_by_hand() -> None:
 
 
 def test_curves_by_hand() -> None:
-    one = RunCurves(np.array([10, 100, 1000]), np.array([[0.0, 1.0, 0.5], [0.2, 0.8, 0.9]]))
+    one = RunCurves(np.array([10, 100, 1000]), np.array([[0.0, 1.0, 0.5], [0.2, 0.8, 0.9]]), (0, 1))
     assert last_change(one).tolist() == pytest.approx([-0.5, 0.1])
     assert one.peak == 1
     # Half the sum of neighbours, over two decades.

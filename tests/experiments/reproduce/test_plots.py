@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 
 from rankloop.estimators import InterventionAware, InterventionOblivious
+from rankloop.experiments.reproduce.evidence import Evidence
 from rankloop.experiments.reproduce.figures import FIGURES, CurvesFigure
 from rankloop.experiments.reproduce.figures.example import FIGURE as EXAMPLE
-from rankloop.experiments.reproduce.plots import LEVELS, draw, write_figure
+from rankloop.experiments.reproduce.plots import LEVELS, dashes_of, draw, write_figure
 from rankloop.reports.style import colour, marker
-from tests.experiments.reproduce.test_claims import TIMES, evidence
+from tests.experiments.reproduce.test_claims import TIMES, curves, evidence
 
 CURVES = {name: figure for name, figure in FIGURES.items() if isinstance(figure, CurvesFigure)}
 
@@ -46,6 +47,32 @@ def test_lines_of_a_panel_look_different(name: str) -> None:
     for panel in CURVES[name].panels:
         looks = [(colour(line.look), marker(line.look)) for line in panel.lines]
         assert len({paint for paint, _ in looks}) == len({shape for _, shape in looks}) == len(looks)
+        # In grey, too: every line has its own dashes.
+        assert len({str(dashes_of(line.look)) for line in panel.lines}) == len(looks)
+
+
+def test_lines_that_end_early_are_marked_and_panels_share_their_axes() -> None:
+    """The bar is where the runs end; lines that go to the horizon have none."""
+    short = curves([0.71, 0.76, 0.79, 0.80, 0.80, 0.80, 0.80], last=10**6)
+    figure = draw(FIGURES["online"], evidence(pdgd_online=short))
+    for axes in figure.axes:
+        (end,) = [line for line in axes.lines if line.get_marker() == "|"]
+        assert np.asarray(end.get_xdata()).tolist() == [10**6]
+        assert np.asarray(end.get_ydata()).tolist() == [short.values[:, -1].mean()]
+    assert (
+        len({axes.get_xlim() for axes in figure.axes}) == len({axes.get_ylim() for axes in figure.axes}) == 1
+    )
+    assert "end of runs that are shorter" in [text.get_text() for text in figure.legends[0].get_texts()]
+
+
+def test_lines_without_runs_are_named_and_not_drawn() -> None:
+    """As in a part of a reproduction, or in results from before a learner was added."""
+    shown = evidence()
+    lines = FIGURES["online"].panels[0].lines  # type: ignore[union-attr]
+    kept = {arm: runs for arm, runs in shown.learned.items() if arm != lines[1].arm}
+    figure = draw(FIGURES["online"], Evidence(kept, kept, shown.baselines))
+    assert len(figure.axes[0].lines) == len(LEVELS) + len(lines) - 1
+    assert f"{lines[1].label} (not run)" in [text.get_text() for text in figure.legends[0].get_texts()]
 
 
 def test_the_legend_hides_no_curve() -> None:

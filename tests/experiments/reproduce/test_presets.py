@@ -6,7 +6,8 @@ import pytest
 
 from rankloop.errors import RankloopError
 from rankloop.experiments.reproduce.figures import FIGURES, figure
-from rankloop.experiments.reproduce.presets import PAPER, PRESETS, QUICK, Arm, Preset
+from rankloop.experiments.reproduce.figures.base import AUTHORS_COLTR
+from rankloop.experiments.reproduce.presets import MEDIUM, PAPER, PRESETS, QUICK, Arm, Preset
 from rankloop.experiments.reproduce.schedule import arms, jobs
 from rankloop.models import SGD
 from rankloop.training import LEARNING
@@ -33,12 +34,25 @@ def test_the_papers_numbers() -> None:
     assert (settings.optimiser, settings.epochs, settings.least_gain) == (SGD(rate=0.01), 50, 0.001)
 
 
+def test_the_medium_preset_is_the_authors_with_less_data() -> None:
+    spec = MEDIUM.model_copy(update={"temperature": 4.0}).spec(
+        Arm(learner="affine", interventions=50), seed=3
+    )
+    assert (spec.data, spec.horizon) == ("synthetic(queries=6000, features=136)", 4 * 10**7)
+    # One ranker for all runs, trained on 20 queries as in the authors' programs.
+    assert (spec.supervision, spec.temperature, spec.production_queries) == ("authors", 4.0, None)
+    coltr = MEDIUM.spec(Arm(learner=AUTHORS_COLTR, interventions="all"), seed=0)
+    assert (coltr.method, coltr.horizon) == (AUTHORS_COLTR, 10**5)
+    assert MEDIUM.horizons == PAPER.horizons
+    assert MEDIUM.runs >= 10
+
+
 @pytest.mark.parametrize("preset", PRESETS.values(), ids=lambda preset: preset.name)
 def test_every_arm_is_measured_at_the_grid_as_far_as_it_goes(preset: Preset) -> None:
     for arm in arms(ALL):
         spec = preset.spec(arm, 0)
         assert {time for time in preset.grid if time < spec.horizon} < set(spec.times)
-        assert spec.horizon == preset.horizons.get(arm.learner, preset.horizon)
+        assert spec.horizon == preset.horizons.get(arm.kind, preset.horizon)
         if arm.interventions != "all":
             assert len(spec.intervention_times) == arm.interventions
 
@@ -58,12 +72,13 @@ def test_online_methods_are_the_authors() -> None:
 
 def test_runs_that_figures_share_are_made_once() -> None:
     all_jobs = jobs(ALL, QUICK)
-    assert len({job.name for job in all_jobs}) == len(all_jobs) == 16 * 5
+    assert len({job.name for job in all_jobs}) == len(all_jobs) == 17 * 5
     assert {job.spec.seed for job in all_jobs} == {0, 1, 2, 3, 4}
     numbers = {arm.interventions for arm in FIGURES["interventions"].arms}
     assert numbers == {0, 5, 10, 20, 50, 100}
     assert {arm.name for arm in FIGURES["online"].arms} == {
         "intervention-aware-100", "pdgd-online", "biased-pdgd-online", "coltr-online",
+        "coltr(remainder=logging, variance=0.447)-online",
     }  # fmt: skip
     assert {arm.name for arm in FIGURES["pdgd"].arms} > {"pdgd-online", "pdgd-0", "pdgd-100"}
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 import os
 import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -21,6 +23,7 @@ from rankloop.experiments.reproduce.claims import CLAIMS
 from rankloop.experiments.reproduce.costs import QUERIES as MEASURED_QUERIES
 from rankloop.experiments.reproduce.costs import Costs, format_duration, measure
 from rankloop.experiments.reproduce.executors import local
+from rankloop.experiments.reproduce.figures.base import CurvesFigure, learned_and_logging
 from rankloop.experiments.reproduce.presets import Arm
 from rankloop.experiments.reproduce.schedule import Job, jobs
 from rankloop.experiments.results import find_results
@@ -49,6 +52,7 @@ def test_everything_is_in_the_folder(whole: Path) -> None:
     ]  # fmt: skip
     about = json.loads((whole / "reproduction.json").read_text())
     assert about["preset"] == TINY.model_dump()
+    assert about["data_fingerprint"] == read_facts(whole / "setups" / "seed-0").data_fingerprint
     assert (about["seeds"], about["figures"]) == ([0, 1], ["example", "curves"])
     assert {"rankloop", "python", "numpy", "numba"} < set(about["versions"])
     assert sorted(path.name for path in (whole / "figures").iterdir()) == sorted(
@@ -96,13 +100,13 @@ def test_claims_and_report_tell_all(whole: Path) -> None:
     page, report = (whole / "claims.md").read_text(), (whole / "report.html").read_text()
     for one in judged:
         assert f"## {one['name']}\n" in page
-        assert f" {one['name']} | {one['verdict']} | {one['where']} |" in page
+        assert f" {one['name']} | {one['verdict']} | {one['where']} | " in page
         assert f"{one['name']}: {one['verdict']}" in report
         # What does not hold is explained.
         assert (one["cause"] in page) == (one["verdict"] == "does not hold")
     assert "rankloop reproduce 'synthetic(queries=60, features=5)'" in page
     # Runs of other figures were not made, and that is said.
-    assert "coltr-online was not run" in page
+    assert "coltr(remainder=logging, variance=0.447)-online was not run" in page
     assert report.count("data:image/svg+xml;base64,") == 2
 
 
@@ -161,6 +165,42 @@ def test_more_runs_and_figures_may_be_added(whole: Path, tmp_path: Path) -> None
     assert (tmp_path / "results.csv").read_bytes() == (whole / "results.csv").read_bytes()
 
 
+def test_parts_of_the_seeds_add_up_to_the_whole(whole: Path, tmp_path: Path) -> None:
+    reproduce(plan(TINY, FEW, tmp_path, seeds=[1]))
+    about = json.loads((tmp_path / "reproduction.json").read_text())
+    assert (about["seeds"], about["preset"]["runs"]) == ([1], 2)
+    assert (
+        "- runs not made: intervention-aware-0: seeds 0; affine-4: seeds 0; pdgd-online: seeds 0\n"
+        in (tmp_path / "claims.md").read_text()
+    )
+    assert "--runs 2 --seeds 1" in (tmp_path / "claims.md").read_text()
+    planned = plan(TINY, FEW, tmp_path, seeds=[0])
+    assert {job.spec.seed for job in planned.unfinished} == {0}
+    assert reproduce(planned).missing == {}
+    for name in RESULTS:
+        assert (tmp_path / name).read_bytes() == (whole / name).read_bytes(), name
+
+
+def test_figures_that_are_added_keep_the_rows_of_the_others(
+    whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = CurvesFigure(
+        name="one", caption="One learner.", panels=learned_and_logging(CURVES.panels[0].lines[1])
+    )
+    monkeypatch.setitem(FIGURES, "curves", CURVES)
+    monkeypatch.setitem(FIGURES, "one", one)
+    made(tmp_path, CURVES)
+    made(tmp_path, one)
+    assert (tmp_path / "results.csv").read_bytes() == (whole / "results.csv").read_bytes()
+    assert json.loads((tmp_path / "reproduction.json").read_text())["figures"] == ["curves", "one"]
+
+
+def test_only_seeds_of_the_preset_can_be_made(tmp_path: Path) -> None:
+    with pytest.raises(RankloopError, match=r"2 runs have the seeds 0-1, not 2-3: make more of them"):
+        plan(TINY, FEW, tmp_path, seeds=[1, 2, 3])
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_folder_of_another_reproduction_is_left_alone(whole: Path) -> None:
     before = (whole / "reproduction.json").read_bytes()
     with pytest.raises(RankloopError, match=r"holds another reproduction \(its horizon is 1000, not 2000\)"):
@@ -196,15 +236,25 @@ def test_a_run_that_finishes_is_read_once_and_no_other_is_read_again(
 
 
 def test_costs_add_up() -> None:
-    costs = Costs(epoch=0.5, phase=0.25, impression=1e-3, interaction={"pdgd": 1e-2})
+    costs = Costs(queries=1, epoch=0.5, phase=0.25, impression=1e-3, interaction={"pdgd": 1e-2})
     estimators = Job(arm := Arm(learner="affine", interventions=0), TINY.spec(arm, 0))
     online = Job(arm := Arm(learner="pdgd", interventions="all"), TINY.spec(arm, 0))
     # Four times: three evaluations and the horizon; sixteen epochs each, by assumption.
-    assert costs.run(estimators) == 4 * 0.25 + 4 * 16 * 0.5 + 1_000 * 1e-3
+    assert costs.run(estimators) == pytest.approx(4 * 0.25 + 4 * 16 * 0.5 + 1_000 * 1e-3)
     assert costs.run(online) == 4 * 0.25 + 500 * 1e-2
-    both = costs.run(estimators) + costs.run(online)
-    assert costs.total([estimators, online], [0], cores=2) == (both + costs.setup) / 2
+    # Of as many queries as the horizon, 1 − 1/e have been shown by then; the others cost nothing.
+    many = replace(costs, queries=1_000)
+    shown = sum(1 - math.exp(-time / 1_000) for time in estimators.spec.times)
+    assert many.run(estimators) == pytest.approx(4 * 0.25 + shown * 16 * 0.5 + 1_000 * 1e-3)
     assert format_duration(3 * 86_400) == "3.0 days"
+
+
+def test_what_seeds_share_is_paid_once() -> None:
+    costs = Costs(queries=1, epoch=1.0, phase=0.0, impression=0.0, interaction={})
+    own = costs.setups("held-out", [3, 4])
+    assert own[3] == own[4] > 0.0
+    shared = costs.setups("authors", [3, 4])
+    assert shared[3] > own[3] > shared[4] > 0.0
 
 
 def test_the_longest_come_first_within_a_seed(tmp_path: Path) -> None:

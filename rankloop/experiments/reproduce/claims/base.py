@@ -8,10 +8,10 @@ from typing import Literal
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict
-from scipy import stats
 
-from rankloop.experiments.reproduce.evidence import Evidence, NotRunError, RunCurves
-from rankloop.experiments.summary import CONFIDENCE, Mean
+from rankloop.experiments.reproduce.claims.power import runs_to_decide
+from rankloop.experiments.reproduce.evidence import Evidence, NotRunError
+from rankloop.experiments.summary import Mean
 from rankloop.types import Float64
 
 Verdict = Literal["holds", "does not hold", "undecided"]
@@ -41,6 +41,9 @@ class Finding(BaseModel):
         wanted: where the claim needs it to be, in words.
         verdict: whether it is there.
         note: a remark, or empty.
+        leans_to_hold: whether it would satisfy the claim if it were known exactly; None if that is not known.
+        runs_to_decide: how many runs would decide it, if it is undecided and a matter of runs; see
+            `rankloop.experiments.reproduce.claims.power`.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -52,6 +55,8 @@ class Finding(BaseModel):
     wanted: str
     verdict: Verdict
     note: str = ""
+    leans_to_hold: bool | None = None
+    runs_to_decide: int | None = None
 
 
 @dataclass(frozen=True)
@@ -76,7 +81,7 @@ class Claim:
 
 
 class Judged(BaseModel):
-    """A claim and its verdict."""
+    """A claim and its verdict; if it is undecided, the number of runs that would decide it, if any would."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -86,6 +91,7 @@ class Judged(BaseModel):
     criterion: str
     cause: str
     verdict: Verdict
+    runs_to_decide: int | None
     findings: tuple[Finding, ...]
 
 
@@ -107,8 +113,21 @@ def judge(claim: Claim, evidence: Evidence) -> Judged:
         criterion=claim.criterion,
         cause=claim.cause,
         verdict=overall,
+        runs_to_decide=_runs_to_decide(findings) if overall == UNDECIDED else None,
         findings=findings,
     )
+
+
+def _runs_to_decide(findings: Sequence[Finding]) -> int | None:
+    """The runs that would refute a claim by one finding; if none leans that way, confirm it by all."""
+    open_ones = [finding for finding in findings if finding.verdict == UNDECIDED]
+    against = [one.runs_to_decide for one in open_ones if one.leans_to_hold is False]
+    known = [runs for runs in against if runs is not None]
+    if known:
+        return min(known)
+    needed = [one.runs_to_decide for one in open_ones]
+    numbers = [runs for runs in needed if runs is not None]
+    return max(numbers) if len(numbers) == len(needed) else None
 
 
 def above(what: str, values: Float64, bound: float = 0.0) -> Finding:
@@ -120,12 +139,12 @@ def above(what: str, values: Float64, bound: float = 0.0) -> Finding:
         >>> above("gain", np.array([-0.1, 0.2])).verdict, above("gain", np.array([0.5])).verdict
         ('undecided', 'undecided')
     """
-    return _compare(what, values, f"> {bound:g}", lambda low, high: (low > bound, high <= bound))
+    return _compare(what, values, f"> {bound:g}", [bound], lambda low, high: (low > bound, high <= bound))
 
 
 def below(what: str, values: Float64, bound: float = 0.0) -> Finding:
     """Whether the mean of a quantity, given as one value per run, is below a bound."""
-    return _compare(what, values, f"< {bound:g}", lambda low, high: (high < bound, low >= bound))
+    return _compare(what, values, f"< {bound:g}", [bound], lambda low, high: (high < bound, low >= bound))
 
 
 def within(what: str, values: Float64, bound: float) -> Finding:
@@ -134,6 +153,7 @@ def within(what: str, values: Float64, bound: float) -> Finding:
         what,
         values,
         f"between −{bound:g} and {bound:g}",
+        [-bound, bound],
         lambda low, high: (-bound < low and high < bound, low >= bound or high <= -bound),
     )
 
@@ -146,7 +166,7 @@ def exact(what: str, error: float, *, at_most: float = EXACT) -> Finding:
 
 def undecided(finding: Finding, note: str) -> Finding:
     """The finding, with no verdict and with the reason why."""
-    return finding.model_copy(update={"verdict": UNDECIDED, "note": note})
+    return finding.model_copy(update={"verdict": UNDECIDED, "note": note, "runs_to_decide": None})
 
 
 def not_refuted_early(finding: Finding, end: int, needed: int) -> Finding:
@@ -156,36 +176,12 @@ def not_refuted_early(finding: Finding, end: int, needed: int) -> Finding:
     return undecided(finding, f"the paper's runs continue to {needed:,}, these end at {end:,}")
 
 
-def spread_ratio(what: str, one: RunCurves, other: RunCurves, *, at_least: float | None = None) -> Finding:
-    """The ratio of the standard deviations of two arms over runs.
-
-    The interval is that of a ratio of variances of normally distributed runs (F), with the degrees of freedom
-    of one time: the times of one run are treated as repeated measurements.
-
-    Args:
-        what: which ratio.
-        one: the arm in the numerator.
-        other: the arm in the denominator.
-        at_least: the ratio must be above this; None if it must be below `FAR`.
-    """
-    n = len(one.values)
-    degenerate = n < 2 or other.spread == 0.0
-    ratio = float("nan") if degenerate else one.spread / other.spread
-    wanted = f"< {FAR:g}" if at_least is None else f"> {at_least:g}"
-    if degenerate:
-        note = "one run has no interval" if n < 2 else ""
-        return Finding(what=what, value=None, wanted=wanted, verdict=UNDECIDED, note=note)
-    width = float(np.sqrt(stats.f.ppf(0.5 + 0.5 * CONFIDENCE, n - 1, n - 1)))
-    low, high = ratio / width, ratio * width
-    if at_least is None:
-        verdict = _decided(high < FAR, low >= FAR)
-    else:
-        verdict = _decided(low > at_least, high <= at_least)
-    return Finding(what=what, value=ratio, low=low, high=high, wanted=wanted, verdict=verdict)
-
-
 def _compare(
-    what: str, values: Float64, wanted: str, decide: Callable[[float, float], tuple[bool, bool]]
+    what: str,
+    values: Float64,
+    wanted: str,
+    bounds: Sequence[float],
+    decide: Callable[[float, float], tuple[bool, bool]],
 ) -> Finding:
     """A finding on a mean; `decide` returns whether its interval confirms, and whether it refutes it."""
     mean = Mean.of([float(value) for value in values])
@@ -194,9 +190,23 @@ def _compare(
             what=what, value=mean.value, wanted=wanted, verdict=UNDECIDED, note="one run has no interval"
         )
     low, high = mean.value - mean.half_width, mean.value + mean.half_width
-    verdict = _decided(*decide(low, high))
-    return Finding(what=what, value=mean.value, low=low, high=high, wanted=wanted, verdict=verdict)
+    verdict = decided(*decide(low, high))
+    runs = None
+    if verdict == UNDECIDED:
+        distance = min(abs(mean.value - bound) for bound in bounds)
+        runs = runs_to_decide(distance, float(np.std(values, ddof=1)))
+    return Finding(
+        what=what,
+        value=mean.value,
+        low=low,
+        high=high,
+        wanted=wanted,
+        verdict=verdict,
+        leans_to_hold=decide(mean.value, mean.value)[0],
+        runs_to_decide=runs,
+    )
 
 
-def _decided(holds: bool, fails: bool) -> Verdict:
+def decided(holds: bool, fails: bool) -> Verdict:
+    """The verdict of an interval that lies where it should, or entirely elsewhere, or neither."""
     return HOLDS if holds else FAILS if fails else UNDECIDED

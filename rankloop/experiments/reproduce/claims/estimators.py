@@ -14,10 +14,10 @@ from rankloop.experiments.reproduce.claims.base import (
     Finding,
     above,
     not_refuted_early,
-    spread_ratio,
     undecided,
     within,
 )
+from rankloop.experiments.reproduce.claims.spread import spread_ratio
 from rankloop.experiments.reproduce.evidence import Evidence, RunCurves
 from rankloop.experiments.reproduce.figures.base import AFFINE, AWARE, OBLIVIOUS, POLICY_AWARE
 from rankloop.experiments.reproduce.presets import Arm
@@ -55,7 +55,7 @@ def _check_affine_limit(evidence: Evidence) -> Sequence[Finding]:
         ),
         above(
             "oracle − affine at the end",
-            evidence.baseline(ORACLE) - affine.last,
+            evidence.baseline(ORACLE, affine.seeds) - affine.last,
             NEGLIGIBLE,
         ),
     ]

@@ -15,9 +15,9 @@ from rankloop.experiments.reproduce.claims.base import (
     Finding,
     above,
     below,
-    spread_ratio,
     undecided,
 )
+from rankloop.experiments.reproduce.claims.spread import spread_ratio
 from rankloop.experiments.reproduce.evidence import Evidence, RunCurves
 from rankloop.experiments.reproduce.figures.base import AWARE
 from rankloop.experiments.reproduce.figures.interventions import NUMBERS
@@ -38,7 +38,7 @@ def first_reached(curves: RunCurves, levels: Float64) -> Float64:
     """When each run first reaches its level, interpolated on a logarithmic axis; NaN if it never does.
 
     Example:
-        >>> curves = RunCurves(np.array([10, 1000]), np.array([[0.0, 1.0], [0.0, 0.2]]))
+        >>> curves = RunCurves(np.array([10, 1000]), np.array([[0.0, 1.0], [0.0, 0.2]]), seeds=(0, 1))
         >>> first_reached(curves, np.array([0.5, 0.5])).round(6)
         array([100.,  nan])
     """
@@ -56,7 +56,7 @@ def first_reached(curves: RunCurves, levels: Float64) -> Float64:
 
 def _check_data_ratio(evidence: Evidence) -> Sequence[Finding]:
     few, many = evidence.pair(BY_NUMBER[5], BY_NUMBER[50])
-    start = evidence.baseline("start")
+    start = evidence.baseline("start", many.seeds)
     gain = above("gain of 50 interventions over the production ranker", many.last - start)
     levels = start + REACHED * (many.last - start)
     needed_few, needed_many = first_reached(few, levels), first_reached(many, levels)
@@ -85,7 +85,7 @@ def _check_gain(evidence: Evidence) -> Sequence[Finding]:
 
 def _check_optimum(evidence: Evidence) -> Sequence[Finding]:
     curves = evidence.curves(BY_NUMBER[50])
-    behind = evidence.baseline(ORACLE) - curves.last
+    behind = evidence.baseline(ORACLE, curves.seeds) - curves.last
     return [below("oracle − 50 interventions at the end", behind, NEGLIGIBLE)]
 
 

@@ -20,7 +20,7 @@ from rankloop.experiments.reproduce.claims.base import (
     within,
 )
 from rankloop.experiments.reproduce.evidence import Evidence, RunCurves
-from rankloop.experiments.reproduce.figures.base import AWARE, BIASED_PDGD, COLTR, PDGD
+from rankloop.experiments.reproduce.figures.base import AUTHORS_COLTR, AWARE, BIASED_PDGD, COLTR, PDGD
 from rankloop.experiments.reproduce.presets import Arm
 from rankloop.types import Float64
 
@@ -34,7 +34,9 @@ AWARE_100, AWARE_0 = Arm(learner=AWARE, interventions=100), Arm(learner=AWARE, i
 PDGD_ONLINE = Arm(learner=PDGD, interventions="all")
 PDGD_100, PDGD_0 = Arm(learner=PDGD, interventions=100), Arm(learner=PDGD, interventions=0)
 BIASED_ONLINE = Arm(learner=BIASED_PDGD, interventions="all")
-COLTR_ONLINE = Arm(learner=COLTR, interventions="all")
+# The claim is about the COLTR that the authors ran; the other one is shown beside it.
+COLTR_ONLINE = Arm(learner=AUTHORS_COLTR, interventions="all")
+OWN_COLTR_ONLINE = Arm(learner=COLTR, interventions="all")
 
 
 def _split(evidence: Evidence) -> tuple[RunCurves, RunCurves]:
@@ -42,9 +44,8 @@ def _split(evidence: Evidence) -> tuple[RunCurves, RunCurves]:
     pdgd, aware = evidence.pair(PDGD_ONLINE, AWARE_100)
     difference = pdgd.values - aware.values
     early = pdgd.times < INITIAL_PERIOD
-    return RunCurves(pdgd.times[early], difference[:, early]), RunCurves(
-        pdgd.times[~early], difference[:, ~early]
-    )
+    first, later = (RunCurves(pdgd.times[kept], difference[:, kept], pdgd.seeds) for kept in (early, ~early))
+    return first, later
 
 
 def _check_early(evidence: Evidence) -> Sequence[Finding]:
@@ -70,13 +71,24 @@ def _missing(what: str, wanted: str) -> Finding:
     )
 
 
-def _check_coltr(evidence: Evidence) -> Sequence[Finding]:
-    coltr = evidence.curves(COLTR_ONLINE)
-    gain = coltr.values - evidence.baseline("start")[:, None]
+def _coltr_gains(evidence: Evidence, arm: Arm) -> Sequence[Finding]:
+    coltr = evidence.curves(arm)
+    gain = coltr.values - evidence.baseline("start", coltr.seeds)[:, None]
     best = int(np.argmax(gain.mean(axis=0)))
     return [
         below(f"COLTR − its start, where it is highest ({coltr.times[best]:,})", gain[:, best], NEGLIGIBLE),
         below(f"COLTR − its start, at {coltr.times[-1]:,}", gain[:, -1]),
+    ]
+
+
+def _check_coltr(evidence: Evidence) -> Sequence[Finding]:
+    theirs = _coltr_gains(evidence, COLTR_ONLINE)
+    if OWN_COLTR_ONLINE not in evidence.learned:
+        return theirs
+    ours = _coltr_gains(evidence, OWN_COLTR_ONLINE)
+    return [
+        finding.model_copy(update={"note": f"with its own normaliser {own.value:.4f}"})
+        for finding, own in zip(theirs, ours, strict=True)
     ]
 
 
@@ -145,9 +157,9 @@ CLAIMS = (
         statement="COLTR never improves on its start, and falls below it.",
         criterion=f"less than {NEGLIGIBLE:g} above the production ranker at its highest, and below it at the "
         "end",
-        cause="Our COLTR normalises each candidate with its own scores, which the authors' programs do not. "
-        "Whether it rises or falls depends on its start: over ten times as many queries, it rose on three of "
-        "five generated collections and fell on two (docs/online.md).",
+        cause="Whether COLTR rises or falls depends on its start: normalised with its own scores, and over "
+        "ten times as many queries, it rose on three of five generated collections and fell on two "
+        "(docs/online.md).",
         check=_check_coltr,
     ),
     Claim(

@@ -1,0 +1,191 @@
+"""The description of a reproduction, which is stored beside its results: ``reproduction.json``."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shlex
+from collections.abc import Mapping, Sequence
+from importlib import metadata
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict
+
+from rankloop._version import __version__
+from rankloop.experiments.files import read_model, write_json
+from rankloop.experiments.reproduce.costs import format_duration
+from rankloop.experiments.reproduce.evidence import Evidence
+from rankloop.experiments.reproduce.figures import FIGURES, AnyFigure
+from rankloop.experiments.reproduce.presets import Preset
+from rankloop.experiments.reproduce.schedule import arms
+from rankloop.experiments.reproduce.seeds import spell_seeds
+
+ABOUT = "reproduction.json"
+DATA_FINGERPRINT = "data_fingerprint"
+# Packages that results may depend on.
+PACKAGES = ("numpy", "numba", "scipy", "scikit-learn", "matplotlib", "pydantic")
+
+
+class Part(BaseModel):
+    """A folder whose results were merged into another.
+
+    Attributes:
+        seeds: the seeds of its runs.
+        figures: the figures that it was made for.
+        versions: the versions of everything that its results may depend on.
+        seconds: how long its runs took.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    seeds: tuple[int, ...]
+    figures: tuple[str, ...]
+    versions: dict[str, str]
+    seconds: float
+
+
+class About(BaseModel):
+    """What a folder holds.
+
+    Attributes:
+        version: the version of rankloop.
+        preset: how large the reproduction is when it is complete.
+        seeds: the seeds whose runs were asked for so far.
+        figures: the names of the figures that were asked for so far.
+        data_fingerprint: a name for the content of the data; None if no run was asked for.
+        versions: the versions of everything that results may depend on.
+        merged: the folders that it was merged from; empty if it holds its own runs.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    version: str
+    preset: Preset
+    seeds: tuple[int, ...]
+    figures: tuple[str, ...]
+    data_fingerprint: str | None
+    versions: dict[str, str]
+    merged: tuple[Part, ...] = ()
+
+    @classmethod
+    def read(cls, folder: Path) -> About:
+        """The description in a folder.
+
+        Raises:
+            RankloopError: there is none, or it is damaged.
+        """
+        return read_model(cls, folder / ABOUT)
+
+    def write(self, folder: Path) -> None:
+        """Write it to a folder."""
+        write_json(folder / ABOUT, self.model_dump(mode="json"))
+
+    def difference(self, other: About) -> str | None:
+        """Why the runs of two reproductions do not belong together, in a few words; None if they do.
+
+        Numbers of runs, seeds and figures may differ, and versions of other packages.
+        """
+        asked = other._identity()
+        for name, value in self._identity().items():
+            # Where no runs were asked for, the data is not known.
+            known = name != DATA_FINGERPRINT or (value and asked[name])
+            if known and value != asked[name]:
+                return f"its {name.replace('_', ' ')} is {value!r}, not {asked[name]!r}"
+        return None
+
+    def joined(self, other: About) -> About:
+        """The description of both: the seeds and figures of either, and the larger number of runs."""
+        runs = max(self.preset.runs, other.preset.runs)
+        return other.model_copy(
+            update={
+                "preset": other.preset.model_copy(update={"runs": runs}),
+                "seeds": tuple(sorted({*self.seeds, *other.seeds})),
+                "figures": tuple(dict.fromkeys((*self.figures, *other.figures))),
+                "data_fingerprint": other.data_fingerprint or self.data_fingerprint,
+            }
+        )
+
+    def shown_figures(self, asked: Sequence[AnyFigure] = ()) -> tuple[AnyFigure, ...]:
+        """The figures to draw, in the order of the paper: all that were asked for so far."""
+        known = {**FIGURES, **{figure.name: figure for figure in asked}}
+        return tuple(figure for name, figure in known.items() if name in self.figures)
+
+    def _identity(self) -> dict[str, object]:
+        return {
+            "version": self.version,
+            **self.preset.model_dump(mode="json", exclude={"runs"}),
+            DATA_FINGERPRINT: self.data_fingerprint,
+        }
+
+
+def versions() -> dict[str, str]:
+    """The versions of everything that results may depend on."""
+    return {
+        "rankloop": __version__,
+        "python": platform.python_version(),
+        **{name: metadata.version(name) for name in PACKAGES},
+        "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
+    }
+
+
+def missing_runs(about: About, figures: Sequence[AnyFigure], evidence: Evidence) -> dict[str, str]:
+    """The runs of a complete reproduction that are not there: by learner, their seeds."""
+    missing: dict[str, str] = {}
+    for arm in arms(figures):
+        made = evidence.learned[arm].seeds if arm in evidence.learned else ()
+        if lacking := set(about.preset.seeds).difference(made):
+            missing[arm.name] = spell_seeds(lacking)
+    return missing
+
+
+def describe(
+    about: About, figures: Sequence[AnyFigure], evidence: Evidence, seconds: float, out: str
+) -> dict[str, str]:
+    """The description of a reproduction for people.
+
+    Args:
+        about: the stored description.
+        figures: the figures that it has.
+        evidence: the results.
+        seconds: how long all runs took.
+        out: the name of its folder.
+    """
+    preset = about.preset
+    missing = missing_runs(about, figures, evidence)
+    parts = f", merged from {len(about.merged)} parts" if len(about.merged) > 1 else ""
+    return {
+        "command": command(about, figures, out),
+        "data": preset.data if preset.fold == 1 else f"{preset.data}, fold {preset.fold}",
+        "size": f"{preset.runs} runs of each learner, {preset.horizon:,} logged queries, evaluated at "
+        f"{len(preset.grid)} times",
+        "seeds": (spell_seeds(evidence.seeds) or "none") + parts,
+        **({"runs not made": spell_missing(missing)} if missing else {}),
+        "learning": preset.learning,
+        "production ranker": preset.supervision
+        + ("" if preset.temperature == 1.0 else f", temperature {preset.temperature:g}"),
+        "duration": format_duration(seconds),
+        "versions": ", ".join(f"{name} {version}" for name, version in about.versions.items()),
+    }
+
+
+def spell_missing(missing: Mapping[str, str]) -> str:
+    """Missing runs as text.
+
+    >>> spell_missing({"affine-0": "3,4", "pdgd-online": "0-4"})
+    'affine-0: seeds 3,4; pdgd-online: seeds 0-4'
+    """
+    return "; ".join(f"{name}: seeds {seeds}" for name, seeds in missing.items())
+
+
+def command(about: About, figures: Sequence[AnyFigure], out: str) -> str:
+    """The command line that makes the runs of this reproduction."""
+    preset = about.preset
+    words = ["rankloop", "reproduce", preset.data, "--preset", preset.name, "--runs", str(preset.runs)]
+    if about.seeds != preset.seeds:
+        words += ["--seeds", spell_seeds(about.seeds)]
+    words += ["--horizon", str(preset.horizon), "--learning", preset.learning, "--fold", str(preset.fold)]
+    words += ["--supervision", preset.supervision, "--temperature", f"{preset.temperature:g}"]
+    words += ["--relevance", preset.relevance, "--out", out]
+    for figure in figures:
+        words += ["--only", figure.name]
+    return shlex.join(words)
