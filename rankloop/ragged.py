@@ -139,6 +139,8 @@ def for_segments(kernel: Callable[..., None], offsets: Int64, *arguments: object
     The result then depends neither on the number of threads nor on the ranges. Ctrl-C is noticed between two
     ranges.
     """
+    # A copy, which no other thread changes while the kernel trusts it.
+    offsets = offsets.copy()
     n_segments, n_rows = len(offsets) - 1, int(offsets[-1])
     workers = threads()
     # Several chunks per thread balance segments of different cost.

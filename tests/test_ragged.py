@@ -55,7 +55,7 @@ def test_every_segment_is_visited_once(sizes: list[int], threads: int, rows_per_
     ranges = []
 
     def kernel(first: int, last: int, given_offsets: Any, extra: str) -> None:
-        assert given_offsets is offsets
+        assert given_offsets.tolist() == offsets.tolist()
         assert extra == "extra"
         ranges.append((first, last))
         visits[first:last] += 1

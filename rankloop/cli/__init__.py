@@ -86,3 +86,6 @@ def main() -> None:
 
         typer.echo(f"rankloop: {printable(str(error), lines=True)}", err=True)
         sys.exit(2)
+    except MemoryError:
+        typer.echo("rankloop: there is not enough memory: give the process more, or use less data", err=True)
+        sys.exit(2)

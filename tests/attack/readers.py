@@ -38,6 +38,8 @@ from tests.attack.campaign import Attack, campaign
 from tests.attack.mutations import BINARY, FILES, TEXT, mutate
 
 HEADER = "impression_id,timestamp,query_id,policy_id,position,doc_id,clicked"
+# Larger features are read as this one.
+LARGEST = float(np.finfo(np.float32).max)
 # The share of opened logs that are counted, too.
 COUNTED = 0.02
 
@@ -75,7 +77,7 @@ def attack_letor(folder: Path) -> Attack:
         matrix = np.zeros((len(rows), width))
         for number, row in enumerate(rows):
             for index, value in row.items():
-                matrix[number, index - 1] = value
+                matrix[number, index - 1] = min(max(value, -LARGEST), LARGEST)
         found = np.repeat(split.query_ids, split.sizes).tolist()
         if (
             unlike(split.labels, labels)
