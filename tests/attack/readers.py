@@ -188,7 +188,7 @@ def _flattened(value: Any) -> Any:
         yield value
 
 
-@campaign("import", inputs=8)
+@campaign("import", inputs=3)
 def attack_import(folder: Path) -> Attack:
     """Whole imports of damaged files: rows read = kept + left out, and a log that can be counted."""
     rows = [f"i{n // 2},{n // 2},q{n % 3},p,{n % 2 + 1},d{n % 4},{n % 3 == 0}" for n in range(40)]
@@ -247,7 +247,7 @@ def attack_bias(folder: Path) -> Attack:
         found, _ = bias_from_text(text, "bias.json")
         content = json.loads(text)
         for name in ("alpha", "beta", "examination"):
-            if unlike(getattr(found, name), content[name]):
+            if unlike(getattr(found, name), np.array(content[name], dtype=np.float64)):
                 return f"another {name} than in the file"
         return None
 

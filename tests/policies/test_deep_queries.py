@@ -25,8 +25,8 @@ def scores_of(spread: float, seed: int) -> np.ndarray:
     return scores
 
 
-@pytest.mark.parametrize("spread", [0.0, 1.0, 10.0, 100.0, 2000.0])
-@pytest.mark.parametrize("ranks", [66, 75, 200])
+@pytest.mark.parametrize("spread", [0.0, 10.0, 300.0])
+@pytest.mark.parametrize("ranks", [66, 200])
 def test_weights_equal_those_of_the_kernels_for_few_ranks(spread: float, ranks: int) -> None:
     scores = scores_of(spread, ranks)
     weights = np.stack([1 / np.log2(np.arange(ranks) + 2), np.eye(ranks)[65], np.sin(np.arange(ranks))])
@@ -36,7 +36,7 @@ def test_weights_equal_those_of_the_kernels_for_few_ranks(spread: float, ranks: 
     np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-30)
 
 
-@pytest.mark.parametrize("spread", [0.0, 1.0, 10.0, 100.0])
+@pytest.mark.parametrize("spread", [1.0, 100.0])
 def test_derivatives_equal_those_of_the_kernels_for_few_ranks(spread: float) -> None:
     scores, rng = scores_of(spread, 1), np.random.default_rng(2)
     weights, theta = rng.normal(size=ITEMS), 1 / np.log2(np.arange(90) + 2)
