@@ -7,6 +7,7 @@ import itertools
 import multiprocessing
 import os
 import resource
+import signal
 import sys
 import tempfile
 import time
@@ -102,6 +103,8 @@ def _run(words: list[str], folder: Path, trouble: Trouble) -> None:
     errors = os.memfd_create("errors")
     for number, stream in ((os.open(os.devnull, os.O_WRONLY), 1), (errors, 2)):
         os.dup2(number, stream)
+    # A process that was started in the background ignores Ctrl-C.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     code: object = 0
     (folder / "errors.txt").unlink(missing_ok=True)
     written = os.open(folder / "errors.txt", os.O_WRONLY | os.O_CREAT)
