@@ -82,10 +82,16 @@ def main() -> None:
         with extras.explained():
             app(prog_name="rankloop")
     except RankloopError as error:
-        from rankloop.reports.terminal import printable
-
-        typer.echo(f"rankloop: {printable(str(error), lines=True)}", err=True)
-        sys.exit(2)
+        _refuse(str(error))
     except MemoryError:
-        typer.echo("rankloop: there is not enough memory: give the process more, or use less data", err=True)
-        sys.exit(2)
+        _refuse("there is not enough memory: give the process more, or use less data")
+    except OSError as error:
+        where = "" if error.filename is None else f"{error.filename}: "
+        _refuse(f"{where}{error.strerror or error}")
+
+
+def _refuse(reason: str) -> None:
+    from rankloop.reports.terminal import printable
+
+    typer.echo(f"rankloop: {printable(reason, lines=True)}", err=True)
+    sys.exit(2)

@@ -114,9 +114,10 @@ class Trial:
 
     def __init__(self, folder: Path) -> None:
         self._folder, self._begin, self.place = folder, folder / "begin", folder / "place"
+        folder.chmod(0o755)  # temporary folders are private
         (self._begin / "tmp").mkdir(parents=True)
         (self._begin / "tmp").chmod(0o777)
-        (self._begin / "old.csv").write_text(_rows(0, 40))
+        (self._begin / "old.csv").write_text(_rows(0, 600))
         (self._begin / "new.csv").write_text(_rows(1000, 60))
         import_columns(self._begin / "old.csv", self._begin / "log")
         simulated(self._begin / "simulated", queries=20, interactions=500)
