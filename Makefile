@@ -9,9 +9,10 @@ BROWSER := $(VENV)/.browser
 # Each worker starts with a part of the suite of its own, so that two seldom compile the same kernel at once.
 PYTEST := $(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist worksteal
 PORTABLE := $(CURDIR)/build/portable-kernels
+BOUNDS := $(CURDIR)/build/bounds-kernels
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo live test test-extras test-long test-browser test-portable campaigns kernels lint format docs docs-serve docs-cli bench attack constraints lock setup-locked release-check clean clean-kernels
+.PHONY: help setup demo live test test-extras test-long test-browser test-portable campaigns kernels lint format docs docs-serve docs-cli bench attack soak test-bounds constraints lock setup-locked release-check clean clean-kernels
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -70,6 +71,10 @@ test-portable: $(READY) ## before a release: all tests but the extras, with the 
 	NUMBA_CPU_NAME=generic NUMBA_CPU_FEATURES= OPENBLAS_CORETYPE=Prescott NUMBA_CACHE_DIR=$(PORTABLE) \
 		$(PYTEST) -m "not extras"
 
+test-bounds: $(READY) ## before a release: the tests of compiled code, with every index checked
+	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(BOUNDS) $(PYTEST) -m "not extras and not long" \
+		tests/kernels tests/policies tests/online tests/training tests/objectives tests/estimators tests/clicks
+
 kernels: $(READY) ## compile the kernels that tests need, once, before several processes need them
 	@$(BIN)/python -m tests.compile_kernels
 
@@ -98,6 +103,9 @@ bench: $(READY) ## ratios against baselines measured in the same run; writes bui
 
 attack: $(READY) ## long campaigns against readers, kernels and files: BUDGET seconds each, SEED=… repeats one
 	$(BIN)/python -m tests.attack --budget $(or $(BUDGET),60) $(if $(SEED),--seed $(SEED)) $(if $(ONLY),--only $(ONLY))
+
+soak: $(READY) ## the same work again and again for SECONDS: memory, threads and open files stay flat
+	nice $(BIN)/python -m tests.attack.soak --seconds $(or $(SECONDS),900)
 
 lock: $(READY) ## write requirements-lock.txt: the packages of constraints.txt with hashes, for this system
 	$(BIN)/python .ci/lock.py

@@ -6,10 +6,11 @@ Segment q of an array is ``array[offsets[q]:offsets[q + 1]]``.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from functools import cache
 from itertools import pairwise
+from threading import Event
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,8 @@ from rankloop.types import Float64, Int64
 THREADS_VARIABLE = "RANKLOOP_THREADS"
 # Passing a chunk to a thread costs about 50 µs, and a row costs 1 µs or more.
 ROWS_PER_CHUNK = 2_000
+# Signals are handled between chunks, so that none may take seconds.
+ROWS_PER_LARGEST_CHUNK = 50_000
 
 
 def offsets_of(sizes: NDArray[Any]) -> Int64:
@@ -133,18 +136,52 @@ def for_segments(kernel: Callable[..., None], offsets: Int64, *arguments: object
     """Call ``kernel(first, last, offsets, *arguments)`` on ranges that cover all segments, on all cores.
 
     The kernel must release the GIL, write only to its own segments, and process each segment independently.
-    The result then depends neither on the number of threads nor on the ranges.
+    The result then depends neither on the number of threads nor on the ranges. Ctrl-C is noticed between two
+    ranges.
     """
+    # A copy, which no other thread changes while the kernel trusts it.
+    offsets = offsets.copy()
     n_segments, n_rows = len(offsets) - 1, int(offsets[-1])
     workers = threads()
     # Several chunks per thread balance segments of different cost.
-    chunks = min(n_segments, n_rows // ROWS_PER_CHUNK, 4 * workers) if workers > 1 else 1
+    chunks = min(n_rows // ROWS_PER_CHUNK, 4 * workers) if workers > 1 else 1
+    chunks = min(n_segments, max(chunks, n_rows // ROWS_PER_LARGEST_CHUNK))
     if chunks <= 1:
         kernel(0, n_segments, offsets, *arguments)
         return
     cuts = np.searchsorted(offsets, np.linspace(0, n_rows, chunks + 1)[1:-1])
     edges = np.unique(np.concatenate([[0], cuts, [n_segments]]))
+
+    def steps(first: int, last: int) -> Iterator[None]:
+        kernel(first, last, offsets, *arguments)
+        yield
+
+    run_all([steps(int(a), int(b)) for a, b in pairwise(edges)])
+
+
+def run_all(jobs: Sequence[Iterator[object]]) -> None:
+    """Run iterators to their ends, on all cores.
+
+    Compiled code cannot be interrupted. If the caller is, by Ctrl-C or by an error in one of the jobs, each
+    job ends after the step that it is at, and the error is raised when none is running any more.
+    """
+    workers = threads()
+    if workers == 1 or len(jobs) == 1:
+        for job in jobs:
+            for _ in job:
+                pass
+        return
+    stopped = Event()
+
+    def run(job: Iterator[object]) -> None:
+        while not stopped.is_set() and next(job, stopped) is not stopped:
+            pass
+
     pool = _pool(workers)
-    jobs = [pool.submit(kernel, int(a), int(b), offsets, *arguments) for a, b in pairwise(edges)]
-    for job in jobs:
-        job.result()
+    running = [pool.submit(run, job) for job in jobs]
+    try:
+        for one in running:
+            one.result()
+    finally:
+        stopped.set()
+        wait(running)

@@ -39,21 +39,24 @@ def check_offsets(offsets: Int64, n_docs: int) -> None:
 
 
 def as_numbers(values: object, what: str) -> Float64:
-    """Convert real numbers to a contiguous float64 array; raise an error for anything else."""
+    """Convert real numbers to a contiguous float64 array; raise an error for anything else.
+
+    It is a copy: another thread may change the caller's array after it has been checked.
+    """
     array = np.asarray(values)
     if array.dtype.kind not in "fiub":
         raise DataError(f"{what} must be numbers, got {array.dtype}")
-    return np.ascontiguousarray(array, dtype=np.float64)
+    return np.array(array, dtype=np.float64, order="C")
 
 
 def as_whole_numbers(values: object, what: str) -> Int64:
-    """Convert integers of any type to a contiguous int64 array; raise an error for anything else."""
+    """Convert integers of any type to a contiguous int64 array, a copy; raise an error for anything else."""
     array = np.asarray(values)
     if array.dtype.kind not in "iu" and array.size:
         raise DataError(f"{what} must be whole numbers, got {array.dtype}")
     if array.dtype == np.uint64 and array.size and array.max() > np.iinfo(np.int64).max:
         raise DataError(f"{what} must be below 2⁶³, got {array.max()}")
-    return np.ascontiguousarray(array, dtype=np.int64)
+    return np.array(array, dtype=np.int64, order="C")
 
 
 def reject_documents(

@@ -18,6 +18,8 @@ from rankloop.cli import console
 from tests.cli.commands import Outcome, Run, plain
 
 ROOT = Path(__file__).parents[1]
+# It works when it is imported, which is for the server of forked commands only.
+collect_ignore = ["attack/warm.py"]
 # The folder of public data sets; a sibling folder ``golden`` holds reference.json.
 DATA_VARIABLE = "RANKLOOP_DATA"
 

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 import rankloop
-from rankloop import clicks, objectives, online, statistics
+from rankloop import clicks, objectives, online, ragged, statistics
 from rankloop.errors import ModelFileError, RankloopError
 from rankloop.models.optimisers import SGD, Adam, OptimiserState
 from rankloop.objectives.click_likelihood import ClickCounts, click_likelihood
-from rankloop.types import Bias
+from rankloop.types import Bias, as_numbers, as_whole_numbers
 
 SCORES = np.array([0.5, 1.0, -0.5, 2.0, 0.0])
 OFFSETS = np.array([0, 3, 5])
@@ -180,3 +180,16 @@ def test_states_that_are_something_else() -> None:
     for tensors in ({}, {"learned": model, "memory": np.zeros(0), "stream": np.zeros(2, np.uint64)}):
         with pytest.raises(ModelFileError, match="does not hold the state of an online method"):
             online.MethodState.from_bytes(pack("online-state", {"interactions": 0}, tensors))
+
+
+def test_what_was_checked_is_what_kernels_get() -> None:
+    # Another thread may change an array while a compiled loop trusts it: it crashed the interpreter.
+    offsets = np.arange(5)
+
+    def kernel(_first: int, _last: int, given: Any) -> None:
+        offsets[:] = 2**40
+        assert given.tolist() == [0, 1, 2, 3, 4]
+
+    ragged.for_segments(kernel, offsets)
+    for convert, array in ((as_numbers, np.zeros(3)), (as_whole_numbers, np.zeros(3, np.int64))):
+        assert not np.shares_memory(convert(array, "numbers"), array)

@@ -7,7 +7,9 @@ import os
 import subprocess
 import sys
 import threading
-from itertools import pairwise
+import time
+from collections.abc import Iterator
+from itertools import count, pairwise
 from typing import Any
 
 import numpy as np
@@ -53,7 +55,7 @@ def test_every_segment_is_visited_once(sizes: list[int], threads: int, rows_per_
     ranges = []
 
     def kernel(first: int, last: int, given_offsets: Any, extra: str) -> None:
-        assert given_offsets is offsets
+        assert given_offsets.tolist() == offsets.tolist()
         assert extra == "extra"
         ranges.append((first, last))
         visits[first:last] += 1
@@ -100,6 +102,33 @@ def test_what_goes_wrong_in_a_kernel_is_raised(threads: str, monkeypatch: pytest
 
     with pytest.raises(ZeroDivisionError, match="in the last segment"):
         ragged.for_segments(kernel, offsets)
+
+
+@pytest.mark.parametrize("threads", ["1", "2"])
+def test_jobs_end_soon_after_an_interruption(threads: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(ragged.THREADS_VARIABLE, threads)
+    taken = []
+
+    def endless() -> Iterator[None]:
+        for step in count():
+            taken.append(step)
+            if len(taken) == 20:
+                raise KeyboardInterrupt
+            yield
+
+    with pytest.raises(KeyboardInterrupt):
+        ragged.run_all([endless() for _ in range(8)])
+    after = len(taken)
+    time.sleep(0.05)
+    assert len(taken) == after
+
+
+def test_many_rows_are_divided_for_one_thread_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(ragged.THREADS_VARIABLE, "1")
+    monkeypatch.setattr(ragged, "ROWS_PER_LARGEST_CHUNK", 10)
+    ranges = []
+    ragged.for_segments(lambda first, last, _: ranges.append((first, last)), np.arange(0, 101, 5))
+    assert ranges == [(first, first + 2) for first in range(0, 20, 2)]
 
 
 def test_how_many_threads(monkeypatch: pytest.MonkeyPatch) -> None:

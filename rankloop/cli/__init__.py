@@ -82,7 +82,16 @@ def main() -> None:
         with extras.explained():
             app(prog_name="rankloop")
     except RankloopError as error:
-        from rankloop.reports.terminal import printable
+        _refuse(str(error))
+    except MemoryError:
+        _refuse("there is not enough memory: give the process more, or use less data")
+    except OSError as error:
+        where = "" if error.filename is None else f"{error.filename}: "
+        _refuse(f"{where}{error.strerror or error}")
 
-        typer.echo(f"rankloop: {printable(str(error), lines=True)}", err=True)
-        sys.exit(2)
+
+def _refuse(reason: str) -> None:
+    from rankloop.reports.terminal import printable
+
+    typer.echo(f"rankloop: {printable(reason, lines=True)}", err=True)
+    sys.exit(2)

@@ -97,6 +97,11 @@ def _outline(path: Path, *, grouped: bool) -> _Outline:
             if last_index < 0:
                 _explain_block(path, first_line, block, outline.has_qid)
             ending = _Ending(last_index, 1 + comment.count(b"=") if comment else 0)
+            if b"\0" in line:
+                raise DataError(
+                    f"{path}, line {number}: there is a NUL byte; expected text: the file is damaged, or in "
+                    f"another encoding such as UTF-16"
+                )
             if outline.has_qid and words[1] != query:
                 query = words[1]
                 _begin_query(path, number, query.removeprefix(b"qid:"), outline)

@@ -74,12 +74,13 @@ def highest(scores, count):
 
 
 @kernel
-def place_nodes(scores, ranks, positions, widths):
-    """Fill in the positions x (log time) and trapezoid widths dx that this query needs; return their number.
+def lattice_windows(scores, ranks):
+    """Where this query needs nodes: the origin of log time, and windows × 2 numbers of the lattice.
 
     Nodes lie on one lattice ``y = FIRST_NODE + i·step`` with ``x = y − exp(−y)``, counted from the scale of
     the first arrival. Stretches in which none of the first ``ranks`` places can be taken are left out, so a
-    wide spread of scores costs a few windows and not its length.
+    wide spread of scores costs a few windows and not its length. Each window is from its first i up to, and
+    without, its second.
     """
     n, step = len(scores), step_for(ranks)
     fastest = highest(scores, ranks)
@@ -98,24 +99,49 @@ def place_nodes(scores, ranks, positions, widths):
     reach = math.log(RIGHT_TAIL + ranks * math.log(n)) - origin
     end = reach - fastest[ranks - 1] - math.log(slow)
     opening = LEFT_TAIL + math.log(n) + origin
-    place, i, count = 0, 0, 0
-    right = min(reach - fastest[0], end)
-    while True:
-        y = FIRST_NODE + i * step
-        if y <= right:
-            bend = math.exp(-y)
-            positions[count] = origin + y - bend
-            widths[count] = step * (1.0 + bend)
+    windows = np.empty((ranks, 2), np.int64)
+    right, i = min(reach - fastest[0], end), 0
+    for place in range(ranks):
+        if place > 0:
+            left = -fastest[place] - opening
+            if left > FIRST_NODE + i * step:
+                i = math.ceil((left - FIRST_NODE) / step)
+            right = max(right, min(reach - fastest[place], end))
+        windows[place, 0] = i
+        i = max(i, math.floor((right - FIRST_NODE) / step) + 1)
+        windows[place, 1] = i
+    return origin, windows
+
+
+@kernel
+def node_at(origin, i, ranks):
+    """The position x (log time) and the trapezoid width dx of the node with number ``i`` on the lattice."""
+    step = step_for(ranks)
+    y = FIRST_NODE + i * step
+    bend = math.exp(-y)
+    return origin + y - bend, step * (1.0 + bend)
+
+
+@kernel
+def count_nodes(scores, ranks):
+    """The number of nodes that this query needs."""
+    _, windows = lattice_windows(scores, ranks)
+    count = 0
+    for w in range(len(windows)):
+        count += windows[w, 1] - windows[w, 0]
+    return count
+
+
+@kernel
+def place_nodes(scores, ranks, positions, widths):
+    """Fill in the positions x (log time) and widths dx of the nodes of this query; return their number."""
+    origin, windows = lattice_windows(scores, ranks)
+    count = 0
+    for w in range(len(windows)):
+        for i in range(windows[w, 0], windows[w, 1]):
+            positions[count], widths[count] = node_at(origin, i, ranks)
             count += 1
-            i += 1
-            continue
-        place += 1
-        if place == ranks:
-            return count
-        left = -fastest[place] - opening
-        if left > y:
-            i = math.ceil((left - FIRST_NODE) / step)
-        right = max(right, min(reach - fastest[place], end))
+    return count
 
 
 @kernel

@@ -8,6 +8,7 @@ import numpy as np
 
 from rankloop.errors import DataError
 from rankloop.kernels.expectations import rewards_of_queries
+from rankloop.policies.deep_queries import Divided
 from rankloop.policies.plackett_luce import check_rank_weights, check_scores
 from rankloop.ragged import for_segments
 from rankloop.types import Float64, Int64, as_numbers
@@ -81,7 +82,17 @@ def expected_reward(scores: object, offsets: Int64, doc_weights: object, rank_we
     theta = check_rank_weights(rank_weights)
     if theta.ndim != 1:
         raise DataError(f"an objective needs a single vector of rank weights, got shape {theta.shape}")
-    values, derivatives = np.empty(len(offsets) - 1), np.empty((3, len(flat)))
-    for_segments(rewards_of_queries, offsets, flat, weights, theta, values, derivatives)
+    values, derivatives = np.zeros(len(offsets) - 1), np.zeros((3, len(flat)))
+    divided = Divided(offsets, len(theta))
+    if len(divided.deep):
+        divided.add_derivatives(flat, weights, theta, values, derivatives)
+        items = divided.shallow_items
+        some_values, some = np.empty(len(divided.shallow)), np.empty((3, len(items)))
+        for_segments(
+            rewards_of_queries, divided.shallow_offsets, flat[items], weights[items], theta, some_values, some
+        )
+        values[divided.shallow], derivatives[:, items] = some_values, some
+    else:
+        for_segments(rewards_of_queries, offsets, flat, weights, theta, values, derivatives)
     gradient, second, curvature = derivatives
     return Reward(values, gradient, second, np.abs(curvature))

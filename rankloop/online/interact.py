@@ -18,6 +18,8 @@ from rankloop.types import Float64
 
 # Interactions are simulated in blocks of this size, so that memory does not grow with their number.
 BLOCK = 2**16
+# Ctrl-C is noticed between calls of compiled code. COLTR takes about a second for so many.
+INTERACTIONS_PER_CALL = 2**11
 
 
 def interact(
@@ -161,17 +163,22 @@ def _run(
         behaviour = traffic.users.behaviour
         arrays += (traffic.relevance, behaviour.table, behaviour.stops)
     parameters, memory, stream = model.parameters.copy(), state.memory.copy(), state.stream.copy()
-    done = method.run(
-        traffic is not None,
-        (log.queries, log.rankings, log.clicks),
-        arrays,
-        logging,
-        (model.widths, model.activation_code),
-        method.options,
-        parameters,
-        memory,
-        stream,
-    )
+    done = 0
+    for first in range(0, max(len(log), 1), INTERACTIONS_PER_CALL):
+        part = slice(first, first + INTERACTIONS_PER_CALL)
+        done += method.run(
+            traffic is not None,
+            (log.queries[part], log.rankings[part], log.clicks[part]),
+            arrays,
+            logging,
+            (model.widths, model.activation_code),
+            method.options,
+            parameters,
+            memory,
+            stream,
+        )
+        if done < min(part.stop, len(log)):
+            break
     if done < len(log):
         raise RankloopError(
             f"{method} diverged after {state.interactions + done} interactions: scores exceeded "

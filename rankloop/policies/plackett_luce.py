@@ -16,6 +16,7 @@ import numpy as np
 from rankloop.errors import DataError
 from rankloop.kernels.expectations import LARGEST_SCORE, expected_weights_of_queries
 from rankloop.kernels.ranking_samples import draw_rankings, log_probabilities
+from rankloop.policies.deep_queries import Divided
 from rankloop.ragged import descending, for_segments, segment_index
 from rankloop.types import (
     Float64,
@@ -81,8 +82,18 @@ def expected_rank_weights(scores: object, offsets: Int64, rank_weights: object) 
     """
     flat = check_scores(scores, offsets)
     weights = check_rank_weights(rank_weights)
-    out = np.empty((len(flat), 1 if weights.ndim == 1 else len(weights)))
-    for_segments(expected_weights_of_queries, offsets, flat, np.atleast_2d(weights), out)
+    vectors = np.atleast_2d(weights)
+    divided = Divided(offsets, vectors.shape[1])
+    out = np.zeros((len(flat), len(vectors)))
+    if len(divided.deep):
+        divided.add_weights(flat, vectors, out)
+        part = np.empty((len(divided.shallow_items), len(vectors)))
+        for_segments(
+            expected_weights_of_queries, divided.shallow_offsets, flat[divided.shallow_items], vectors, part
+        )
+        out[divided.shallow_items] = part
+    else:
+        for_segments(expected_weights_of_queries, offsets, flat, vectors, out)
     return out[:, 0] if weights.ndim == 1 else out
 
 

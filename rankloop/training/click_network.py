@@ -13,7 +13,7 @@ from rankloop.progress import Progress
 from rankloop.ragged import for_segments, segment_index, segment_sum
 from rankloop.training.history import History, Training
 from rankloop.training.settings import Settings
-from rankloop.training.task import diverged
+from rankloop.training.task import diverged, in_parts
 from rankloop.types import Bias, Float32, Float64, Int64, Learner, Model
 
 # Levels of queries are normal around 0 with this precision before any click is seen: queries may differ in
@@ -160,27 +160,28 @@ def _run_compiled_epoch(
     learner: NetworkLearner, task: ClickTask, order: Int64, levels: Float64, scale: float
 ) -> None:
     network: Network = learner.start
-    learner.state.step, finite = run_click_epoch(
-        order,
-        task.offsets,
-        task.features,
-        task.counts.cells,
-        task.counts.ranks,
-        task.counts.displays,
-        task.counts.clicks,
-        task.bias.alpha,
-        task.bias.beta,
-        task.precision,
-        levels,
-        scale,
-        network.widths,
-        network.activation_code,
-        learner.parameters,
-        learner.optimiser.code,
-        learner.optimiser.constants,
-        learner.state.first_moment,
-        learner.state.second_moment,
-        learner.state.step,
-    )
-    if not finite:
-        raise diverged()
+    for part in in_parts(order):
+        learner.state.step, finite = run_click_epoch(
+            part,
+            task.offsets,
+            task.features,
+            task.counts.cells,
+            task.counts.ranks,
+            task.counts.displays,
+            task.counts.clicks,
+            task.bias.alpha,
+            task.bias.beta,
+            task.precision,
+            levels,
+            scale,
+            network.widths,
+            network.activation_code,
+            learner.parameters,
+            learner.optimiser.code,
+            learner.optimiser.constants,
+            learner.state.first_moment,
+            learner.state.second_moment,
+            learner.state.step,
+        )
+        if not finite:
+            raise diverged()

@@ -12,7 +12,7 @@ from rankloop.progress import Progress
 from rankloop.ragged import segment_max, segment_std
 from rankloop.training.history import History, Training
 from rankloop.training.settings import Settings
-from rankloop.training.task import Task, diverged
+from rankloop.training.task import Task, diverged, in_parts
 from rankloop.types import Float64, Int64, Learner, Model
 
 # The held-out values if nothing is held out.
@@ -129,22 +129,23 @@ def _run_compiled_epoch(learner: NetworkLearner, task: Task, order: Int64, batch
         raise DataError(
             f"the model takes {network.n_features} features, but the documents have {task.features.shape[1]}"
         )
-    learner.state.step, finite = run_epoch(
-        task.objective.code,
-        order,
-        batch,
-        task.offsets,
-        task.features,
-        task.doc_weights,
-        task.objective.theta(task.rank_weights),
-        network.widths,
-        network.activation_code,
-        learner.parameters,
-        learner.optimiser.code,
-        learner.optimiser.constants,
-        learner.state.first_moment,
-        learner.state.second_moment,
-        learner.state.step,
-    )
-    if not finite:
-        raise diverged()
+    for part in in_parts(order, batch):
+        learner.state.step, finite = run_epoch(
+            task.objective.code,
+            part,
+            batch,
+            task.offsets,
+            task.features,
+            task.doc_weights,
+            task.objective.theta(task.rank_weights),
+            network.widths,
+            network.activation_code,
+            learner.parameters,
+            learner.optimiser.code,
+            learner.optimiser.constants,
+            learner.state.first_moment,
+            learner.state.second_moment,
+            learner.state.step,
+        )
+        if not finite:
+            raise diverged()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Self
 
@@ -16,6 +17,9 @@ from rankloop.policies import expected_rank_weights
 from rankloop.policies.plackett_luce import check_rank_weights
 from rankloop.ragged import offsets_of, ranks, segment_sum
 from rankloop.types import Float32, Float64, Int64, Split, as_whole_numbers, check_offsets
+
+# A query takes up to a millisecond per step of a network.
+QUERIES_PER_CALL = 1_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,6 +130,13 @@ class Task:
         """Compute the gradient of what networks are trained on, by the scores."""
         _check_scores(scores)
         return self.objective.value(scores, self.offsets, self.doc_weights, self.rank_weights).gradient
+
+
+def in_parts(order: Int64, batch: int = 1) -> Iterator[Int64]:
+    """Divide the queries of an epoch into whole batches: Ctrl-C is noticed between calls of compiled code."""
+    stride = batch * -(-QUERIES_PER_CALL // batch)
+    for first in range(0, len(order), stride):
+        yield order[first : first + stride]
 
 
 def diverged() -> RankloopError:

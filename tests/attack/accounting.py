@@ -151,7 +151,7 @@ def as_line(row: Row) -> str:
     return f"{row.impression},{number},{row.query},{row.policy},{row.position},{row.document},{row.clicked:d}"
 
 
-@campaign("accounting", inputs=6)
+@campaign("accounting", inputs=2)
 def attack_accounting(folder: Path) -> Attack:
     """Random tables with planted defects, imported at once and in two parts; clicks in the rows or apart."""
 
@@ -214,7 +214,7 @@ def _append(folder: Path, lines: list[str], chosen: random.Random) -> str | None
     return None if kept == expected else "a log of two imports differs from that of one"
 
 
-@campaign("event accounting", inputs=4)
+@campaign("event accounting", inputs=2)
 def attack_events(folder: Path) -> Attack:
     """Random events of Metarank and UBI with planted defects."""
     path, log = folder / "events.jsonl", folder / "log"

@@ -203,7 +203,7 @@ def _lines(values: list[Any]) -> bytes:
 def _is_in_line(row: Row, line: bytes, name: str) -> bool:
     """Whether the ids and the position of a staged row are in its line, in whatever column."""
     if name.endswith(".jsonl"):
-        there = set(_texts(json.loads(line)))
+        there = set(_texts(json.loads(line.rstrip())))
     else:
         text = line.decode().removesuffix("\r")
         if '"' in text or "\r" in text:
@@ -272,11 +272,11 @@ def attack_metarank(folder: Path) -> Attack:
         if found.counts_records:
             return found.unbalanced()
         for row in found.rows(IMPRESSIONS):
-            event = json.loads(lines[line_of(row) - 1])
+            event = json.loads(lines[line_of(row) - 1].rstrip())
             if str(event["id"]) != row[1] or str(event["items"][row[5] - 1]["id"]) != row[6]:
                 return f"a ranking is {event}, not {row!r}"
         for row in found.rows(CLICKS):
-            event = json.loads(lines[line_of(row) - 1])
+            event = json.loads(lines[line_of(row) - 1].rstrip())
             if (str(event["ranking"]), str(event["item"])) != row[1:3]:
                 return f"an interaction is {event}, not {row!r}"
         return found.unbalanced()
@@ -310,7 +310,7 @@ def attack_ubi(folder: Path) -> Attack:
         if found.counts_records:
             return found.unbalanced()
         for row in found.rows("events"):
-            record = json.loads(lines[line_of(row) - 1])
+            record = json.loads(lines[line_of(row) - 1].rstrip())
             hits = record.get("query_response_hit_ids")
             listed = [hits] if isinstance(hits, str | int) else hits or []
             if str(record["query_id"]) != row[1] or (
@@ -318,7 +318,7 @@ def attack_ubi(folder: Path) -> Attack:
             ):
                 return f"a query is {record}, not {row!r}"
         for row in found.rows(CLICKS):
-            record = json.loads(lines[line_of(row) - 1])
+            record = json.loads(lines[line_of(row) - 1].rstrip())
             document = record["event_attributes"]["object"]["object_id"]
             if (str(record["query_id"]), str(document)) != row[1:3]:
                 return f"an event is {record}, not {row!r}"

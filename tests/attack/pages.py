@@ -41,7 +41,7 @@ class _Tags(HTMLParser):
             self.found.append("<script>")
 
 
-@campaign("pages", inputs=6)
+@campaign("pages", inputs=2)
 def attack_pages(folder: Path) -> Attack:
     """Hostile ids in a log: its page has no tag of theirs, and the terminal no escape code."""
 

@@ -16,7 +16,7 @@ SEED = int(os.environ.get("RANKLOOP_ATTACK_SEED", "1"))
 
 
 # Those that start a command for every input.
-LONG = ("moments",)
+LONG = ("moments", "scarcity")
 IN_PROCESS = [
     pytest.param(name, marks=pytest.mark.long if name in LONG else ())
     for name, one in CAMPAIGNS.items()

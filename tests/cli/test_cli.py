@@ -279,3 +279,22 @@ def test_every_public_name_is_there() -> None:
     assert {"train", "Ranker", "load", "save", "synthetic"} <= set(dir(rankloop))
     for name in dir(rankloop):
         assert getattr(rankloop, name) is not None
+
+
+@pytest.mark.parametrize(
+    ("error", "line"),
+    [
+        (MemoryError(), "there is not enough memory: give the process more, or use less data"),
+        (PermissionError(13, "Permission denied", "there/log"), "there/log: Permission denied"),
+        (OSError("no file system"), "no file system"),
+    ],
+)
+def test_what_the_system_refuses_is_one_line(
+    run: Run, error: Exception, line: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # It ended with a traceback: without memory, or in a folder that may not even be looked at.
+    def refused(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr("rankloop.cli.app", refused)
+    assert run("describe", "synthetic") == (2, "", f"rankloop: {line}\n")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import multiprocessing
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -180,3 +183,31 @@ def test_text_that_lightgbm_cannot_read(capfd: pytest.CaptureFixture[str]) -> No
 def test_any_rows_at_all(model: LightGBMModel, features: Float32) -> None:
     assert model.scores(features[:0]).shape == (0,)
     np.testing.assert_array_equal(model.scores(features[5:6]), model.scores(features)[5:6])
+
+
+FORK = """
+import multiprocessing, os
+import numpy as np
+os.environ["RANKLOOP_THREADS"] = "2"
+from rankloop.models.lightgbm import boost
+features = np.random.default_rng(0).normal(size=(2000, 3)).astype(np.float32)
+model = boost(features, lambda scores: (features[:, 0] - scores, np.ones(2000)), rounds=3)
+expected = model.scores(features)
+def score():
+    assert (model.scores(features) == expected).all()
+child = multiprocessing.get_context("fork").Process(target=score)
+child.start()
+child.join(120)
+stuck = child.is_alive()
+child.kill()
+raise SystemExit("the child hangs" if stuck else child.exitcode)
+"""
+
+
+@pytest.mark.long
+@pytest.mark.skipif("fork" not in multiprocessing.get_all_start_methods(), reason="this system has no fork")
+def test_a_forked_process_scores() -> None:
+    # OpenMP's threads do not survive a fork, and scoring waited for them for ever.
+    command = [sys.executable, "-W", "ignore", "-c", FORK]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

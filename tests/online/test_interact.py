@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -249,3 +251,14 @@ def test_queries_of_splits():
     np.testing.assert_array_equal(queries.starts, [0, 3, 6])
     model = Linear(3, np.array([1.0, 2.0, 3.0, 0.5]))
     np.testing.assert_array_equal(queries.scores(model), [1.5, 2.5, 3.5, 1.5, 2.5, 3.5])
+
+
+def test_learning_does_not_depend_on_how_it_is_divided(rng, monkeypatch):
+    # Compiled code cannot be interrupted: COLTR did not notice Ctrl-C for half a minute.
+    traffic, start = small_traffic(rng), Linear.initialise(6, rng)
+    state = MethodState.start(PDGD(rate=1.0), start, rng)
+    whole, log = interact_log(PDGD(rate=1.0), state, traffic, 100)
+    monkeypatch.setattr(sys.modules["rankloop.online.interact"], "INTERACTIONS_PER_CALL", 7)
+    parts, same = interact_log(PDGD(rate=1.0), state, traffic, 100)
+    assert parts.to_bytes() == whole.to_bytes()
+    assert (same.clicks == log.clicks).all()

@@ -181,3 +181,21 @@ def test_a_model_of_another_width_is_refused(task: Task) -> None:
     for held_out in (task, None):
         with pytest.raises(DataError, match="takes 5 features, the documents have 4"):
             train_network(model, task, held_out=held_out, rng=new_rng())
+
+
+@pytest.mark.parametrize("batch", [1, 3])
+def test_epochs_do_not_depend_on_how_they_are_divided(
+    task: Task, batch: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Compiled code cannot be interrupted, so that Ctrl-C had to wait for the end of an epoch.
+    start = MLP.initialise(N_FEATURES, np.random.default_rng(1), hidden=(5,))
+
+    def trained() -> bytes:
+        settings = Settings(Adam(0.01), batch=batch, epochs=2)
+        return train_network(
+            start, task, held_out=None, settings=settings, rng=np.random.default_rng(5)
+        ).model.to_bytes()
+
+    whole = trained()
+    monkeypatch.setattr("rankloop.training.task.QUERIES_PER_CALL", 4)
+    assert trained() == whole

@@ -11,6 +11,7 @@ from rankloop.errors import DataError
 from rankloop.evaluation import policy_metrics
 from rankloop.models import Linear
 from rankloop.training import Settings, Task, train_network
+from rankloop.training import task as task_module
 from rankloop.types import Dataset
 from tests.training.problems import N_FEATURES, new_rng
 
@@ -67,3 +68,12 @@ def test_values_by_query_are_those_of_the_reward(easy: Dataset) -> None:
     task = Task.supervised(easy.train, "ndcg@5")
     scores = Linear.initialise(N_FEATURES, new_rng()).scores(task.features)
     np.testing.assert_allclose(task.values(scores), task.reward(scores).values, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("batch", [1, 3, 4, 100])
+def test_an_epoch_is_divided_into_whole_batches(batch: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(task_module, "QUERIES_PER_CALL", 4)
+    parts = list(task_module.in_parts(np.arange(31), batch))
+    assert np.concatenate(parts).tolist() == list(range(31))
+    assert all(len(part) % batch == 0 for part in parts[:-1])
+    assert len(parts) == {1: 8, 3: 6, 4: 8, 100: 1}[batch]
