@@ -73,11 +73,13 @@ MostOption = Annotated[
     ),
 ]
 EveryOption = Annotated[
-    float, typer.Option(help="Seconds between two looks at the store.", rich_help_panel=LEARNING)
+    float, typer.Option(help="How often to look at the store, in seconds.", rich_help_panel=LEARNING)
 ]
 LeastOption = Annotated[
     int,
-    typer.Option(help="Sealed impressions before the first policy is learned.", rich_help_panel=LEARNING),
+    typer.Option(
+        help="Number of sealed impressions before the first policy is learned.", rich_help_panel=LEARNING
+    ),
 ]
 CanaryOption = Annotated[
     float, typer.Option(help="The share of the traffic that tries a new policy.", rich_help_panel=LEARNING)
@@ -88,7 +90,7 @@ ExploreOption = Annotated[
 RetainDaysOption = Annotated[
     float | None,
     typer.Option(
-        help=r"Delete parts of the log that are older. \[default: keep everything]",
+        help=r"Delete parts of the log that are older than this many days. \[default: keep everything]",
         show_default=False,
         rich_help_panel=RETENTION,
     ),
@@ -96,7 +98,7 @@ RetainDaysOption = Annotated[
 RetainBytesOption = Annotated[
     int | None,
     typer.Option(
-        help=r"Delete the oldest parts of a log that is larger. \[default: keep everything]",
+        help=r"Delete the oldest parts if the log is larger than this. \[default: keep everything]",
         show_default=False,
         rich_help_panel=RETENTION,
     ),
@@ -116,18 +118,20 @@ def serve(
     features: Annotated[
         list[str] | None,
         typer.Option(
-            help="Names of features that requests may give, with commas; or a table (Parquet, CSV) of doc_id "
-            "and features, so that requests need only ids. May be repeated.",
+            help="Names of the features that requests may contain, separated by commas; or a table (Parquet, "
+            "CSV) of doc_id and features, so that requests need only ids. May be repeated.",
             show_default=False,
         ),
     ] = None,
-    host: Annotated[str, typer.Option(help="Where to listen; without keys, this machine only.")] = (
+    host: Annotated[str, typer.Option(help="The address to listen on; without keys, only this machine.")] = (
         "127.0.0.1"
     ),
-    port: Annotated[int, typer.Option(help="0 for any that is free.", min=0, max=65535)] = 8017,
+    port: Annotated[
+        int, typer.Option(help="The port to listen on; 0 for any free port.", min=0, max=65535)
+    ] = 8017,
     log: StoreLogOption = None,
     window: WindowOption = 1800.0,
-    top: Annotated[int, typer.Option(help="How many documents to show, if a request does not say.")] = 10,
+    top: Annotated[int, typer.Option(help="How many documents to show if the request does not set it.")] = 10,
     origin: Annotated[
         list[str] | None,
         typer.Option(
@@ -136,18 +140,22 @@ def serve(
         ),
     ] = None,
     max_candidates: Annotated[
-        int, typer.Option(help="Candidates of a request at most.", rich_help_panel=LIMITS)
+        int, typer.Option(help="Maximum number of candidates per request.", rich_help_panel=LIMITS)
     ] = 1000,
     max_body: Annotated[
-        int, typer.Option(help="Bytes of a request at most.", rich_help_panel=LIMITS)
+        int, typer.Option(help="Maximum size of a request in bytes.", rich_help_panel=LIMITS)
     ] = 4_000_000,
     rate: Annotated[
-        float, typer.Option(help="Requests per second and key; 0 for no limit.", rich_help_panel=LIMITS)
+        float,
+        typer.Option(
+            help="Maximum number of requests per second and key; 0 for no limit.", rich_help_panel=LIMITS
+        ),
     ] = 0.0,
     model_seconds: Annotated[
         float,
         typer.Option(
-            help="How long a model may take; then the incoming order is served.", rich_help_panel=LIMITS
+            help="How many seconds a model may take before the incoming order is served instead.",
+            rich_help_panel=LIMITS,
         ),
     ] = 0.2,
     upkeep: Annotated[

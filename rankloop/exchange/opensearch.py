@@ -62,7 +62,7 @@ class LtrPlugin(ExportFormat):
             )
         else:
             raise self.refuse(
-                source, "the plug-in has trees and linear models alone", ("onnx", "solr", "vespa")
+                source, "the plug-in supports only trees and linear models", ("onnx", "solr", "vespa")
             )
         model = {"model": {"name": source.name, "model": {"type": kind, "definition": definition}}}
         features = feature_set(source, missing=missing)

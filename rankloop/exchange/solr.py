@@ -93,7 +93,7 @@ class Solr(ExportFormat):
                 ]
             }
         else:
-            raise self.refuse(source, "Solr has no such model", ("onnx",))
+            raise self.refuse(source, "Solr does not support this kind of model", ("onnx",))
         store = self.store or source.name
         model = {
             "store": store,
