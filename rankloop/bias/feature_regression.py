@@ -26,10 +26,10 @@ ROUNDS, AVERAGED = 6, 3
 MIN_QUERIES, MIN_CLICKS = 500, 100.0
 # At the start, the click probabilities of a rank span this share of what is possible around its click rate.
 START_SPAN = 0.8
-# Below this many effective ranks (the exponential of the entropy), features say nearly for certain at which
-# rank a document is shown: the effect of the rank cannot be told from that of the features.
+# Below this many effective ranks (the exponential of the entropy), features determine almost entirely at
+# which rank a document is shown: the effect of the rank cannot be separated from that of the features.
 MIN_EFFECTIVE_RANKS = 1.5
-# A standard error above this share of α says that features predict relevance too badly.
+# A standard error above this share of α means that features predict relevance too poorly.
 LARGEST_ERROR = 1.0 / 3.0
 
 
@@ -59,7 +59,7 @@ def estimate_from_features(
         progress: receives a task for the rounds and for the resamples.
 
     Raises:
-        DataError: too few queries or clicks, features predict the rank nearly for certain or relevance too
+        DataError: too few queries or clicks, features predict the rank almost entirely, or relevance too
             badly, or the ranker knows more about relevance than the features.
     """
     if options.model == "harvesting":
@@ -74,9 +74,9 @@ def estimate_from_features(
     effective /= float(shown.displays.sum())
     if effective < MIN_EFFECTIVE_RANKS:
         raise DataError(
-            f"features tell the rank of a document nearly for certain ({effective:.2f} effective ranks, and "
-            f"{MIN_EFFECTIVE_RANKS} are needed), so the effect of the rank cannot be told from that of the "
-            f"features"
+            f"features determine the rank of a document almost entirely ({effective:.2f} effective ranks, "
+            f"and {MIN_EFFECTIVE_RANKS} are needed), so the effect of the rank cannot be separated "
+            f"from that of the features"
         )
     anchor = Anchor(1, shown.ranks)
     lines, solutions, relevance = _start(shown, position=options.model == "position"), [], np.empty(0)
@@ -172,7 +172,7 @@ def _examination(anchored: Float64, middle: float) -> Float64:
 def _require_slopes(lines: Lines) -> None:
     if not (lines.alpha[[0, -1]] > 0.0).all():
         raise DataError(
-            "documents whose features promise more clicks do not get more at the first or the last rank: "
+            "documents whose features predict more clicks do not get more at the first or the last rank: "
             "features do not predict relevance, or the log is too small"
         )
 
@@ -182,7 +182,7 @@ def _require_precision(lines: Lines, resampled: Lines) -> None:
     worst = int(np.argmax(errors))
     if errors[worst] > LARGEST_ERROR:
         raise DataError(
-            f"features predict relevance too badly: the standard error of α at rank {worst + 1} is "
+            f"features predict relevance too poorly: the standard error of α at rank {worst + 1} is "
             f"{errors[worst]:.0%} of its value, and {LARGEST_ERROR:.0%} is allowed; collect more data or "
             f"add features"
         )

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import signal
 import sys
-from typing import Annotated
+from collections.abc import Callable
+from typing import Annotated, Any
 
 import typer
 
@@ -24,6 +26,13 @@ from rankloop.cli import (
     supervised,
 )
 from rankloop.errors import RankloopError
+
+
+def _help(command: Callable[..., Any]) -> str:
+    """The docstring of a command with one line per paragraph, which fits terminals of any width."""
+    paragraphs = inspect.cleandoc(command.__doc__ or "").split("\n\n")
+    return "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
+
 
 app = typer.Typer(
     name="rankloop",
@@ -55,7 +64,7 @@ for command in (
     live.key,
     live.rollback,
 ):
-    app.command()(command)
+    app.command(help=_help(command))(command)
 app.add_typer(logs.importing, name="import")
 
 

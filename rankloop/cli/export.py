@@ -16,7 +16,7 @@ def export(
         Path,
         typer.Argument(
             metavar="POLICY",
-            help="A policy that `rankloop fit` stored, or a model, also of another program.",
+            help="A policy that `rankloop fit` stored, or a model, which may come from another program.",
         ),
     ],
     to: Annotated[
@@ -31,13 +31,13 @@ def export(
     out: Annotated[
         Path | None,
         typer.Option(
-            "--out", "-o", help=r"The file of the model. \[default: NAME, ending as the format does]"
+            "--out", "-o", help=r"The file to write the model to. \[default: NAME, with the format's ending]"
         ),
     ] = None,
     name: Annotated[
         str | None,
         typer.Option(
-            help=r"What the engine calls the model and its set of features. \[default: that of POLICY]",
+            help=r"Name of the model and its feature set in the engine. \[default: that of POLICY]",
             show_default=False,
         ),
     ] = None,

@@ -52,15 +52,17 @@ def serve(
     features: Annotated[
         list[str] | None,
         typer.Option(
-            help="Names of features that requests may give, with commas; or a table (Parquet, CSV) of doc_id "
-            "and features, so that requests need only ids. May be repeated.",
+            help="Names of the features that requests may contain, separated by commas; or a table (Parquet, "
+            "CSV) of doc_id and features, so that requests need only ids. May be repeated.",
             show_default=False,
         ),
     ] = None,
-    host: Annotated[str, typer.Option(help="Where to listen; without keys, this machine only.")] = (
+    host: Annotated[str, typer.Option(help="The address to listen on; without keys, only this machine.")] = (
         "127.0.0.1"
     ),
-    port: Annotated[int, typer.Option(help="0 for any that is free.", min=0, max=65535)] = 8017,
+    port: Annotated[
+        int, typer.Option(help="The port to listen on; 0 for any free port.", min=0, max=65535)
+    ] = 8017,
     log: StoreLogOption = None,
     *,
     given: Given,

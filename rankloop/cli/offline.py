@@ -50,7 +50,7 @@ HoldOutFromOption = Annotated[
     str | None,
     typer.Option(
         metavar="DATE",
-        help="Hold out the queries that first came on this date or later, and train on the impressions "
+        help="Hold out the queries first seen on this date or later, and train on the impressions "
         "before it, instead of holding out a random share.",
         show_default=False,
     ),
@@ -78,15 +78,15 @@ def fit(
     guess: Annotated[
         str,
         typer.Option(
-            help="What guesses relevance from features for doubly robust estimates: trees, logistic or "
-            "constant; with options: logistic(penalty=10)."
+            help="Model that guesses relevance from features, for doubly robust estimates: trees, logistic "
+            "or constant; with options: logistic(penalty=10)."
         ),
     ] = "trees",
     validation: Annotated[float, typer.Option(help="The share of the queries to hold out.")] = 0.2,
     missing: Annotated[
         str,
         typer.Option(
-            help="What missing values of features become in models that cannot take them (lightgbm can): "
+            help="How to replace missing feature values in models that do not support them (lightgbm does): "
             "error, zero or mean."
         ),
     ] = "error",
@@ -136,7 +136,7 @@ def rank(
         Path,
         typer.Argument(
             metavar="POLICY",
-            help="A policy that `rankloop fit` stored, or a model: also one of LightGBM, XGBoost or ONNX, or "
+            help="A policy that `rankloop fit` stored, a model (also of LightGBM, XGBoost or ONNX), or "
             "an exported file.",
         ),
     ],
@@ -160,7 +160,7 @@ def rank(
         typer.Option(
             "--format",
             help="tsv (with a header; ids may contain spaces), jsonl, parquet, or trec, a TREC run. "
-            r"\[default: as OUT ends, or tsv]",
+            r"\[default: by the ending of OUT, or tsv]",
             show_default=False,
         ),
     ] = None,
@@ -246,13 +246,15 @@ def evaluate(
     ] = None,
     support: Annotated[
         float | None,
-        typer.Option(help=r"Smallest expected α of a document whose clicks are used. \[default: 0.1/√T]"),
+        typer.Option(
+            help=r"Use clicks only on documents whose expected α is at least this. \[default: 0.1/√T]"
+        ),
     ] = None,
     control: Annotated[
         str,
         typer.Option(
-            help="What guesses relevance before clicks, for narrower intervals: scores "
-            "(the policies' own), mean (none), or from features: trees, logistic."
+            help="Guess of relevance that narrows the intervals: from scores "
+            "(those of the policies), mean (no guess), or from features (trees, logistic)."
         ),
     ] = "scores",
     require: Annotated[
@@ -267,7 +269,7 @@ def evaluate(
         bool,
         typer.Option(
             "--sensitivity",
-            help="Compare under a range of plausible curves of position bias, too, and say whether the "
+            help="Also compare under a range of plausible curves of position bias, and report whether the "
             "verdict depends on them.",
         ),
     ] = False,

@@ -15,14 +15,15 @@ from rankloop.cli.options import EngineOption, JsonOption, LogArgument, MasterOp
 def relevance(
     log: LogArgument,
     out: Annotated[
-        Path, typer.Option("--out", "-o", help="The table to write: Parquet or CSV, as its name ends.")
+        Path, typer.Option("--out", "-o", help="The table to write, ending in .parquet or .csv.")
     ] = Path("relevance.parquet"),
     bias: BiasOption = None,
     ranks: RanksOption = None,
     shrink: Annotated[
         bool,
         typer.Option(
-            "--shrink/--no-shrink", help="Draw documents with few displays to the mean of their ranks."
+            "--shrink/--no-shrink",
+            help="Shrink estimates from few displays towards the mean of the document's ranks.",
         ),
     ] = True,
     seed: SeedOption = 0,

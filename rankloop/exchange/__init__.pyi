@@ -4,6 +4,6 @@ from .formats import ExportError as ExportError
 from .formats import ExportFormat as ExportFormat
 from .formats import PolicySource as PolicySource
 from .onnx_model import OnnxModel as OnnxModel
-from .reading import is_foreign as is_foreign
-from .reading import read_model as read_model
-from .writing import write_model as write_model
+from .reader import is_foreign as is_foreign
+from .reader import read_model as read_model
+from .writer import write_model as write_model

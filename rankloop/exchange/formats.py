@@ -167,7 +167,8 @@ class ExportFormat(Named, ABC):
     def refuse(self, source: PolicySource, why: str, instead: Sequence[str] = ()) -> ExportError:
         """The error that says what cannot be expressed, and what can."""
         kind = source.model.kind
-        use = f": use {' or '.join(instead)}" if instead else ""
+        listed = " or ".join(filter(None, (", ".join(instead[:-1]), *instead[-1:])))
+        use = f": use {listed}" if listed else ""
         return ExportError(f"{self} cannot express this policy ({kind}): {why}{use}")
 
 

@@ -17,8 +17,8 @@ from rankloop.registry import register
 
 LINEAR, RANKLIB, XGBOOST = "model/linear", "model/ranklib", "model/xgboost+json"
 UNMATCHED_ARE_ZERO = (
-    "The policy was fitted without missing values. The plug-in gives a feature that does not match a "
-    "document the value 0"
+    "The policy was fitted without missing values. A feature that does not match a document is 0 for the "
+    "plug-in"
 )
 
 
@@ -58,11 +58,11 @@ class LtrPlugin(ExportFormat):
             definition = json.dumps(dict(zip(source.names, values, strict=True)))
             notes = (
                 "The intercept is left out: it is the same for every document and does not change the order.",
-                f"A feature that does not match a document is 0 to {self}.",
+                f"A feature that does not match a document is 0 for {self}.",
             )
         else:
             raise self.refuse(
-                source, "the plug-in has trees and linear models alone", ("onnx", "solr", "vespa")
+                source, "the plug-in supports only trees and linear models", ("onnx", "solr", "vespa")
             )
         model = {"model": {"name": source.name, "model": {"type": kind, "definition": definition}}}
         features = feature_set(source, missing=missing)
@@ -115,9 +115,10 @@ class OpenSearch(LtrPlugin):
         if self.format == "ranklib":
             return (f"{UNMATCHED_ARE_ZERO}.",)
         return (
-            f"{UNMATCHED_ARE_ZERO} in OpenSearch 3.2 and earlier, and none since 3.3. Where no value goes is "
-            f"written as for 0, and releases since July 2026 (pull request 379) follow that. Those between "
-            f"send it to the right: there, let every feature match, as in the feature set written here.",
+            f"{UNMATCHED_ARE_ZERO} in OpenSearch 3.2 and earlier, and missing since 3.3. Releases since July "
+            f"2026 (pull request 379) treat it as 0 here, too. For the releases between, which send it to "
+            f"the right at every split, make sure that every feature matches, as in the feature set written "
+            f"here.",
         )
 
 

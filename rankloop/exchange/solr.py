@@ -63,7 +63,7 @@ class Solr(ExportFormat):
                 ("onnx",),
             )
         norms: list[int] = [0] * source.model.n_features
-        notes: tuple[str, ...] = ("A field that a document does not have is 0 to Solr.",)
+        notes: tuple[str, ...] = ("A field that a document does not have is 0 for Solr.",)
         missing = trees is not None and trees.learned_missing
         if trees is not None:
             kind = TREES
@@ -93,7 +93,7 @@ class Solr(ExportFormat):
                 ]
             }
         else:
-            raise self.refuse(source, "Solr has no such model", ("onnx",))
+            raise self.refuse(source, "Solr does not support this kind of model", ("onnx",))
         store = self.store or source.name
         model = {
             "store": store,

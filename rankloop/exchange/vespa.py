@@ -49,7 +49,7 @@ class Vespa(ExportFormat):
         """
         trees = source.trees if self.format != "onnx" else None
         if trees is None and self.format == "lightgbm":
-            raise self.refuse(source, "LightGBM's JSON holds trees and nothing else", ("vespa(format=onnx)",))
+            raise self.refuse(source, "LightGBM's JSON holds only trees", ("vespa(format=onnx)",))
         names = vespa_names(source.names)
         notes = names_note(source)
         if trees is None:

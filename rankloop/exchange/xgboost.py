@@ -43,7 +43,7 @@ class XGBoost(ExportFormat):
         """
         trees = source.trees
         if trees is None:
-            raise self.refuse(source, "XGBoost's file holds trees and nothing else", ("onnx",))
+            raise self.refuse(source, "XGBoost's format holds only trees", ("onnx",))
         names = [name.translate(FORBIDDEN) for name in source.names]
         content = {"learner": _learner(trees, names), "version": VERSION}
         return Export(str(self), json.dumps(content).encode(), self.suffix, notes=names_note(source))

@@ -46,7 +46,7 @@ class ServiceSettings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    top: Positive = option("How many documents to show, if a request does not say.", 10)
+    top: Positive = option("How many documents to show if the request does not set it.", 10)
     window: WindowSeconds = 1800.0
     max_candidates: Annotated[int, Field(ge=1, le=10_000)] = option(
         "The largest number of candidates of a request.", 1000, panel=LIMITS

@@ -32,7 +32,7 @@ class VerdictKind(StrEnum):
         WORSE: the interval and the support bounds are below 0; the bias was estimated and the log explores.
         LEANS_WORSE: they are below 0, but the bias was assumed or the log never explores.
         UNDECIDED: they contain 0.
-        SAME: both policies rank alike.
+        SAME: both policies rank in the same way.
         LEANS_BETTER: they are above 0, but the bias was assumed or the log never explores.
         BETTER: they are above 0; the bias was estimated and the log explores.
     """
@@ -149,7 +149,7 @@ def conclude(found: Comparison) -> Verdict:
     """
     new, old, evidence = found.new.name, found.against.name, found.evidence
     if found.alike:
-        text = f"Same: {new} and {old} rank alike, so there is no difference to find."
+        text = f"Same: {new} and {old} rank in the same way, so there is no difference to find."
         return Verdict(VerdictKind.SAME, None, None, text)
     difference, estimate = found.difference, found.difference.estimate
     rounding = ROUNDING * max(abs(found.new.estimate.value), abs(found.against.estimate.value))

@@ -100,9 +100,10 @@ def length_of(seconds: int) -> str:
 
 
 def _in_short(found: LogCheck) -> str:
+    policies = "one policy" if len(found.policies) == 1 else f"{len(found.policies):,} policies"
     return (
-        f"{found.impressions:,} impressions of {found.queries:,} queries by {len(found.policies):,} "
-        f"policies; {found.clicks:,} clicks on {found.rows:,} rows."
+        f"{found.impressions:,} impressions of {found.queries:,} queries by {policies}; "
+        f"{found.clicks:,} clicks on {found.rows:,} rows."
     )
 
 

@@ -69,7 +69,7 @@ def test_features_that_tell_the_rank_are_refused() -> None:
     shown = everything.select(np.flatnonzero(np.diff(everything.starts) == 1))
     rank = np.zeros((counts.n_items, 1), np.float32)
     rank[shown.items, 0] = shown.rank
-    with pytest.raises(DataError, match="nearly for certain"):
+    with pytest.raises(DataError, match="almost entirely"):
         estimate_from_features(shown, rank, EstimateOptions(), np.random.default_rng(0))
 
 

@@ -25,7 +25,7 @@ COMMANDS = sorted(typer.main.get_command(cli.app).commands)  # type: ignore[attr
 
 
 def in_a_process(*arguments: str) -> Outcome:
-    command = [sys.executable, "-c", "from rankloop.cli import main; main()", *arguments]
+    command = [sys.executable, "-m", "rankloop", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     return Outcome(done.returncode, done.stdout, done.stderr)
 

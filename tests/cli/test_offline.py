@@ -184,7 +184,7 @@ def test_a_scheduler_can_require_a_verdict(run: Run, log: str) -> None:
     for required, code in ((None, 0), ("same", 0), ("undecided", 0), ("leans-better", 11), ("better", 11)):
         found = run("evaluate", log, *same, *(["--require", required] if required else []))
         assert found.code == code
-        assert found.out.startswith("Same: later and later rank alike")
+        assert found.out.startswith("Same: later and later rank in the same way")
     found = run("evaluate", log, *same, "--require", "good")
     assert found.code not in (0, 11)
     assert "a verdict is one of worse, leans-worse" in found.err

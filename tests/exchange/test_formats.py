@@ -15,7 +15,7 @@ from rankloop.errors import RankloopError
 from rankloop.exchange import EXPORT_FORMATS, Export, ExportError, PolicySource, read_model, write_model
 from rankloop.exchange.solr import SLACK, thresholds
 from rankloop.exchange.vespa import vespa_names
-from rankloop.exchange.writing import export_format
+from rankloop.exchange.writer import export_format
 from rankloop.models import MLP, Blend, LightGBMModel, Linear, TreeEnsemble, model_from_bytes
 from rankloop.models.feature_names import scaling_of_model
 from rankloop.names import BadNameError
@@ -121,8 +121,8 @@ def test_networks_are_refused_where_there_are_none() -> None:
     network = MLP.initialise(5, np.random.default_rng(0))
     for to in ("opensearch", "elasticsearch"):
         text = refusal(network, to)
-        assert "(mlp): the plug-in has trees and linear models alone: use onnx or solr or vespa" in text
-    assert "holds trees and nothing else: use onnx" in refusal(network, "xgboost")
+        assert "(mlp): the plug-in supports only trees and linear models: use onnx, solr or vespa" in text
+    assert "holds only trees: use onnx" in refusal(network, "xgboost")
     assert "it was not trained by LightGBM" in refusal(network, "lightgbm")
     assert "use vespa(format=onnx)" in refusal(network, "vespa(format=lightgbm)")
 
@@ -222,7 +222,7 @@ def test_thresholds_that_solr_cannot_hit_are_refused() -> None:
     )
     text = refusal(wide, "solr")
     assert "Solr adds 1e-6 to every threshold" in text
-    assert "use opensearch or vespa or onnx" in text
+    assert "use opensearch, vespa or onnx" in text
 
 
 @pytest.mark.parametrize("scale", [0, 1, 40, 99])

@@ -87,7 +87,7 @@ def test_policies_that_rank_alike_are_the_same_whatever_was_assumed() -> None:
     for evidence in (FIRM, ASSUMED, STATIC):
         verdict = comparison(0.0, 0.0, evidence=evidence, alike=True).verdict
         assert verdict.kind is VerdictKind.SAME
-        assert verdict.text == "Same: new and old rank alike, so there is no difference to find."
+        assert verdict.text == "Same: new and old rank in the same way, so there is no difference to find."
         assert (verdict.more, verdict.test) == (None, None)
 
 

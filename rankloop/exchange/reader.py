@@ -1,4 +1,4 @@
-"""Models of other programs as models of this project: what a file is, is told by its content."""
+"""Reads models of other programs; the content of a file tells which program wrote it."""
 
 from __future__ import annotations
 
