@@ -103,7 +103,9 @@ class SessionLists:
         raw, lists = (str(self._staging.path(table)) for table in (RAW_CLICKS, LISTS))
         with duckdb.connect() as connection:
             found = connection.execute(_LAST_BEFORE, [raw, lists, raw])
-            for batch in found.to_arrow_reader():
+            # Older versions of DuckDB use another name.
+            reader = found.to_arrow_reader if hasattr(found, "to_arrow_reader") else found.fetch_record_batch
+            for batch in reader():
                 yield pa.Table.from_batches([batch])
 
     @property
