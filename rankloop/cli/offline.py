@@ -46,6 +46,13 @@ DisplaysOption = Annotated[
         help="Estimate exposures from displays, for policies that do not draw rankings from their scores.",
     ),
 ]
+TargetOption = Annotated[
+    str,
+    typer.Option(
+        help="What policies are fitted to and judged by: clicks, signal (what displays were worth, by the "
+        "weights of the import), or auto: the signal of logs that have one."
+    ),
+]
 HoldOutFromOption = Annotated[
     str | None,
     typer.Option(
@@ -92,6 +99,7 @@ def fit(
     ] = "error",
     hold_out_from: HoldOutFromOption = None,
     displays: DisplaysOption = False,
+    target: TargetOption = "auto",
     seed: SeedOption = 0,
     engine: EngineOption = "duckdb",
     master: MasterOption = None,
@@ -110,7 +118,13 @@ def fit(
 
     check_fit_path(out)
     chosen = learning_named(learning, estimator=estimator, guess=guess)
-    opened = open_log(log, engine=engine, master=master, exposure="displays" if displays else "candidates")
+    opened = open_log(
+        log,
+        engine=engine,
+        master=master,
+        exposure="displays" if displays else "candidates",
+        target=target,
+    )
     with console.announce_compilation(), console.progress() as progress:
         found = opened.fit(
             model,
@@ -274,6 +288,7 @@ def evaluate(
         ),
     ] = False,
     displays: DisplaysOption = False,
+    target: TargetOption = "auto",
     seed: SeedOption = 0,
     engine: EngineOption = "duckdb",
     master: MasterOption = None,
@@ -290,7 +305,13 @@ def evaluate(
 
     check_writable(out)
     required = None if require is None else VerdictKind.read(require)
-    opened = open_log(log, engine=engine, master=master, exposure="displays" if displays else "candidates")
+    opened = open_log(
+        log,
+        engine=engine,
+        master=master,
+        exposure="displays" if displays else "candidates",
+        target=target,
+    )
     chosen = _read_queries(Path(queries)) if queries not in (None, ALL) else queries
     options = EvaluationOptions(
         ranking=ranking,  # type: ignore[arg-type]

@@ -8,7 +8,13 @@ from typing import Annotated
 
 import typer
 
-from rankloop.cli.offline import BiasOption, DisplaysOption, HoldOutFromOption, require_for_fit
+from rankloop.cli.offline import (
+    BiasOption,
+    DisplaysOption,
+    HoldOutFromOption,
+    TargetOption,
+    require_for_fit,
+)
 from rankloop.cli.options import EngineOption, JsonOption, LogArgument, MasterOption, SeedOption
 
 
@@ -24,6 +30,7 @@ def pipeline(
     measure: Annotated[str, typer.Option(help="The value of a ranking: dcg, dcg@10 or clicks.")] = "dcg",
     hold_out_from: HoldOutFromOption = None,
     displays: DisplaysOption = False,
+    target: TargetOption = "auto",
     seed: SeedOption = 0,
     engine: EngineOption = "duckdb",
     master: MasterOption = None,
@@ -40,7 +47,13 @@ def pipeline(
     from rankloop.reports.evaluation import evaluation_document
     from rankloop.reports.pipeline import PAGE, PipelineOptions, run_pipeline
 
-    opened = open_log(log, engine=engine, master=master, exposure="displays" if displays else "candidates")
+    opened = open_log(
+        log,
+        engine=engine,
+        master=master,
+        exposure="displays" if displays else "candidates",
+        target=target,
+    )
     options = PipelineOptions(
         model=model,
         bias=None if bias == "estimate" else bias,

@@ -15,6 +15,7 @@ from rankloop.logs.counts import LogCounts
 from rankloop.logs.engines import Engine, check_engine, engine
 from rankloop.logs.features import read_feature_names, split_of_log
 from rankloop.logs.folder import LogFolder
+from rankloop.logs.grading import TARGETS, Grading, find_grading
 from rankloop.logs.log_statistics import LogStatistics, assemble_statistics
 from rankloop.logs.policy_exposures import compute_exposures, compute_rank_shares
 from rankloop.logs.schema import CANDIDATES
@@ -37,19 +38,27 @@ class LogReader(LogFolder):
         exposure: where exposures come from: ``candidates`` (exact, from the scores of all candidates, where
             the log has them), or ``displays`` (always estimated), for policies that do not draw their
             rankings from their scores.
+        target: what policies are fitted to and judged by: ``clicks``, ``signal``, or ``auto`` for the signal
+            of logs that have one.
     """
 
     engine: str = "duckdb"
     master: str | None = None
     exposure: ExposureSource = "candidates"
+    target: str = "auto"
     _known: dict[int, LogCounts] = field(default_factory=dict, init=False, repr=False)
     # None or one.
     _slots: list[Slots] = field(default_factory=list, init=False, repr=False)
+    _grading: list[Grading] = field(default_factory=list, init=False, repr=False)
     # None, or the last bias and what was computed for it: a fit and its evaluation need the same.
     _statistics: list[tuple[Bias, LogStatistics]] = field(default_factory=list, init=False, repr=False)
 
     def __post_init__(self) -> None:
         check_engine(self.engine, self.master)
+        if self.target not in TARGETS:
+            raise RankloopError(
+                f"the target is {', '.join(TARGETS[:-1])} or {TARGETS[-1]}, not {self.target!r}"
+            )
         if self.exposure not in EXPOSURE_SOURCES:
             raise RankloopError(
                 f"exposures come from {' or '.join(EXPOSURE_SOURCES)}, not from {self.exposure!r}"
@@ -121,6 +130,13 @@ class LogReader(LogFolder):
             with self.open_engine() as running:
                 self._slots.append(find_slots(self, running, counts))
         return self._slots[0]
+
+    def grading(self) -> Grading:
+        """What displays are worth: their clicks, or their signal; the log is read once."""
+        if not self._grading:
+            with self.open_engine() as running:
+                self._grading.append(find_grading(running, self, self.target))
+        return self._grading[0]
 
     def rank_shares(self, found: LogStatistics) -> Float64:
         """How often each item is at each rank per impression of its query: float64, items × ranks.

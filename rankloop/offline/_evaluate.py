@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from rankloop.errors import DataError, RankloopError
 from rankloop.logs import LogCounts, LogReader, LogStatistics
+from rankloop.logs.grading import Grading
 from rankloop.offline.assumed_bias import NO_RESAMPLES, AssumedBias, BiasSource, assume_bias
 from rankloop.offline.bias_resamples import QueryValues
 from rankloop.offline.comparison import Comparison, ControlReport, compare
@@ -120,7 +121,9 @@ def evaluate(
     """
     policies = _load(policy, log), _load(against, log)
     assumed = _choose_bias(log, bias, policies, options.seed, progress)
-    worth = Measure.of(measure, assumed.bias)
+    grading = log.grading()
+    graded_bias = grading.bias(assumed.bias)
+    worth = Measure.of(measure, graded_bias).of_worth(grading)
     report(progress, "evaluate", note="counting")
     # The measure may have more ranks than the bias.
     deep = log.count(max(assumed.bias.ranks, len(worth.gain)))
@@ -128,23 +131,23 @@ def evaluate(
     judged = judge_on(queries, policies, counts)
     chosen = _choose_queries(counts, judged.ids)
     report(progress, "evaluate", note="computing exposures")
-    found = log.statistics(assumed.bias)
+    found = grading.statistics(log, graded_bias)
     report(progress, "evaluate", note="ranking")
     within = _reranked_queries(counts, found, options.rerank)
     resolver = RankingResolver(log, deep, worth, within=within)
     rankings = resolver.resolve(policies, options.ranking)
     used, notes = _usable_queries(counts, chosen, rankings, by_features=resolver.by_features)
     notes += _notes_on_reranking(rankings, within & used)
-    variate = ControlVariate.of(found.statistics, assumed.bias, used, options.support)
+    variate = ControlVariate.of(found.statistics, graded_bias, used, options.support)
     report(progress, "evaluate", note="summing over impressions")
-    impressions = _sample(log, counts, found, rankings, variate, assumed.bias, used)
+    impressions = _sample(log, counts, found, rankings, variate, graded_bias, used)
     control = None
     knows_clicks = any(_was_fitted_to(policy, counts, used) for policy in policies)
-    guessed = _guess(log, found, assumed.bias, used, [] if knows_clicks else resolver.item_scores, options)
+    guessed = _guess(log, found, graded_bias, used, [] if knows_clicks else resolver.item_scores, options)
     if guessed is not None and guessed.is_useful:
         plain = impressions.query_variance(DIFFERENCE)
         variate = replace(variate, item_guesses=guessed.guesses)
-        impressions = _sample(log, counts, found, rankings, variate, assumed.bias, used)
+        impressions = _sample(log, counts, found, rankings, variate, graded_bias, used)
         variance = impressions.query_variance(DIFFERENCE)
         ratio = plain / variance if variance > 0.0 else 1.0
         control = ControlReport(guessed.name, ratio, guessed.calibration.gain)
@@ -159,7 +162,8 @@ def evaluate(
             rankings,
             variate,
         )
-        spread = values.spread(assumed.bias, assumed.resamples, counts.fingerprint)
+        resamples = assumed.resamples.of_worth(grading.per_click)
+        spread = values.spread(graded_bias, resamples, counts.fingerprint)
     elif assumed.estimated:
         notes.append(NO_RESAMPLES)
     return compare(
@@ -168,7 +172,14 @@ def evaluate(
         impressions,
         measure=worth.name,
         evidence=VerdictEvidence(assumed.estimated, explores(counts, used)),
-        notes=(*assumed.notes, *judged.notes, *found.notes, *resolver.notes, *notes),
+        notes=(
+            *_on_target(grading, policies),
+            *assumed.notes,
+            *judged.notes,
+            *found.notes,
+            *resolver.notes,
+            *notes,
+        ),
         seed=options.seed,
         spread=spread,
         control=control,
@@ -185,9 +196,19 @@ def _sample(
     used: NDArray[np.bool_],
 ) -> ImpressionSample:
     with log.open_engine() as running:
-        sums = sum_impressions(running, log, counts, variate.factors(rankings), bias, variate.relevance)
+        factors, guessed = variate.factors(rankings), variate.relevance
+        sums = sum_impressions(running, log, counts, factors, bias, guessed, grading=log.grading())
     times = np.where(used, found.statistics.query_counts, 0)
     return ImpressionSample(times, variate.before(rankings), sums)
+
+
+def _on_target(grading: Grading, policies: tuple[Policy, Policy]) -> tuple[str, ...]:
+    """Notes on what the policies are judged by."""
+    other = [name_of(one) for one in policies if isinstance(one, Fit) and one.target != grading.target]
+    if not other:
+        return grading.notes
+    fitted = "clicks" if grading.graded else "signal"
+    return (*grading.notes, f"{other[0]} was fitted to the {fitted}, and is judged by the {grading.target}.")
 
 
 def _guess(

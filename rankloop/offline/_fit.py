@@ -64,6 +64,9 @@ def fit(
     (`rankloop.objectives.lambda_rank`), networks on the exact expected reward. Training stops early on the
     held-out queries, on which the result is then evaluated, as `rankloop.evaluate` does it.
 
+    If displays have a signal, it takes the place of clicks (`rankloop.open_log` can choose otherwise); the
+    bias is that of clicks all the same.
+
     Trees are grown from scratch and networks start from random parameters: no initial ranker is needed.
     Ctrl-C ends training, and the best model so far is the result.
 
@@ -96,9 +99,12 @@ def fit(
         raise RankloopError(f"the share of the queries to hold out is between 0 and 1, got {share}")
     assumed = assume_bias(log, bias, seed=seed, progress=progress)
     report(progress, "fit", note="counting")
+    grading = log.grading()
+    graded_bias = grading.bias(assumed.bias)
 
     def read(source: LogReader) -> LearningInput:
-        return learning_input(source, assumed.bias, trees=isinstance(spec, LightGBMSpec), missing=missing)
+        is_tree = isinstance(spec, LightGBMSpec)
+        return learning_input(source, graded_bias, trees=is_tree, missing=missing, grading=grading)
 
     given = read(log)
     found, fill_values = given.found, given.fill_values
@@ -110,8 +116,8 @@ def fit(
         divided = divide_by_time(log, given, start, read)
         train, others, fill_values = divided.train, divided.held_out, divided.fill_values
         division = (divided.sentence,)
-    training, guess = _train(spec, chosen, (train, others), assumed.bias, rng=rng, progress=progress)
-    notes = (*assumed.notes, *found.notes, *given.notes, *division, *_warnings(found))
+    training, guess = _train(spec, chosen, (train, others), graded_bias, rng=rng, progress=progress)
+    notes = (*grading.notes, *assumed.notes, *found.notes, *given.notes, *division, *_warnings(found))
     if training.interrupted:
         notes = (*notes, f"Training was interrupted: the best model of {len(training.history) - 1} rounds.")
     result = Fit(
@@ -133,6 +139,7 @@ def fit(
         bias_details=assumed.details,
         guess=guess,
         name=str(spec),
+        target=grading.target,
     )
     # The policy that logged last is the one that a new ranker would replace.
     against = _latest_policy(others.statistics, log.policy_ids)

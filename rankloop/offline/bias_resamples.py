@@ -14,7 +14,7 @@ varies independently of the clicks.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -82,6 +82,10 @@ class BiasResamples:
             return None
         return cls(Lines(evidence.resamples[:, 0], evidence.resamples[:, 1]))
 
+    def of_worth(self, per_click: float) -> Self:
+        """The same, if what clicks by β are worth is this share of a unit."""
+        return replace(self, lines=Lines(self.lines.alpha, self.lines.beta * per_click))
+
     def draws(self, shown: NDArray[np.bool_], log: str) -> NDArray[np.float64] | None:
         """How often each query was drawn in each resample, resamples × queries shown.
 
@@ -112,7 +116,7 @@ class QueryValues:
 
     rank_shares: Float64
     displays: Int64
-    clicks: Int64
+    clicks: Int64 | Float64
     times: Int64
     rankings: tuple[PolicyRanking, PolicyRanking]
     variate: ControlVariate

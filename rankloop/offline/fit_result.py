@@ -99,6 +99,7 @@ class Fit(NotebookResult):
         guess: what guessed relevance from features, and how well it explains clicks that it did not see; None
             if no such guess was used.
         name: the name of its folder if it was loaded from one, and else that of its model.
+        target: what it was fitted to: ``clicks`` or ``signal``.
     """
 
     document: ClassVar[str] = "rankloop.reports.fit:fit_document"
@@ -120,6 +121,7 @@ class Fit(NotebookResult):
     bias_details: Mapping[str, Any] | None = None
     guess: GuessReport | None = None
     name: str = ""
+    target: str = "clicks"
 
     @property
     def best(self) -> Epoch:
@@ -137,6 +139,7 @@ class Fit(NotebookResult):
             "fill_values": None if self.fill_values is None else list(self.fill_values),
             "estimator": self.estimator,
             "reward": self.reward,
+            "target": self.target,
             "seed": self.seed,
             "log": self.log,
             "train_queries": len(self.train_queries),
@@ -238,6 +241,7 @@ def _from_dict(
         spec=content["model"],
         estimator=content["estimator"],
         reward=content["reward"],
+        target=content["target"],
         seed=content["seed"],
         policies=tuple(policies),
         log=content["log"],

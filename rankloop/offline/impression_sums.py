@@ -19,6 +19,7 @@ from ibis import _
 from rankloop.logs import LogCounts, LogFolder
 from rankloop.logs.counter import as_text
 from rankloop.logs.engines import Engine
+from rankloop.logs.grading import CLICKS, Grading, share_of
 from rankloop.logs.schema import IMPRESSIONS, ITEM
 from rankloop.types import Bias, Float64
 
@@ -49,7 +50,14 @@ class ImpressionSums:
 
 
 def sum_impressions(
-    engine: Engine, log: LogFolder, counts: LogCounts, factors: Float64, bias: Bias, relevance: Float64
+    engine: Engine,
+    log: LogFolder,
+    counts: LogCounts,
+    factors: Float64,
+    bias: Bias,
+    relevance: Float64,
+    *,
+    grading: Grading = CLICKS,
 ) -> ImpressionSums:
     """Sum over the log's impressions.
 
@@ -60,9 +68,10 @@ def sum_impressions(
         factors: float64, items × 2; g of each policy.
         bias: α and β by rank. Rows below its last rank are left out.
         relevance: float64, items; m, what is assumed about each item: ``p_k = α_k m_d + β_k``.
+        grading: what displays are worth; c is their worth.
     """
     given = engine.given(_factors(counts, factors, relevance))
-    return _sums(engine, log, given, counts.n_queries, bias)
+    return _sums(engine, log, given, counts.n_queries, bias, grading)
 
 
 def _factors(counts: LogCounts, factors: Float64, relevance: Float64) -> pa.Table:
@@ -80,18 +89,20 @@ def _factors(counts: LogCounts, factors: Float64, relevance: Float64) -> pa.Tabl
     )
 
 
-def _sums(engine: Engine, log: LogFolder, factors: object, n_queries: int, bias: Bias) -> ImpressionSums:
+def _sums(
+    engine: Engine, log: LogFolder, factors: object, n_queries: int, bias: Bias, grading: Grading
+) -> ImpressionSums:
     by_rank = range(1, bias.ranks + 1)
     rows = (
         engine.table(log.files(IMPRESSIONS))
         .filter(_.position <= bias.ranks)
-        .select("impression_id", "position", "clicked", **as_text("policy_id", *ITEM))
+        .select("impression_id", "position", worth=share_of(grading), **as_text("policy_id", *ITEM))
         .join(factors, ITEM)
         .mutate(
             alpha=_.position.cases(*zip(by_rank, bias.alpha.tolist(), strict=True), else_=0.0),
             beta=_.position.cases(*zip(by_rank, bias.beta.tolist(), strict=True), else_=0.0),
         )
-        .mutate(more=_.clicked.cast("float64") - (_.alpha * _.m + _.beta))
+        .mutate(more=_.worth - (_.alpha * _.m + _.beta))
     )
     impressions = rows.group_by(*IMPRESSION).agg(
         e0=(_.g0 * _.more).sum(),

@@ -123,6 +123,7 @@ def open_log(
     engine: str = "duckdb",
     master: str | None = None,
     exposure: ExposureSource = "candidates",
+    target: str = "auto",
 ) -> Log:
     """Open a log.
 
@@ -132,6 +133,8 @@ def open_log(
         master: where Spark runs, such as ``local[4]`` or ``spark://host:7077``; None for Spark's settings.
         exposure: ``candidates``, or ``displays`` to estimate exposures from displays, for policies that do
             not draw their rankings from their scores.
+        target: what policies are fitted to and judged by: ``clicks``, ``signal`` (what displays were worth),
+            or ``auto`` for the signal of logs that have one.
 
     Raises:
         DataError: the folder is not a log, a file is damaged, or a column is missing or of the wrong type.
@@ -145,4 +148,5 @@ def open_log(
         engine=engine,
         master=master,
         exposure=exposure,
+        target=target,
     )

@@ -14,6 +14,7 @@ from rankloop.logs import LogCounts, LogFolder, LogReader, LogStatistics
 from rankloop.logs.feature_names import Names, match_features
 from rankloop.logs.feature_tables import feature_name
 from rankloop.logs.features import LogFeatures, read_features
+from rankloop.logs.grading import CLICKS, Grading
 from rankloop.logs.item_selection import keep_items
 from rankloop.models.feature_names import names_of_model, scaling_of_model, takes_missing
 from rankloop.models.lightgbm_text import spellable
@@ -46,19 +47,22 @@ class LearningInput:
     notes: tuple[str, ...]
 
 
-def learning_input(log: LogReader, bias: Bias, *, trees: bool, missing: Missing = "error") -> LearningInput:
+def learning_input(
+    log: LogReader, bias: Bias, *, trees: bool, missing: Missing = "error", grading: Grading = CLICKS
+) -> LearningInput:
     """The statistics and features of a log's documents; those without features are left out.
 
     Args:
         log: a log with features.
-        bias: how users click.
+        bias: how displays gain their worth: how users click, if displays are worth their clicks.
         trees: whether the model takes missing values as they are.
         missing: what happens to missing values otherwise: refuse them, or replace them by zero, or by the
             feature's mean over the log's documents.
+        grading: what displays are worth.
     """
     if missing not in MISSING:
         raise RankloopError(f"missing must be {', '.join(MISSING[:-1])} or {MISSING[-1]}, not {missing!r}")
-    found = log.statistics(bias)
+    found = grading.statistics(log, bias)
     features = read_features(log, found)
     fill = None if trees else _fill_values(features, found, missing)
     notes = []

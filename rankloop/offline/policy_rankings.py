@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from rankloop import rank_weights
 from rankloop.errors import RankloopError
 from rankloop.logs import LogCounts, LogReader
+from rankloop.logs.grading import Grading
 from rankloop.logs.schema import CANDIDATES
 from rankloop.model_files import load
 from rankloop.names import parse
@@ -67,6 +68,12 @@ class Measure(NamedTuple):
             return cls("clicks", bias.alpha, bias.beta)
         cutoff = parsed.cutoff or bias.ranks
         return cls(f"dcg@{cutoff}", rank_weights.dcg(cutoff), np.zeros(cutoff))
+
+    def of_worth(self, grading: Grading) -> Measure:
+        """The same in units of the signal, if displays are worth their signal."""
+        if not grading.graded:
+            return self
+        return Measure(f"{self.name} of the signal", self.gain * grading.unit, self.always * grading.unit)
 
     @property
     def vectors(self) -> Float64:

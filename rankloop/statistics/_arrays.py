@@ -27,6 +27,12 @@ def read_only(values: object, dtype: type[np.generic], what: str) -> NDArray[Any
     return array
 
 
+def read_only_sums(values: object, dtype: type[np.generic], what: str) -> NDArray[Any]:
+    """The same for sums over displays: counts of the given type, or numbers if displays have shares."""
+    array = np.asarray(values)
+    return read_only(array, np.float64 if array.dtype.kind == "f" else dtype, what)
+
+
 def build_unchecked(kind: type[T], **attributes: object) -> T:
     """Make a value without its checks, from sums and parts of values that have been checked."""
     made = object.__new__(kind)

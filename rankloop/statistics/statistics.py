@@ -16,9 +16,12 @@ from numpy.typing import NDArray
 
 from rankloop.errors import DataError
 from rankloop.ragged import offsets_of, segment_sum
-from rankloop.statistics._arrays import build_unchecked, read_only
+from rankloop.statistics._arrays import build_unchecked, read_only, read_only_sums
 from rankloop.statistics.exposure import Exposure
-from rankloop.types import Int64, check_offsets
+from rankloop.types import Float64, Int64, check_offsets
+
+# Of sums of shares, relative to the number of displays.
+ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,17 +30,20 @@ class PolicyStatistics:
 
     Attributes:
         query_counts: int64, queries; number of impressions.
-        clicks: int32, items; number of clicks.
+        clicks: int32, items; number of clicks. Or float64: what displays were worth, each between 0 and 1.
         exposure: the expected exposure of each item under the policy.
     """
 
     query_counts: Int64
-    clicks: NDArray[np.int32]
+    clicks: NDArray[np.int32] | NDArray[np.float64]
     exposure: Exposure
 
     def __post_init__(self) -> None:
-        for name, dtype in (("query_counts", np.int64), ("clicks", np.int32)):
-            values = read_only(getattr(self, name), dtype, name)
+        for name, dtype, read in (
+            ("query_counts", np.int64, read_only),
+            ("clicks", np.int32, read_only_sums),
+        ):
+            values = read(getattr(self, name), dtype, name)
             object.__setattr__(self, name, values)
             if values.ndim != 1 or (values < 0).any():
                 raise DataError(
@@ -64,7 +70,9 @@ class PolicyStatistics:
 
     def __add__(self, other: PolicyStatistics) -> PolicyStatistics:
         counts = self.query_counts + other.query_counts
-        clicks = read_only(self.clicks.astype(np.int64) + other.clicks, np.int32, "clicks")
+        whole = self.clicks.dtype.kind != "f"
+        added = (self.clicks.astype(np.int64) if whole else self.clicks) + other.clicks
+        clicks = read_only_sums(added, np.int32, "clicks")
         return build_unchecked(PolicyStatistics, query_counts=counts, clicks=clicks, exposure=self.exposure)
 
 
@@ -78,7 +86,7 @@ class Statistics:
         offsets: int64, queries + 1; query q owns items ``offsets[q]:offsets[q + 1]``.
         policies: by policy id (such as its model's fingerprint), in the order of deployment.
         displays_by_rank: int64, items × ranks; number of displays.
-        clicks_by_rank: int64, items × ranks; number of clicks.
+        clicks_by_rank: int64, items × ranks; number of clicks. Or float64: what displays were worth.
         log_timesteps: the length T of the whole log; more than `timesteps` if queries were left out.
 
     Example:
@@ -100,13 +108,15 @@ class Statistics:
     offsets: Int64
     policies: Mapping[str, PolicyStatistics]
     displays_by_rank: Int64
-    clicks_by_rank: Int64
+    clicks_by_rank: Int64 | Float64
     log_timesteps: int
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "policies", MappingProxyType(dict(self.policies)))
-        for name in ("offsets", "displays_by_rank", "clicks_by_rank"):
+        for name in ("offsets", "displays_by_rank"):
             object.__setattr__(self, name, read_only(getattr(self, name), np.int64, name))
+        clicks_by_rank = read_only_sums(self.clicks_by_rank, np.int64, "clicks_by_rank")
+        object.__setattr__(self, "clicks_by_rank", clicks_by_rank)
         n_items = len(self.displays_by_rank)
         check_offsets(self.offsets, n_items)
         shape = self.displays_by_rank.shape
@@ -122,9 +132,13 @@ class Statistics:
                     f"{len(gathered.query_counts)} and {len(gathered.clicks)} in its counts"
                 )
         self._refuse(self.clicks_by_rank < 0, "a negative number of clicks")
-        self._refuse(self.clicks_by_rank > self.displays_by_rank, "more clicks at a rank than displays")
+        # Sums of shares are right but for their last bits.
+        slack = ROUNDING if self.clicks_by_rank.dtype.kind == "f" else 0.0
+        most = self.displays_by_rank * (1.0 + slack)
+        self._refuse(self.clicks_by_rank > most, "more clicks at a rank than displays")
+        off = np.abs(self.clicks - self.clicks_by_rank.sum(axis=1))
         self._refuse(
-            self.clicks != self.clicks_by_rank.sum(axis=1), "clicks by rank that do not add up to its clicks"
+            off > slack * self.displays_by_rank.sum(axis=1), "clicks by rank that do not add up to its clicks"
         )
         shown = segment_sum(self.displays_by_rank, self.offsets)
         bad = np.flatnonzero((shown > self.query_counts[:, None]).any(axis=1))
@@ -188,12 +202,14 @@ class Statistics:
     @property
     def query_counts(self) -> Int64:
         """Impressions per query, over all policies."""
-        return self._total("query_counts", self.n_queries)
+        total: Int64 = self._total("query_counts", self.n_queries)
+        return total
 
     @property
-    def clicks(self) -> Int64:
+    def clicks(self) -> Int64 | Float64:
         """Clicks per item, over all policies and ranks."""
-        return self._total("clicks", self.n_items)
+        total: Int64 | Float64 = self._total("clicks", self.n_items)
+        return total
 
     @property
     def timesteps(self) -> int:
@@ -208,10 +224,10 @@ class Statistics:
             arrays += [p.query_counts, p.clicks, p.exposure.alpha, p.exposure.beta, p.exposure.examination]
         return sum(array.nbytes for array in arrays)
 
-    def _total(self, name: str, size: int) -> Int64:
-        total = np.zeros(size, np.int64)
+    def _total(self, name: str, size: int) -> Any:
+        total: NDArray[Any] = np.zeros(size, np.int64)
         for gathered in self.policies.values():
-            total += getattr(gathered, name)
+            total = total + getattr(gathered, name)
         return total
 
     def per_item(self, by_query: NDArray[Any]) -> NDArray[Any]:

@@ -13,7 +13,7 @@ NONE = "-"
 AUTO = "auto"
 OPTIONAL = (
     "impression_id", "timestamp", "query_id", "policy_id", "position", "clicked", "signal", "randomised",
-    "event",
+    "event", "page",
 )  # fmt: skip
 
 
@@ -22,13 +22,14 @@ class Columns:
     """The names of the columns of a table; None if there is no such column.
 
     A name may be a path to a field of the objects in a column (``payload.query``; a path through a list,
-    ``items.id``, gives one value per element), and ``a|b`` is the first of several that a row has. Columns
-    that are not given, and not there under their default names, are guessed.
+    ``items.id``, gives one value per element), ``a|b`` is the first of several that a row has, and
+    ``doc_1..doc_10`` are columns that together are a list. Columns that are not given, and not there under
+    their default names, are guessed.
 
     Attributes:
         impression_id: the impression; several columns if it takes them together to tell impressions apart,
             such as the session, the query and the time. None if each row is an impression, with a list of
-            documents.
+            documents; or if rows of documents come one impression after the other.
         timestamp: the time: ISO 8601, or seconds, milli-, micro- or nanoseconds since 1970.
         query_id: the query; None if each impression is a query of its own.
         policy_id: the policy; None for the default.
@@ -36,12 +37,14 @@ class Columns:
             list, or of the rows of their impression.
         doc_id: the document, or a list of documents.
         clicked: whether it was clicked: true, false, or the number of clicks. For a list of documents: a list
-            of these, or of the clicked documents or positions.
+            of these, or of the clicked documents or positions; the column of the documents itself if they
+            end in ``-1`` or ``-0``.
         score: the policy's score, in a table of candidates.
         signal: what the display was worth, a number from 0 on, such as 5 for a purchase.
         randomised: whether the documents were shown in random order. Such rows get a policy of their own,
             named after their policy.
         event: the kind of event, in tables that have one row per event.
+        page: the page of results, if positions begin again on every page.
 
     Example:
         >>> Columns.parse("impression_id=session, query_id=text, timestamp=-").query_id
@@ -59,6 +62,7 @@ class Columns:
     signal: str | None = None
     randomised: str | None = AUTO
     event: str | None = AUTO
+    page: str | None = AUTO
 
     @property
     def impression_columns(self) -> tuple[str, ...]:

@@ -7,26 +7,30 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import ExitStack
 from dataclasses import replace
 from types import MappingProxyType
 
-from rankloop.errors import DataError
 from rankloop.logs.importers.column_names import Columns
 from rankloop.logs.importers.files import Paths, as_paths
-from rankloop.logs.importers.formats import recognise
 from rankloop.logs.importers.pipeline import DEFAULTS, ImportOptions, ImportSession, run
 from rankloop.logs.importers.report import ImportReport
 from rankloop.logs.importers.signals import NO_SIGNALS, Actions
+from rankloop.logs.importers.staging import CLICKS
 from rankloop.logs.importers.tables.events import Events
-from rankloop.logs.importers.tables.feature_columns import TableFeatures, choose_features, suggest_features
+from rankloop.logs.importers.tables.feature_columns import (
+    TableFeatures,
+    choose_features,
+    has_decimal_comma,
+    suggest_features,
+)
 from rankloop.logs.importers.tables.fields import RowFields
 from rankloop.logs.importers.tables.guesses import guess_columns
-from rankloop.logs.importers.tables.lists import are_lists
-from rankloop.logs.importers.tables.paths import ColumnPath
 from rankloop.logs.importers.tables.readers import CandidateReader, ClickReader, ImpressionReader
+from rankloop.logs.importers.tables.refusals import refuse_unusable
 from rankloop.logs.importers.tables.sample import Sample
-from rankloop.logs.importers.times import is_day_first
+from rankloop.logs.importers.tables.session_lists import SessionLists
+from rankloop.logs.importers.tables.shape import TableShape
 
 ALL_ROWS: Mapping[str, str] = MappingProxyType({})
 BY_NAME = Events()
@@ -74,13 +78,10 @@ def import_columns(
         sample = Sample.read(as_paths(impressions), "impressions")
         clicked = None if clicks is None else Sample.read(as_paths(clicks), "clicks")
         guess = guess_columns(sample, given, events, clicked)
-        names = guess.columns
+        names, kinds = guess.columns, guess.events or Events()
+        refuse_unusable(sample, guess, clicks_elsewhere=clicks is not None or bool(kinds.clicks))
         sample = guess.sample
         session.hints += guess.notes
-        has_clicks = names.clicked is not None and ColumnPath(names.clicked).is_in(sample.columns)
-        elsewhere = clicks is not None or names.event is not None
-        if not has_clicks and not elsewhere and _shows_documents(sample, names):
-            raise _no_clicks(sample.columns)
         chosen: list[str] = []
         if feature_columns:
             chosen, notes = choose_features(sample, names, feature_columns)
@@ -88,42 +89,41 @@ def import_columns(
         elif session.options.features is None and (found := suggest_features(sample, names)):
             session.hints.append(found)
         shown = names if clicks is None else replace(names, clicked=None)
-        fields = RowFields(
-            shown,
-            lists=names.position is None and are_lists(sample.present(names.doc_id)),
-            signals=NO_SIGNALS if names.event is not None else signals,
-            day_first=None if names.timestamp is None else is_day_first(sample.present(names.timestamp)),
-        )
+        shape = TableShape.of(sample, shown, options.position_base)
+        session.hints += shape.notes(shown)
+        fields = RowFields(shown, shape, NO_SIGNALS if names.event is not None else signals)
         everyone = policy
         if names.policy_id is None and policy is None:
             everyone = session.unnamed_policy()
-        kinds = guess.events or Events()
         actions = Actions(kinds.clicks, signals if names.event is not None else NO_SIGNALS)
-        collected = TableFeatures(session.staging.folder, chosen) if chosen else None
-        with collected or nullcontext():
+        with ExitStack() as stack:
+            collected = lists = None
+            if chosen:
+                commas = [name for name in chosen if has_decimal_comma(sample.present(name))]
+                collected = stack.enter_context(TableFeatures(session.staging.folder, chosen, commas))
+            if names.impression_id is not None and shape.arrays:
+                with_clicks = clicks is None and not kinds.clicks
+                lists = stack.enter_context(SessionLists(session.staging.folder, with_clicks=with_clicks))
             reader = ImpressionReader(
-                session, fields, everyone, only=only, shown=kinds.shown, actions=actions, features=collected
+                session,
+                fields,
+                everyone,
+                only=only,
+                shown=kinds.shown,
+                actions=actions,
+                features=collected,
+                lists=lists,
             )
             reader.read(impressions)
+            if clicks is not None:
+                ClickReader(session, fields, lists).read(clicks)
         if collected is not None:
             session.feature_files.append(collected.written())
-        if clicks is not None:
-            ClickReader(session, fields).read(clicks)
+        if lists is not None:
+            for table in lists.clicks():
+                session.staging.add_batch(CLICKS, table)
+            session.hints += [] if lists.note is None else [lists.note]
         if candidates is not None:
             CandidateReader(session, names, everyone).read(candidates)
 
     return run(read, out, options)
-
-
-def _shows_documents(sample: Sample, names: Columns) -> bool:
-    """Whether this is a table of documents at all; otherwise other columns are missed first."""
-    known = ColumnPath(names.doc_id).is_in(sample.columns)
-    return known and bool(len(sample)) and recognise(sample.rows[0]) in (None, "columns")
-
-
-def _no_clicks(columns: Sequence[str]) -> DataError:
-    """The error for a table without clicks."""
-    return DataError(
-        f"the rows have no clicks: name the column that contains them (--columns clicked=NAME), or give a "
-        f"table with one row per click (--clicks TABLE); the columns are {', '.join(columns)}"
-    )

@@ -8,14 +8,21 @@ those lines are not rows themselves; otherwise its first line is broken, and rea
 from __future__ import annotations
 
 import csv
-from collections import deque
+import re
+from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from rankloop.errors import DataError
+from rankloop.logs.importers.formats import WHITE_SPACE
 
-# Names of columns are hardly ever numbers; a row of a log has an id, a position and clicks.
+# Names of columns are hardly ever numbers or dates; a row of a log has an id, a position and clicks.
 NUMBERS = 0.3
+_DATE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}\b")
+# Lines of a file without names of columns that are examined for how many fields they have, and the share of
+# lines from which on a number of fields is no accident.
+AHEAD = 1_000
+OFTEN = 0.05
 
 Broken = Callable[[int, object], None]
 
@@ -32,13 +39,14 @@ def read_csv_rows(
     Args:
         lines: the lines of the file with their numbers.
         path: the file, for messages.
-        delimiter: what separates fields.
+        delimiter: what separates fields; a space stands for any white space.
         add_broken: counts a broken line, by number and reason.
         add_note: takes a sentence on how the file was understood.
     """
-    source = _Lines(lines)
+    source = _Lines(lines, packed=delimiter == WHITE_SPACE)
     reader = csv.reader(source, delimiter=delimiter, strict=True)
     header: list[str] | None = None
+    widths: set[int] = set()
     while True:
         source.taken.clear()
         error: csv.Error | None = None
@@ -53,18 +61,21 @@ def read_csv_rows(
         if header is None:
             if error is not None:
                 raise DataError(f"{path}, line {first}: the names of the columns cannot be read: {error}")
-            # Empty lines before the names of the columns are neither names nor rows.
-            if not fields:
+            # Empty lines before the names of the columns are neither names nor rows, and spreadsheets name
+            # their delimiter in a line of its own.
+            if not fields or (fields[0].lower() == "sep=" and len(fields) <= len((delimiter, ""))):
                 continue
             header = [name.strip() for name in fields]
             if _is_data(header):
-                header = [f"c{number}" for number in range(1, len(fields) + 1)]
+                source.read_again()
+                widths = source.widths(delimiter)
+                header = [f"c{number}" for number in range(1, max(widths) + 1)]
                 add_note(
                     f"{path} has no names of columns in its first line: they are called {header[0]} to "
-                    f"{header[-1]}."
+                    f"{header[-1]}{_on_widths(widths)}."
                 )
-                source.read_again()
                 continue
+            widths = {len(header)}
             if len(set(header)) < len(header):
                 raise DataError(f"{path}, line {first}: two columns have the same name: {', '.join(header)}")
             continue
@@ -81,16 +92,26 @@ def read_csv_rows(
             add_broken(first, error)
         elif source.undecoded():
             add_broken(first, "not UTF-8")
-        elif len(fields) == len(header):
-            yield first, dict(zip(header, fields, strict=True))
+        elif len(fields) in widths:
+            yield first, dict(zip(header, fields + [""] * (len(header) - len(fields)), strict=True))
         elif fields:
             add_broken(first, f"{len(fields)} fields where the first line has {len(header)}")
 
 
 def _is_data(fields: list[str]) -> bool:
-    """Whether the first line of a file is a row, and not the names of columns: many fields are numbers."""
-    numbers = sum(field.replace(".", "", 1).lstrip("-").isdecimal() for field in fields)
+    """Whether the first line of a file is a row, and not the names of columns: many are numbers or dates."""
+    numbers = sum(
+        field.replace(".", "", 1).lstrip("-").isdecimal() or _DATE.match(field) is not None
+        for field in fields
+    )
     return numbers > 0 and numbers >= NUMBERS * len(fields)
+
+
+def _on_widths(widths: set[int]) -> str:
+    if len(widths) == 1:
+        return ""
+    listed = " or ".join(map(str, sorted(widths)))
+    return f"; lines have {listed} fields, and shorter ones lack the last columns"
 
 
 def _is_stray(source: _Lines, delimiter: str, width: int, error: csv.Error | None, fields: list[str]) -> bool:
@@ -114,8 +135,8 @@ class _Lines:
         taken: number, text and whether it is UTF-8, of each line since this was last cleared.
     """
 
-    def __init__(self, lines: Iterator[tuple[int, bytes]]) -> None:
-        self._lines = lines
+    def __init__(self, lines: Iterator[tuple[int, bytes]], *, packed: bool) -> None:
+        self._lines, self._packed = lines, packed
         self._again: deque[tuple[int, str, bool]] = deque()
         self.taken: list[tuple[int, str, bool]] = []
 
@@ -129,11 +150,23 @@ class _Lines:
 
     def _decoded(self) -> tuple[int, str, bool]:
         number, line = next(self._lines)
+        # Any white space stands for one delimiter.
+        line = b" ".join(line.split()) if self._packed else line
         try:
             # Some programs write a byte-order mark.
             return number, line.decode("utf-8-sig" if number == 1 else "utf-8"), True
         except UnicodeDecodeError:
             return number, line.decode("utf-8", "replace"), False
+
+    def widths(self, delimiter: str) -> set[int]:
+        """How many fields lines have; numbers that are rare among the next lines do not count."""
+        while len(self._again) < AHEAD:
+            try:
+                self._again.append(self._decoded())
+            except StopIteration:
+                break
+        counts = Counter(text.count(delimiter) + 1 for _, text, _ in self._again if text.strip())
+        return {width for width, count in counts.items() if count >= OFTEN * len(self._again)}
 
     def undecoded(self) -> bool:
         """Whether any of the taken lines is not UTF-8."""

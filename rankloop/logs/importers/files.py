@@ -1,4 +1,4 @@
-"""Read records from files with their place: JSON, CSV and Parquet, plain or gzipped.
+"""Read records from files with their place: JSON and CSV, plain or compressed, Parquet and databases.
 
 A broken line is reported with file, line and reason, and left out. A truncated file is rejected, because an
 unknown part of it is missing.
@@ -16,9 +16,12 @@ import pyarrow as pa
 
 from rankloop.errors import DataError, one_line
 from rankloop.logs.importers.csv_rows import read_csv_rows
+from rankloop.logs.importers.database_rows import read_database
 from rankloop.logs.importers.formats import (
     CSV,
     CSV_DELIMITERS,
+    DATABASE,
+    DATABASE_ENDINGS,
     JSON,
     JSON_ENDINGS,
     PARQUET,
@@ -112,6 +115,9 @@ class SourceFiles:
         if kind == PARQUET:
             self._units[number] = "row"
             yield from _parquet(path)
+        elif kind == DATABASE:
+            self._units[number] = "row"
+            yield from enumerate(read_database(path, self.notes.append), 1)
         elif kind == JSON:
             records = JsonRecords(numbered_lines(path), path, add_broken)
             for line, values in records:
@@ -131,7 +137,7 @@ def as_paths(sources: Paths) -> list[Path]:
 
 
 def _files_in(folder: Path) -> list[Path]:
-    known = (*JSON_ENDINGS, *CSV_DELIMITERS, PARQUET_ENDING)
+    known = (*JSON_ENDINGS, *CSV_DELIMITERS, PARQUET_ENDING, *DATABASE_ENDINGS)
     files = sorted(path for path in folder.iterdir() if path.is_file() and ending_of(path) in known)
     if not files:
         raise DataError(f"{folder} has no files whose names end in {', '.join(known)}")
@@ -144,7 +150,7 @@ def place_of(file: int, line: int) -> int:
 
 
 def numbered_lines(path: Path) -> Iterator[tuple[int, bytes]]:
-    """Iterate over the lines of a plain or gzipped file with their numbers, from 1."""
+    """Iterate over the lines of a plain or compressed file with their numbers, from 1."""
     number = 0
     with open_text(path, lambda: number) as lines:
         for number, line in enumerate(lines, 1):

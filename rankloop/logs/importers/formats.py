@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,27 +13,31 @@ from rankloop.text_file import open_text
 JSON_ENDINGS = (".jsonl", ".ndjson", ".json")
 CSV_DELIMITERS = {".csv": ",", ".tsv": "\t"}
 DELIMITERS = ("\t", ",", ";", "|")
+# Fields with any white space between them, as in the files of TREC.
+WHITE_SPACE = " "
 PARQUET_ENDING = ".parquet"
-JSON, CSV, PARQUET = "JSON", "CSV", "Parquet"
-# Number of bytes at the beginning of a file that are examined.
+COMPRESSED_ENDINGS = (".gz", ".bz2", ".xz", ".zst", ".zip")
+DATABASE_ENDINGS = (".db", ".sqlite", ".sqlite3", ".duckdb")
+JSON, CSV, PARQUET, DATABASE = "JSON", "CSV", "Parquet", "database"
+# Number of bytes at the beginning of a file that are examined, and of lines to find the delimiter.
 BEGINNING = 65_536
+LINES = 50
+# A spreadsheet names its delimiter in a first line of its own.
+_SEPARATOR_LINE = re.compile(rb'"?sep=(.)"?\s*$', re.IGNORECASE)
+SQLITE_MAGIC, DUCKDB_MAGIC, DUCKDB_MAGIC_AT = b"SQLite format 3\0", b"DUCK", 8
 
 _MAGIC = {
-    b"PK\x03\x04": "a zip archive or a spreadsheet: unpack it, or export it as CSV",
-    b"\x28\xb5\x2f\xfd": "compressed with zstd: decompress it, or compress it with gzip",
-    b"BZh": "compressed with bzip2: decompress it, or compress it with gzip",
-    b"\xfd7zXZ": "compressed with xz: decompress it, or compress it with gzip",
-    b"\xff\xfe": "UTF-16 text: convert it to UTF-8",
-    b"\xfe\xff": "UTF-16 text: convert it to UTF-8",
     b"Obj\x01": "Avro: export it as Parquet or JSON lines",
     b"ORC": "ORC: export it as Parquet or JSON lines",
-    b"SQLite format 3": "a SQLite database: export the table as CSV",
+    b"<?xml": "XML: convert it to JSON lines or CSV, with one row per document shown",
+    b"%PDF": "a PDF document",
 }
 
 
 def ending_of(path: Path) -> str:
-    """Return the suffix of a file name, without ``.gz``."""
-    return Path(path.name.removesuffix(".gz")).suffix.lower()
+    """Return the suffix of a file name, without that of a compressed file."""
+    name = Path(path.name)
+    return (Path(name.stem) if name.suffix.lower() in COMPRESSED_ENDINGS else name).suffix.lower()
 
 
 def detect_format(path: Path, what: str) -> tuple[str, str]:
@@ -49,23 +54,47 @@ def detect_format(path: Path, what: str) -> tuple[str, str]:
         begin = file.read(BEGINNING)
     if begin.startswith(b"PAR1") or (ending == PARQUET_ENDING and not begin.lstrip().startswith(b"{")):
         return PARQUET, ""
+    if begin.startswith(SQLITE_MAGIC) or begin[DUCKDB_MAGIC_AT:].startswith(DUCKDB_MAGIC):
+        return DATABASE, ""
     for magic, name in _MAGIC.items():
         if begin.startswith(magic):
             raise DataError(f"{path}: expected {what}, but this is {name}")
     text = begin.removeprefix(b"\xef\xbb\xbf").lstrip()
     if text.startswith((b"{", b"[")) or ending in JSON_ENDINGS:
         return JSON, ""
-    header = text.splitlines()[0] if text else b""
-    usual = CSV_DELIMITERS.get(ending)
-    for delimiter in (*([usual] if usual else []), *DELIMITERS):
-        if delimiter.encode() in header and b"\0" not in begin:
-            return CSV, delimiter
-    if usual is not None:
-        return CSV, usual
-    raise DataError(
-        f"{path}: expected {what} as JSON lines, CSV, TSV (all optionally gzipped) or Parquet, but this is "
-        f"none of them"
+    delimiter = (
+        None if b"\0" in begin else _delimiter(text, CSV_DELIMITERS.get(ending), len(begin) == BEGINNING)
     )
+    if delimiter is not None:
+        return CSV, delimiter
+    raise DataError(
+        f"{path}: expected {what} as JSON, CSV, TSV (plain or compressed), Parquet or a database, but this "
+        f"is none of them"
+    )
+
+
+def _delimiter(text: bytes, usual: str | None, cut: bool) -> str | None:
+    """The delimiter of a table; None if the text does not look like one."""
+    lines = [line for line in text.splitlines()[: LINES + 1] if line.strip()]
+    lines = lines[:-1] if cut and len(lines) > 1 else lines
+    if lines and (named := _SEPARATOR_LINE.match(lines[0])):
+        return named[1].decode("latin-1")
+    header = lines[0] if lines else b""
+    there = [one for one in DELIMITERS if one.encode() in header]
+    if usual in there:
+        return usual
+    if there:
+        # The one that splits most lines as it splits the first; then the one that is there most often.
+        return max(there, key=lambda one: (_agreement(lines, one.encode()), header.count(one.encode())))
+    if usual is not None:
+        return usual
+    widths = {len(line.split()) for line in lines}
+    return WHITE_SPACE if len(lines) > 1 and len(widths) == 1 and min(widths) > 1 else None
+
+
+def _agreement(lines: Sequence[bytes], delimiter: bytes) -> float:
+    expected = lines[0].count(delimiter)
+    return sum(line.count(delimiter) == expected for line in lines) / len(lines)
 
 
 COMMANDS = {

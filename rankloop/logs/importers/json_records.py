@@ -7,7 +7,8 @@ that they contain. Places are lines if every object has its own line, and otherw
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -37,23 +38,37 @@ class JsonRecords:
         self._records = 0
 
     def __iter__(self) -> Iterator[tuple[int, dict[str, Any]]]:
-        first = True
-        for number, data in self.lines:
-            text = data.removeprefix(BYTE_ORDER_MARK) if number == 1 else data
-            if not text.strip():
-                continue
-            if first and _spans_lines(text):
+        lines = ((number, text) for number, data in self.lines if (text := _text(number, data)).strip())
+        first, second = next(lines, None), None
+        if first is not None and not _spans_lines(first[1]):
+            second = next(lines, None)
+        elif first is not None:
+            self.unit = "record"
+        for number, value in self._begin(first, lines, alone=second is None):
+            if _elements(value) is not None:
                 self.unit = "record"
-                rest = b"".join(line for _, line in self.lines)
-                for value in _read_whole(text + rest, number, self.path):
-                    yield from self._expand(number, value)
-                return
-            values = self._read_line(number, text)
-            if first and any(map(_is_collection, values)):
-                self.unit = "record"
-            first = False
-            for value in values:
+            yield from self._expand(number, value)
+        for number, text in chain([] if second is None else [second], lines):
+            for value in self._read_line(number, text):
                 yield from self._expand(number, value)
+
+    def _begin(
+        self, first: tuple[int, bytes] | None, lines: Iterator[tuple[int, bytes]], *, alone: bool
+    ) -> Iterator[tuple[int, Any]]:
+        """The value of the first line; of the whole file if its values are not one per line."""
+        if first is None:
+            return
+        number, text = first
+        if self.unit == "line":
+            values: Iterable[Any] = self._read_line(number, text)
+        else:
+            values = _read_whole(b"".join([text, *(line for _, line in lines)]), number, self.path)
+        found = iter(values)
+        begin = list(islice(found, len(("first", "second"))))
+        if alone and len(begin) == 1:
+            # A file with a single object is what it wraps.
+            begin = [wrapped_records(begin[0]) or begin[0]]
+        yield from ((number, value) for value in chain(begin, found))
 
     def _read_line(self, number: int, text: bytes) -> list[Any]:
         """The value of a line; none if it is broken."""
@@ -80,8 +95,21 @@ class JsonRecords:
             self.add_broken(place, f"not a JSON object but {type(value).__name__}", self.unit)
 
 
-def _is_collection(value: Any) -> bool:
-    return _elements(value) is not None
+def _text(number: int, data: bytes) -> bytes:
+    return data.removeprefix(BYTE_ORDER_MARK) if number == 1 else data
+
+
+def wrapped_records(value: Any) -> list[Any] | None:
+    """The only array of objects in an object, as programs answer; None if there is none, or several.
+
+    >>> wrapped_records({"total": 2, "data": [{"a": 1}, {"a": 2}]})
+    [{'a': 1}, {'a': 2}]
+    """
+    if not isinstance(value, dict):
+        return None
+    arrays = [one for one in value.values() if isinstance(one, list) and len(one) > 1]
+    arrays = [one for one in arrays if all(isinstance(element, dict) for element in one)]
+    return arrays[0] if len(arrays) == 1 else None
 
 
 def _elements(value: Any) -> list[Any] | None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rankloop.errors import DataError
-from rankloop.logs.problems import ProblemCounter
+from rankloop.logs.problems import Problem, ProblemCounter
 
 if TYPE_CHECKING:
     from rankloop.logs.importers.report import ImportReport
@@ -99,7 +99,7 @@ def check_losses(report: ImportReport, limit: float, diagnoses: Iterable[str] = 
         return
     costly = [problem for problem in report.problems if problem.name in COSTLY]
     costly.sort(key=lambda problem: -problem.left_out)
-    reasons = [f"{problem.count:,} {problem.what}" for problem in costly]
+    reasons = [f"{problem.count:,} {problem.what}{_such_as(problem)}" for problem in costly]
     raise ImportLossError(
         f"{', '.join(report.sources)}: {worst} would be left out, which is more than max_loss allows "
         f"({limit:.0%}): {'; '.join(reasons)}. {''.join(f'{text} ' for text in diagnoses)}"
@@ -107,6 +107,11 @@ def check_losses(report: ImportReport, limit: float, diagnoses: Iterable[str] = 
         f"(--max-loss {_above(worst.share)})",
         report,
     )
+
+
+def _such_as(problem: Problem) -> str:
+    """The first example of what is lost."""
+    return f" (such as {problem.examples[0]})" if problem.examples else ""
 
 
 def _above(share: float) -> str:

@@ -21,7 +21,7 @@ from rankloop.logs.features import PathLike, as_feature_paths
 from rankloop.logs.importers.cleaning import Cleaning
 from rankloop.logs.importers.earlier_log import EarlierLog
 from rankloop.logs.importers.files import Paths, Record, SourceFiles
-from rankloop.logs.importers.hints import describe_ids
+from rankloop.logs.importers.hints import describe_ids, describe_source
 from rankloop.logs.importers.losses import Loss, check_losses, measure_losses
 from rankloop.logs.importers.parsing import BadValueError
 from rankloop.logs.importers.report import ImportReport
@@ -201,6 +201,7 @@ def run(
             cleaning = Cleaning(session, running, earlier)
             cleaning.run(writer, options.position_base, counted=counted)
             if not cleaning.rows:
+                session.hints += describe_ids(session.found, cleaning.new_impressions)
                 raise _no_impressions("no impression is left", sources, session)
             if options.features is not None or session.features is not None:
                 report_records(options.progress, "copying features", cleaning.rows)
@@ -209,7 +210,10 @@ def run(
                 listed = "; ".join(map(str, session.found.problems()))
                 raise DataError(f"{', '.join(sources)}: strict import failed: {listed}")
             writer.randomised = cleaning.randomised
-            diagnoses = describe_ids(session.found, cleaning.new_impressions)
+            diagnoses = (
+                *describe_ids(session.found, cleaning.new_impressions),
+                *describe_source(session.found, cleaning.rows, cleaning.clicks),
+            )
             result = ImportReport(
                 log=writer.folder,
                 sources=sources,

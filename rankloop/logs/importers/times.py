@@ -26,9 +26,13 @@ FORMATS = (
     # The logs of web servers, and the headers of HTTP.
     "%d/%b/%Y:%H:%M:%S %z",
     "%a, %d %b %Y %H:%M:%S %Z",
+    "%a %b %d %H:%M:%S %Y",
     "%Y/%m/%d %H:%M:%S",
     "%Y/%m/%d %H:%M",
     "%Y/%m/%d",
+    # Spreadsheets with hours up to 12; whether day or month comes first has been settled before.
+    "%Y-%m-%d %I:%M:%S %p",
+    "%Y-%m-%d %I:%M %p",
 )
 # More than six digits of a second, or a zone as BigQuery (UTC) and PostgreSQL (+00) write it.
 _FRACTION = re.compile(r"(\.\d{6})\d+")
@@ -36,6 +40,14 @@ _ZONE = re.compile(r"\s*(UTC|GMT|Z)$", re.IGNORECASE)
 _NUMBER = re.compile(r"[+-]?\d{1,30}(\.\d*)?$", re.ASCII)
 # Dates as spreadsheets write them.
 _SLASHES = re.compile(r"(\d{1,2})/(\d{1,2})/(\d{4})(.*)$")
+_DOTS = re.compile(r"(\d{1,2})\.(\d{1,2})\.(\d{4})(.*)$")
+# Milliseconds as .NET writes them in JSON.
+_NET = re.compile(r"/Date\((-?\d+)([+-]\d{4})?\)/$")
+# Hours with one digit.
+_HOUR = re.compile(r"([ T])(\d):")
+# Days and seconds written as numbers: 20240501 and 20240501123000.
+_DIGITS = {8: "%Y%m%d", 14: "%Y%m%d%H%M%S"}
+YEARS = (1900, 2100)
 MONTHS = 12
 _EXPECTED = "expected ISO 8601 or a number since 1970"
 
@@ -56,6 +68,8 @@ def microseconds(value: Any, name: str = "timestamp", *, day_first: bool | None 
         stripped = value.strip()
         if stripped.lower() in MISSING:
             return None
+        if match := _NET.match(stripped):
+            return _in_range(int(match[1]) * 1_000, value, name)
         number = _as_number(stripped)
         if number is None:
             try:
@@ -85,6 +99,11 @@ def _of_number(value: Any, name: str) -> int:
         value = round(value) if abs(value) >= SECONDS_BELOW or value.is_integer() else value
     if isinstance(value, bool) or not isinstance(value, int):
         raise BadValueError(f"{name} is {shortened(value)}; {_EXPECTED}")
+    if (written := _DIGITS.get(len(str(value)))) and YEARS[0] <= int(str(value)[:4]) < YEARS[1]:
+        try:
+            return _of_datetime(datetime.strptime(str(value), written))
+        except ValueError:
+            pass
     size = abs(value)
     if size < SECONDS_BELOW:
         result = value * 1_000_000
@@ -92,6 +111,10 @@ def _of_number(value: Any, name: str) -> int:
         result = value * 1_000
     else:
         result = value if size < MICROSECONDS_BELOW else value // 1_000
+    return _in_range(result, value, name)
+
+
+def _in_range(result: int, value: Any, name: str) -> int:
     if not EARLIEST <= result <= LATEST:
         raise BadValueError(f"{name} is {shortened(value)}, which is not between the years 1 and 9999")
     return result
@@ -112,6 +135,9 @@ def _read_time(text: str, day_first: bool | None) -> datetime:
     if day_first is not None and (match := _SLASHES.match(text)):
         month, day = (match[2], match[1]) if day_first else (match[1], match[2])
         text = f"{match[3]}-{int(month):02}-{int(day):02}{match[4]}"
+    elif match := _DOTS.match(text):
+        text = f"{match[3]}-{int(match[2]):02}-{int(match[1]):02}{match[4]}"
+    text = _HOUR.sub(r"\g<1>0\2:", text)
     try:
         return datetime.fromisoformat(text)
     except ValueError:

@@ -211,10 +211,12 @@ def test_search_responses_are_their_documents(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"", "expected clicks as JSON lines, CSV, TSV .* but this is none of them"),
-        (b"one column\n", "expected clicks as JSON lines"),
-        (b"PK\x03\x04rest", "expected clicks, but this is a zip archive or a spreadsheet: unpack it"),
-        ('{"a": 1}'.encode("utf-16"), "but this is UTF-16 text: convert it to UTF-8"),
+        (b"", "expected clicks as JSON, CSV, TSV .* but this is none of them"),
+        (b"one column\n", "expected clicks as JSON, CSV"),
+        (b"PK\x03\x04rest", "the compressed file is damaged or ends early"),
+        (b"\x28\xb5\x2f\xfdrest", "the compressed file is damaged or ends early"),
+        (b"\xff\xfea", "the text begins as UTF-16, but is not"),
+        (b"<?xml version='1.0'?><session/>", "expected clicks, but this is XML"),
         (b'[{"a": 1},\n{"a": ', r"log, line 2: not JSON \(.*truncated or damaged"),
     ],
 )

@@ -37,10 +37,16 @@ class Events:
         others = tuple(name for name in rest if name not in shown)
         return replace(self, shown=shown, clicks=clicks, others=others)
 
+    def shown_with_clicks(self) -> Self:
+        """The same, if each click comes with the list that was shown: nothing else shows documents."""
+        others = (*self.shown, *self.others)
+        return replace(self, shown=self.clicks, clicks=(), others=others)
+
     @property
     def sentence(self) -> str:
         """What counts as what."""
-        text = f"Events that show documents: {_listed(self.shown)}; clicks: {_listed(self.clicks)}"
+        text = f"Events that show documents: {_listed(self.shown)}"
+        text += f"; clicks: {_listed(self.clicks)}" if self.clicks else ", each with its click"
         if self.others:
             text += (
                 f"; set aside: {_listed(self.others)} (--signal {self.others[0]}=5 would give one a weight)"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import fnmatch
 import math
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -16,9 +17,9 @@ import pyarrow as pa
 from rankloop.errors import DataError
 from rankloop.logs.importers.column_names import Columns
 from rankloop.logs.importers.staging import Staging
-from rankloop.logs.importers.tables.fields import is_missing
-from rankloop.logs.importers.tables.paths import OR, ColumnPath
+from rankloop.logs.importers.tables.paths import ColumnPath
 from rankloop.logs.importers.tables.sample import Sample
+from rankloop.logs.importers.tables.shape import is_missing
 from rankloop.logs.importers.tables.words import OUTCOMES, POSITION, normalised
 from rankloop.logs.schema import ITEM
 
@@ -31,6 +32,8 @@ IDS = ("id", "ids", "uuid", "key", "code")
 TRUTH = {"true": 1.0, "t": 1.0, "false": 0.0, "f": 0.0}
 # Columns named in messages.
 NAMED = 6
+_COMMA = re.compile(r"[+-]?\d+,(\d+)$")
+THOUSANDS = 3
 
 
 def choose_features(sample: Sample, names: Columns, wanted: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -42,7 +45,7 @@ def choose_features(sample: Sample, names: Columns, wanted: Sequence[str]) -> tu
         wanted: names of columns, with wildcards as in ``prop_*``; or ``auto`` for all columns of numbers,
             except ids, outcomes, and columns that have values on clicked rows only.
     """
-    taken = {part for name in _taken(names) for part in name.split(OR)}
+    taken = set(_taken(names))
     numeric = [name for name in sample.columns if name not in taken and _is_numeric(sample.present(name))]
     if list(wanted) != [AUTO]:
         chosen = [name for name in sample.columns if any(fnmatch.fnmatchcase(name, one) for one in wanted)]
@@ -78,7 +81,10 @@ def suggest_features(sample: Sample, names: Columns) -> str | None:
 
 
 def _taken(names: Columns) -> list[str]:
-    return [*names.impression_columns, *(name for name in vars(names).values() if isinstance(name, str))]
+    """The columns that mean something else, one by one."""
+    named = [*names.impression_columns, *(name for name in vars(names).values() if isinstance(name, str))]
+    paths = [path for name in named for path in (name, *ColumnPath(name).alternatives)]
+    return [part for path in paths for part in ([path] if isinstance(path, str) else path)]
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -87,9 +93,27 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _is_numeric(values: list[Any]) -> bool:
+    there = _parts(values)
+    comma = has_decimal_comma(values)
+    return bool(there) and not np.isnan([number(part, decimal_comma=comma) for part in there]).any()
+
+
+def _parts(values: list[Any]) -> list[Any]:
     parts = [part for value in values for part in (value if isinstance(value, list) else [value])]
-    there = [part for part in parts if not is_missing(part)]
-    return bool(there) and not np.isnan([number(part) for part in there]).any()
+    return [part for part in parts if not is_missing(part)]
+
+
+def has_decimal_comma(values: list[Any]) -> bool:
+    """Whether numbers have commas before their fractions; 1,234 alone could be a thousand.
+
+    >>> has_decimal_comma(["1,5", "2"]), has_decimal_comma(["1,234"]), has_decimal_comma(["1,5", "2.5"])
+    (True, False, False)
+    """
+    texts = [part for part in _parts(values) if isinstance(part, str)]
+    fractions = [match[1] for text in texts if (match := _COMMA.match(text.strip()))]
+    return any(len(fraction) != THOUSANDS for fraction in fractions) and not any(
+        "." in text for text in texts
+    )
 
 
 def _leaks(sample: Sample, names: Columns, column: str) -> bool:
@@ -98,17 +122,22 @@ def _leaks(sample: Sample, names: Columns, column: str) -> bool:
         return bool(set(normalised(column).split("_")) & set(OUTCOMES))
     marks = sample.values(names.clicked)
     clicked = np.array([bool(mark) and number(mark) > 0 for mark in marks])
-    there = np.array([not is_missing(value) and number(value) != 0 for value in sample.values(column)])
+    comma = has_decimal_comma(sample.present(column))
+    there = np.array(
+        [not is_missing(value) and number(value, decimal_comma=comma) != 0 for value in sample.values(column)]
+    )
     inside = int(there.sum())
     return inside > 0 and bool(clicked[there].all()) and float(clicked.mean()) ** inside < CHANCE
 
 
-def number(value: Any) -> float:
+def number(value: Any, *, decimal_comma: bool = False) -> float:
     """A value of a feature; NaN if it is missing or not a number.
 
-    >>> number("3"), number(True), number("NULL")
-    (3.0, 1.0, nan)
+    >>> number("3"), number(True), number("NULL"), number("1,5", decimal_comma=True)
+    (3.0, 1.0, nan, 1.5)
     """
+    if decimal_comma and isinstance(value, str) and _COMMA.match(value.strip()):
+        value = value.replace(",", ".")
     try:
         return float(value)
     except (TypeError, ValueError):
@@ -122,10 +151,12 @@ class TableFeatures:
     Args:
         folder: where to put files.
         names: the columns; their names are those of the features.
+        decimal_commas: the columns whose numbers have commas before their fractions.
     """
 
-    def __init__(self, folder: Path, names: Sequence[str]) -> None:
+    def __init__(self, folder: Path, names: Sequence[str], decimal_commas: Collection[str] = ()) -> None:
         self.names = list(names)
+        self._commas = [name in decimal_commas for name in names]
         self._paths = [ColumnPath(name) for name in names]
         fields = [("place", pa.int64()), *((name, pa.string()) for name in ITEM)]
         fields += [(f"f{at}", pa.float32()) for at in range(len(names))]
@@ -142,7 +173,10 @@ class TableFeatures:
 
     def add(self, place: int, query: str, documents: Sequence[str], values: dict[str, Any]) -> None:
         """Add the features of the documents of a row; one value for all, or a list with one for each."""
-        columns = [_one_each(path.of(values), len(documents)) for path in self._paths]
+        columns = [
+            _one_each(path.of(values), len(documents), comma)
+            for path, comma in zip(self._paths, self._commas, strict=True)
+        ]
         rows = [
             (place, query, document, *row)
             for document, row in zip(documents, zip(*columns, strict=True), strict=True)
@@ -189,8 +223,8 @@ def _escaped(path: Path) -> str:
     return str(path).replace("'", "''")
 
 
-def _one_each(value: Any, documents: int) -> Iterable[float]:
+def _one_each(value: Any, documents: int, decimal_comma: bool) -> Iterable[float]:
     if not isinstance(value, list):
-        return [number(value)] * documents
-    numbers = [number(element) for element in value]
+        return [number(value, decimal_comma=decimal_comma)] * documents
+    numbers = [number(element, decimal_comma=decimal_comma) for element in value]
     return (numbers + [math.nan] * documents)[:documents]

@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 
 from rankloop.logs.importers.column_names import Columns
 from rankloop.logs.importers.parsing import BadValueError, clicked, score, text_id, whole
-from rankloop.logs.importers.tables.lists import as_list, clicked_of
+from rankloop.logs.importers.tables.lists import as_list, clicked_of, labelled
 from rankloop.logs.importers.tables.paths import ColumnPath
+from rankloop.logs.importers.tables.shape import TableShape, is_missing
 from rankloop.logs.importers.times import microseconds
 
 # Between the parts of an id of several columns.
@@ -30,26 +31,19 @@ class RowFields:
 
     Args:
         names: the names of the columns.
-        lists: whether a row holds a list of documents.
+        shape: how rows are to be read.
         signals: the weights of columns that say whether something happened, such as a purchase.
-        day_first: whether dates with slashes have the day first; None if it is not known.
     """
 
-    def __init__(
-        self,
-        names: Columns,
-        *,
-        signals: Mapping[str, float],
-        lists: bool = False,
-        day_first: bool | None = None,
-    ) -> None:
-        self.names, self.lists, self.signals, self.day_first = names, lists, signals, day_first
+    def __init__(self, names: Columns, shape: TableShape, signals: Mapping[str, float]) -> None:
+        self.names, self.shape, self.signals = names, shape, signals
         self._impression = [ColumnPath(name) for name in names.impression_columns]
         self._paths = {
             field: ColumnPath(name) for field, name in vars(names).items() if isinstance(name, str)
         }
         self._signals = {name: ColumnPath(name) for name in signals}
         self._rows: dict[str, int] = {}
+        self._run: tuple[int, str | None, str] | None = None
 
     def get(self, field: str, values: dict[str, Any]) -> Any:
         """The value of a field as it is; None if there is no such column or value."""
@@ -63,12 +57,29 @@ class RowFields:
     def impression(self, values: dict[str, Any], place: int) -> str:
         """The id of the impression; values of several columns are joined so that they can be told apart."""
         if not self._impression:
-            return f"row {place}"
+            return self._next_run(values, place) if self.shape.restarts else f"row {place}"
         if len(self._impression) == 1:
             return text_id(self._impression[0].of(values), self._impression[0].text)
         return SEPARATOR.join(
             _escape(text_id(_plain(path.of(values)), path.text)) for path in self._impression
         )
+
+    def _next_run(self, values: dict[str, Any], place: int) -> str:
+        """The impression of a row where one begins where positions do, or where the query changes."""
+        position = self._position(values)
+        query = None if self.names.query_id is None else self.text("query_id", values)
+        name = f"row {place}"
+        if self._run is not None and position > self._run[0] and query == self._run[1]:
+            name = self._run[2]
+        self._run = (position, query, name)
+        return name
+
+    def _position(self, values: dict[str, Any]) -> int:
+        names, pages = self.names, self.shape.pages
+        position = whole(self.get("position", values), str(names.position))
+        if pages is None or names.page is None:
+            return position
+        return pages.position(whole(self.get("page", values), names.page), position)
 
     def query(self, values: dict[str, Any], impression: str) -> str:
         """The query; the impression if there is no column for it."""
@@ -78,7 +89,9 @@ class RowFields:
         """The time in microseconds since 1970; None if it is missing."""
         if self.names.timestamp is None:
             return None
-        return microseconds(self.get("timestamp", values), self.names.timestamp, day_first=self.day_first)
+        return microseconds(
+            self.get("timestamp", values), self.names.timestamp, day_first=self.shape.day_first
+        )
 
     def flag(self, field: str, values: dict[str, Any]) -> bool:
         """Whether a column is true."""
@@ -87,19 +100,23 @@ class RowFields:
     def documents(self, values: dict[str, Any], impression: str) -> tuple[list[Shown], list[str]]:
         """The documents that a row shows, and documents that it says were clicked but does not show."""
         names, given = self.names, self.get("doc_id", values)
-        if self.lists or isinstance(given, list):
+        if self.shape.lists or isinstance(given, list):
             return self._list(given, values)
         if names.position is None:
             position = self._rows[impression] = self._rows.get(impression, 0) + 1
         else:
-            position = whole(self.get("position", values), names.position)
-        was_clicked = names.clicked is not None and self.flag("clicked", values)
+            position = self._position(values)
+        was_clicked = names.clicked is not None and self._was_clicked(values)
         signal = self._signal(values, was_clicked)
         return [Shown(text_id(given, names.doc_id), position, was_clicked, signal)], []
 
     def _list(self, given: Any, values: dict[str, Any]) -> tuple[list[Shown], list[str]]:
         names = self.names
-        documents = [text_id(element, names.doc_id) for element in as_list(given, names.doc_id)]
+        elements = as_list(given, names.doc_id)
+        flags, strangers = [False] * len(elements), list[str]()
+        if names.clicked == names.doc_id:
+            elements, flags = labelled(elements, names.doc_id)
+        documents = [text_id(element, names.doc_id) for element in elements]
         positions: list[Any] = list(range(1, len(documents) + 1))
         if names.position is not None:
             positions = as_list(self.get("position", values), names.position)
@@ -107,15 +124,20 @@ class RowFields:
                 raise BadValueError(
                     f"{len(positions)} values of {names.position} for {len(documents)} documents"
                 )
-        flags, strangers = [False] * len(documents), list[str]()
-        if names.clicked is not None:
-            flags, strangers = clicked_of(self.get("clicked", values), documents, names.clicked)
+        if names.clicked is not None and names.clicked != names.doc_id:
+            first = self.shape.first_clicked
+            flags, strangers = clicked_of(self.get("clicked", values), documents, names.clicked, first)
         name = names.position or ""
         shown = [
             Shown(document, whole(position, name), flag, None)
             for document, position, flag in zip(documents, positions, flags, strict=True)
         ]
         return shown, strangers
+
+    def _was_clicked(self, values: dict[str, Any]) -> bool:
+        if self.shape.empty_is_unclicked and is_missing(self.get("clicked", values)):
+            return False
+        return self.flag("clicked", values)
 
     def _signal(self, values: dict[str, Any], was_clicked: bool) -> float | None:
         if self.names.signal is None and not self._signals:
@@ -128,21 +150,6 @@ class RowFields:
             if not is_missing(value) and clicked(value, name):
                 worth.append(self.signals[name])
         return max(worth)
-
-
-# How programs write that there is no value, in columns of numbers.
-MISSING = ("", "null", "nan", "na", "n/a", "none", "\\n")
-
-
-def is_missing(value: Any) -> bool:
-    """Whether a value of a column of numbers or flags is missing.
-
-    >>> is_missing("NULL"), is_missing(0), is_missing(float("nan"))
-    (True, False, True)
-    """
-    if isinstance(value, str):
-        return value.strip().lower() in MISSING
-    return value is None or value != value
 
 
 def _worth(value: Any, name: str) -> float:

@@ -2,40 +2,47 @@
 
 A guess is printed, and what is given by name is never guessed. The rules, for columns that are not given:
 
-    clicked       a column of true, false, 0, 1 or counts; otherwise a column of kinds of events, with clicks
+    clicked       a column of true, false, 0, 1 or counts; otherwise a column of kinds of events, with clicks;
+                  of lists, a column whose values are in the lists, or marks at the ends of their elements
     position      small whole numbers; without it, documents are lists in the order in which they were shown
-    impression    an id such that no impression has two queries, or two documents at one position; of several
-                  columns if need be, such as session and time
+    page          where positions begin again on every page
     query         a column of queries; without it, each impression is a query of its own
+    impression    see `impression_guess`
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from rankloop.logs.importers.column_names import AUTO, Columns
-from rankloop.logs.importers.parsing import BadValueError, clicked, whole
+from rankloop.logs.importers.parsing import shortened
 from rankloop.logs.importers.tables import words
+from rankloop.logs.importers.tables.column_families import find_family
 from rankloop.logs.importers.tables.events import Events
-from rankloop.logs.importers.tables.lists import are_lists
+from rankloop.logs.importers.tables.impression_guess import ImpressionGuess
+from rankloop.logs.importers.tables.lists import are_labelled, are_lists, as_list
+from rankloop.logs.importers.tables.pages import restarts_on_pages
 from rankloop.logs.importers.tables.paths import OR, ColumnPath
 from rankloop.logs.importers.tables.sample import Sample
-from rankloop.logs.importers.times import is_day_first, microseconds
+from rankloop.logs.importers.tables.value_kinds import (
+    MOST,
+    are_dates,
+    are_events,
+    are_flags,
+    are_kinds,
+    are_positions,
+    are_times,
+)
 
-# Share of the values of a column that must be of the expected kind.
-MOST = 0.9
-HALF = 0.5
-# Share of impressions with two queries, or two documents at one position, that an id may have.
-FEW = 0.05
-# A column with more different values than this does not hold policies or kinds of events.
-KINDS = 50
-# Numbers from this size on are times since 1970, in microseconds: 1973. Smaller ones count from a session's
-# beginning, or are hours.
-FIRST_TIME = 10**14
-DEEPEST_POSITION = 1_000
 DEFAULTS = Columns()
+Accept = Callable[[list[Any]], bool]
+# Patterns of names: what they have, and what they do not have.
+Like = tuple[re.Pattern[str], re.Pattern[str]]
+OPTIONAL = ("timestamp", "query_id", "policy_id", "randomised", "event", "page")
+KIND_OF = {"position": "whole numbers", "clicked": "true and false, or 0 and 1", "doc_id": "documents"}
 
 
 @dataclass(frozen=True)
@@ -47,12 +54,14 @@ class Guess:
         events: which kinds of events were shown and clicked, if there is a column of events.
         sample: the first rows that show documents.
         notes: sentences on what was guessed.
+        rejected: sentences on columns that were not taken for what their names say, by field.
     """
 
     columns: Columns
     events: Events | None
     sample: Sample
-    notes: tuple[str, ...]
+    notes: tuple[str, ...] = ()
+    rejected: tuple[tuple[str, str], ...] = ()
 
 
 def guess_columns(
@@ -76,8 +85,9 @@ def guess_columns(
         'srchId'
     """
     if not len(sample):
-        event, randomised = (None if name == AUTO else name for name in (given.event, given.randomised))
-        return Guess(replace(given, event=event, randomised=randomised), events, sample, ())
+        fields = ("event", "randomised", "page")
+        unknown: dict[str, Any] = {name: None for name in fields if getattr(given, name) == AUTO}
+        return Guess(replace(given, **unknown), events, sample)
     return _Guesser(sample, given, events, clicks).run()
 
 
@@ -85,20 +95,30 @@ class _Guesser:
     def __init__(self, sample: Sample, given: Columns, events: Events | None, clicks: Sample | None) -> None:
         self.sample, self.given, self.events, self.clicks = sample, given, events, clicks
         self.found: dict[str, Any] = {}
+        self.rejected: dict[str, str] = {}
         self.separate = clicks is not None
 
     def run(self) -> Guess:
         self._clicks_or_events()
-        self._set("position", words.POSITION, _are_positions)
+        self._set("position", words.POSITION, are_positions, (words.LIKE_POSITION, words.UNLIKE_POSITION))
         self._documents()
-        self._set("timestamp", words.TIME, _are_times)
-        self._set("query_id", words.QUERY, bool)
-        self._set("policy_id", words.POLICY, _are_kinds)
-        self._set("randomised", words.RANDOMISED, _are_flags)
-        self._impression()
+        self._set("timestamp", words.TIME, are_times, (words.LIKE_TIME, words.UNLIKE_TIME))
+        if self._at("timestamp") is None and self._is_open("timestamp") and self.sample.is_unnamed:
+            self.found["timestamp"] = self._by_value(are_dates)
+        self._query(())
+        self._set("policy_id", words.POLICY, are_kinds)
+        self._set("randomised", words.RANDOMISED, are_flags)
+        self._set("page", words.PAGE, self._is_page)
+        notes = self._impression()
         self._in_clicks()
         columns = replace(self.given, **self.found)
-        return Guess(columns, self.events, self.sample, tuple(self._notes(columns)))
+        return Guess(
+            columns,
+            self.events,
+            self.sample,
+            (*self._notes(columns), *notes),
+            tuple(item for item in self.rejected.items() if item[0] not in self.found),
+        )
 
     def _is_open(self, field: str) -> bool:
         """Whether a column was neither given nor is there under its default name."""
@@ -107,27 +127,52 @@ class _Guesser:
             return True
         return name == usual and usual is not None and not ColumnPath(usual).is_in(self.sample.columns)
 
-    def _set(self, field: str, names: Sequence[str], accept: Callable[[list[Any]], bool]) -> None:
+    def _set(self, field: str, names: Sequence[str], accept: Accept, like: Like | None = None) -> None:
         if self._is_open(field):
-            column = self._pick(self.sample, names, accept)
-            optional = field in ("timestamp", "query_id", "policy_id", "randomised", "event")
-            if column is not None or optional:
+            column = self._pick(self.sample, names, accept, like=like, field=field)
+            if column is not None or field in OPTIONAL:
                 self.found[field] = column
 
-    def _pick(self, sample: Sample, names: Sequence[str], accept: Callable[[list[Any]], bool]) -> str | None:
+    def _pick(
+        self,
+        sample: Sample,
+        names: Sequence[str],
+        accept: Accept,
+        *,
+        like: Like | None = None,
+        field: str = "",
+        without: Sequence[str] = (),
+    ) -> str | None:
         """The column with the best name whose values are of the expected kind."""
         order = {name: number for number, name in reversed(list(enumerate(names)))}
-        taken = set(self._named().values())
-        known = [
-            (order[words.normalised(column)], column.count("."), number, column)
-            for number, column in enumerate(sample.columns)
-            if words.normalised(column) in order and column not in taken
-        ]
-        for *_, column in sorted(known):
+        taken = {*self._named().values(), *without}
+        known = []
+        for number, column in enumerate(sample.columns):
+            spelled = words.spellings(column)
+            rank = min((order[name] for name in spelled if name in order), default=None)
+            if rank is None and like is not None and _is_like(spelled, like):
+                rank = len(names)
+            if rank is not None and column not in taken:
+                known.append((rank, column.count("."), number, column))
+        for rank, *_, column in sorted(known):
             present = sample.present(column)
             if present and accept(present):
                 return column
+            if present and (rank < len(names) or field == "query_id"):
+                self.rejected.setdefault(field, _rejection(field, column, present[0]))
         return None
+
+    def _by_value(self, accept: Accept) -> str | None:
+        """The first column without a name whose values are of the expected kind."""
+        taken = set(self._named().values())
+        return next(
+            (
+                name
+                for name in self.sample.columns
+                if name not in taken and self.sample.present(name) and accept(self.sample.present(name))
+            ),
+            None,
+        )
 
     def _named(self) -> dict[str, Any]:
         """The columns that are known so far."""
@@ -141,102 +186,118 @@ class _Guesser:
     def _clicks_or_events(self) -> None:
         """Find the column of clicks; or one of events, with the kinds that were shown and clicked."""
         if not self.separate:
-            self._set("clicked", words.CLICKED, _are_flags)
+            self._set("clicked", words.CLICKED, are_flags)
         clicked_in_rows = not self.separate and (not self._is_open("clicked") or "clicked" in self.found)
         clicked_in_rows &= self.given.clicked is not None
         if self._is_open("event"):
             self.found["event"] = None
             if not self.separate and not clicked_in_rows:
-                self.found["event"] = self._pick(self.sample, words.EVENT, _are_events)
+                self.found["event"] = self._pick(self.sample, words.EVENT, are_events)
+                if self.found["event"] is None and self.sample.is_unnamed:
+                    self.found["event"] = self._by_value(are_events)
         column = self._at("event")
         if column is None:
             return
         kinds = list(dict.fromkeys(map(str, self.sample.present(column))))
-        self.events = (self.events or Events()).completed(kinds)
-        self.found["clicked"] = None
+        found = (self.events or Events()).completed(kinds)
         rows = list(zip(map(str, self.sample.values(column)), self.sample.rows, strict=True))
-        self.clicks = Sample(row for kind, row in rows if kind in self.events.clicks)
-        self.sample = Sample(row for kind, row in rows if kind in self.events.shown)
+        shown = Sample(row for kind, row in rows if kind in found.shown)
+        clicks = Sample(row for kind, row in rows if kind in found.clicks)
+        if self.events in (None, Events()) and not self._has_documents(shown) and self._has_lists(clicks):
+            # Each click comes with the list that was shown.
+            self.events, self.sample = found.shown_with_clicks(), clicks
+            return
+        self.found["clicked"] = None
+        self.events, self.clicks, self.sample = found, clicks, shown
+
+    def _has_lists(self, sample: Sample) -> bool:
+        return self._pick(sample, (*words.LISTS, *words.DOCUMENT), are_lists) is not None
+
+    def _has_documents(self, sample: Sample) -> bool:
+        given = not self._is_open("doc_id") and bool(sample.present(self.given.doc_id))
+        return given or self._pick(sample, (*words.LISTS, *words.DOCUMENT), bool) is not None
 
     def _documents(self) -> None:
         """Find documents: one per row if there are positions, lists otherwise."""
-        positions = not self._is_open("position") or "position" in self.found
-        if positions and self._at("position") is not None:
-            self._set("doc_id", words.DOCUMENT, lambda values: len({str(value) for value in values}) > 1)
-            return
-        if self._is_open("doc_id"):
-            column = self._pick(self.sample, (*words.LISTS, *words.DOCUMENT), are_lists)
+        like = (words.LIKE_DOCUMENT, words.UNLIKE_DOCUMENT)
+        if self._at("position") is not None:
+            self._set("doc_id", words.DOCUMENT, _are_several, like)
+        elif self._is_open("doc_id"):
+            column = self._pick(self.sample, (*words.LISTS, *words.DOCUMENT), are_lists, like=like)
+            column = column or find_family(self.sample.columns, words.DOCUMENT)
+            if column is None and self.sample.is_unnamed:
+                column = self._by_value(are_labelled)
+            column = column or self._pick(self.sample, words.DOCUMENT, _are_several, like=like)
             if column is not None:
                 self.found["doc_id"] = column
         column = self._at("doc_id")
-        if column is not None and are_lists(self.sample.present(column)):
-            if self._is_open("position"):
-                self.found["position"] = None
-            if self._is_open("clicked") and not self.separate and self._at("event") is None:
-                name = self._pick(self.sample, _clicked_lists(self.sample.columns), lambda _: True)
-                if name is not None:
-                    self.found["clicked"] = name
-
-    def _impression(self) -> None:
-        if not self._is_open("impression_id"):
+        if column is None or not are_lists(self.sample.present(column)):
+            if not self.separate and "clicked" not in self.found:
+                like = (words.LIKE_CLICK, words.UNLIKE_CLICK)
+                self._set("clicked", words.CLICKED, are_flags, like)
             return
-        single = [(name,) for name in self._all(words.IMPRESSION)]
-        session, user = (self._all(names)[:1] for names in (words.SESSION, words.USER))
-        number = self._all(words.NUMBER)[:1]
-        query, time = ([at] if (at := self._at(name)) else [] for name in ("query_id", "timestamp"))
-        # A click comes later than what was shown, so that the time does not tell to what it belongs.
-        time = [] if self.clicks is not None else time
-        numbered = [[*session, *number], [*session, *number, *query]] if number else []
-        parts = [*numbered, [*session, *query, *time], [*session, *time], [*user, *query, *time]]
-        parts += [[*user, *time], [*query, *time]]
-        # A query, or a user, comes again: alone, neither is an impression.
-        parts = [names for names in parts if set(names) - {*user, *query}]
-        composed = [tuple(names) for names in parts]
-        composed += [(*one, *query, *time) for one in single]
-        for names in [*single, *composed]:
-            if names and self._tells_apart(names):
-                self.found["impression_id"] = names[0] if len(names) == 1 else names
-                return
-        if single:
-            self.found["impression_id"] = single[0][0]
-        elif self._lists() and self.clicks is None:
-            self.found["impression_id"] = None
+        if self._is_open("position") and "position" not in self.found:
+            self.found["position"] = None
+        if self._is_open("clicked") and not self.separate and "clicked" not in self.found:
+            name = self._clicked_in_lists(column)
+            if name is not None:
+                self.found["clicked"] = name
 
-    def _all(self, names: Sequence[str]) -> list[str]:
-        """Columns of these names, in order of preference, that clicks have, too."""
-        order = {name: number for number, name in reversed(list(enumerate(names)))}
-        known = [column for column in self.sample.columns if words.normalised(column) in order]
-        if self.clicks is not None:
-            known = [column for column in known if self.clicks.present(column)]
-        return sorted(known, key=lambda column: (order[words.normalised(column)], column.count(".")))
+    def _clicked_in_lists(self, documents: str) -> str | None:
+        """The column that says which documents of a list were clicked."""
+        columns = self.sample.columns
+        name = find_family(columns, words.CLICKED)
+        if name is None and are_labelled(self.sample.present(documents)):
+            name = documents
+        if name is not None:
+            return name
+        taken = {*self._named().values(), documents}
+        named = [column for column in columns if column not in taken and _speaks_of_clicks(column)]
+        others = [column for column in columns if column not in taken and column not in named]
+        by_position = [column for column in named if words.LIKE_POSITION.search(words.normalised(column))]
+        marks = [column for column in named if are_lists(self.sample.present(column))]
+        inside = [column for column in (*named, *others) if self._is_element_of(column, documents)]
+        return next(iter([*marks, *inside, *by_position, *named]), None)
 
-    def _lists(self) -> bool:
-        """Whether a row holds a list of documents."""
-        documents = self._at("doc_id")
-        return documents is not None and are_lists(self.sample.present(documents))
+    def _is_element_of(self, column: str, documents: str) -> bool:
+        """Whether the values of a column are elements of the lists: the documents that were clicked."""
+        right = there = 0
+        values = zip(self.sample.values(column), self.sample.values(documents), strict=True)
+        for value, shown in values:
+            given = {str(one) for one in as_list(value, column)}
+            listed = {str(one) for one in as_list(shown, documents)}
+            there += bool(given and listed)
+            right += bool(given and listed) and given <= listed
+        return there > 0 and right >= MOST * there
 
-    def _tells_apart(self, names: Sequence[str]) -> bool:
-        """Whether these columns are an id of impressions: one query, and one document per position."""
-        keys = list(zip(*(map(str, self.sample.values(name)) for name in names), strict=True))
-        if not keys or any(len(self.sample.present(name)) < MOST * len(keys) for name in names):
-            return False
-        if self._lists():
-            return len(set(keys)) >= (1 - FEW) * len(keys)
-        position, query = self._at("position"), self._at("query_id")
-        if position is None:
-            return True
-        places = list(zip(keys, map(str, self.sample.values(position)), strict=True))
-        documents = self.sample.values(self._at("doc_id") or position)
-        distinct = {(place, str(document)) for place, document in zip(places, documents, strict=True)}
-        impressions = len(set(keys))
-        again = len(distinct) - len(set(places))
-        mixed = 0
-        if query is not None:
-            pairs = set(zip(keys, map(str, self.sample.values(query)), strict=True))
-            mixed = len(pairs) - impressions
-        # One row per impression is no impression: a page shows several documents.
-        alone = impressions > MOST * len(keys) and len(set(map(str, self.sample.values(position)))) > 1
-        return again + mixed <= FEW * impressions and not alone
+    def _query(self, without: Sequence[str]) -> None:
+        if self._is_open("query_id"):
+            self.found["query_id"] = self._pick(
+                self.sample,
+                words.QUERY,
+                lambda values: len(values) >= MOST * len(self.sample),
+                like=(words.LIKE_QUERY, words.UNLIKE_QUERY),
+                field="query_id",
+                without=without,
+            )
+
+    def _is_page(self, values: list[Any]) -> bool:
+        position = self._at("position")
+        return position is not None and restarts_on_pages(values, self.sample.present(position))
+
+    def _impression(self) -> list[str]:
+        if not self._is_open("impression_id"):
+            return []
+        known = {name: self._at(name) for name in ("position", "page", "doc_id", "query_id", "timestamp")}
+        guess = ImpressionGuess(self.sample, self.clicks, known)
+        found = guess.run()
+        if found is None:
+            return []
+        self.found["impression_id"] = None if not found else found[0] if len(found) == 1 else found
+        if found == (known["query_id"],) and self._is_open("query_id"):
+            del self.found["query_id"]
+            self._query(without=found)
+        return guess.notes
 
     def _in_clicks(self) -> None:
         """Names of the same things in the table or events of clicks, if they differ."""
@@ -246,7 +307,8 @@ class _Guesser:
             shown = self._at(field)
             if shown is None or OR in shown or self.clicks.present(shown):
                 continue
-            other = self._pick(self.clicks, names, lambda values: not are_lists(values))
+            like = (words.LIKE_DOCUMENT, re.compile("categor")) if field == "doc_id" else None
+            other = self._pick(self.clicks, names, lambda values: not are_lists(values), like=like)
             if other is not None:
                 self.found[field] = f"{shown}{OR}{other}"
 
@@ -258,58 +320,42 @@ class _Guesser:
         if columns.event is not None and self.events is not None:
             yield self.events.sentence
         if "query_id" in self.found and columns.query_id is None:
+            why = f" ({self.rejected['query_id']})" if "query_id" in self.rejected else ""
             yield (
-                "No column holds queries: each impression is a query of its own. Learn from features and "
-                "from documents that come again (--columns query_id=NAME names a column)."
+                f"No column holds queries{why}: each impression is a query of its own. Learn from features "
+                f"and from documents that come again (--columns query_id=NAME names a column)."
+            )
+        if columns.page is not None:
+            yield (
+                f"Positions begin again on every page ({columns.page}): they are counted on from page to "
+                f"page (--columns page=- if they are not)."
             )
         if "timestamp" in self.found and columns.timestamp is None:
-            names = [name for name in self.sample.columns if words.normalised(name) in words.TIME]
+            names = [name for name in self.sample.columns if set(words.spellings(name)) & {*words.TIME}]
             why = f": {names[0]} does not hold dates or numbers since 1970" if names else ""
             yield f"No column holds times{why}. Impressions are kept without them."
+
+
+def _are_several(values: list[Any]) -> bool:
+    return len({str(value) for value in values}) > 1
+
+
+def _is_like(spelled: Sequence[str], like: Like) -> bool:
+    wanted, unwanted = like
+    return any(wanted.search(name) for name in spelled) and not any(unwanted.search(n) for n in spelled)
+
+
+def _rejection(field: str, column: str, example: Any) -> str:
+    if field == "query_id":
+        return f"{column} is empty in many rows"
+    expected = KIND_OF.get(field)
+    return "" if expected is None else f"{column} does not hold {expected}, such as {shortened(example)}"
 
 
 def _joined(value: str | tuple[str, ...]) -> str:
     return value if isinstance(value, str) else "+".join(value)
 
 
-def _clicked_lists(columns: Iterable[str]) -> tuple[str, ...]:
-    """Names that speak of clicks, such as clicked_urls."""
-    names = [words.normalised(column) for column in columns]
-    return tuple(name for name in names if any(part.startswith("click") for part in name.split("_")))
-
-
-def _share(values: list[Any], accept: Callable[[Any], bool], least: float = MOST) -> bool:
-    right = 0
-    for value in values:
-        try:
-            right += accept(value)
-        except BadValueError:
-            continue
-    return right >= least * len(values)
-
-
-def _are_positions(values: list[Any]) -> bool:
-    return _share(values, lambda value: 0 <= whole(value, "") <= DEEPEST_POSITION)
-
-
-def _are_flags(values: list[Any]) -> bool:
-    return _share(values, lambda value: clicked(value) in (True, False))
-
-
-def _are_times(values: list[Any]) -> bool:
-    day_first = is_day_first(values)
-    # Of a column of times, those that cannot be read are reported when it is imported.
-    return _share(
-        values, lambda value: abs(microseconds(value, day_first=day_first) or 0) >= FIRST_TIME, HALF
-    )
-
-
-def _are_kinds(values: list[Any]) -> bool:
-    return all(isinstance(value, str | int) for value in values) and len(set(values)) <= KINDS
-
-
-def _are_events(values: list[Any]) -> bool:
-    if not _are_kinds(values):
-        return False
-    found = Events().completed(dict.fromkeys(map(str, values)))
-    return bool(found.shown and found.clicks)
+def _speaks_of_clicks(column: str) -> bool:
+    """Whether a name is one such as clicked_urls."""
+    return any(part.startswith("click") for part in words.normalised(column).split("_"))

@@ -17,6 +17,7 @@ _QUOTED = re.compile(r"""'([^']*)'|"([^"]*)\"""")
 # Share of the values of a column that must be lists.
 MOST = 0.9
 _BRACKETS = ("[]", "()", "{}")
+_LABELLED = re.compile(r"(.+)[-:]([01])$")
 
 
 def as_list(value: Any, name: str) -> list[Any]:
@@ -69,7 +70,36 @@ def are_lists(values: Sequence[Any]) -> bool:
     return bool(values) and several >= MOST * len(values)
 
 
-def clicked_of(value: Any, documents: Sequence[str], name: str) -> tuple[list[bool], list[str]]:
+def labelled(elements: Sequence[Any], name: str) -> tuple[list[str], list[bool]]:
+    """Documents that carry at their ends whether they were clicked, and whether they were.
+
+    >>> labelled(["N1-0", "N2-1"], "impressions")
+    (['N1', 'N2'], [False, True])
+    """
+    found = [_LABELLED.match(str(element)) for element in elements]
+    for element, match in zip(elements, found, strict=True):
+        if match is None:
+            raise BadValueError(f"{name} has {shortened(element)}; expected -0 or -1 at its end")
+    matches = [match for match in found if match is not None]
+    return [match[1] for match in matches], [match[2] == "1" for match in matches]
+
+
+def are_labelled(values: Sequence[Any]) -> bool:
+    """Whether the elements of most lists say at their ends whether they were clicked; some must be."""
+    right, clicks = 0, 0
+    for value in values:
+        try:
+            flags = labelled(as_list(value, ""), "")[1]
+        except BadValueError:
+            continue
+        right += bool(flags)
+        clicks += any(flags)
+    return bool(clicks) and right >= MOST * len(values)
+
+
+def clicked_of(
+    value: Any, documents: Sequence[str], name: str, first: int = 1
+) -> tuple[list[bool], list[str]]:
     """Which documents of a list were clicked, and clicked documents that are not in it.
 
     Args:
@@ -77,6 +107,7 @@ def clicked_of(value: Any, documents: Sequence[str], name: str) -> tuple[list[bo
             if the name of the column speaks of ranks or positions, or if documents cannot be meant.
         documents: the documents that were shown.
         name: the column.
+        first: the number of the first position.
 
     Example:
         >>> clicked_of("b c", ["a", "b"], "clicks"), clicked_of([2], ["a", "b"], "clicked_ranks")
@@ -87,8 +118,28 @@ def clicked_of(value: Any, documents: Sequence[str], name: str) -> tuple[list[bo
         return [_FLAGS[element.lower()] for element in given], []
     clicked = set(given)
     if _are_positions(given, documents, name):
-        clicked = {documents[int(at) - 1] if 0 < int(at) <= len(documents) else f"#{at}" for at in given}
+        places = {at: int(at) - first for at in given}
+        clicked = {
+            documents[place] if 0 <= place < len(documents) else f"#{at}" for at, place in places.items()
+        }
     return [document in clicked for document in documents], sorted(clicked.difference(documents))
+
+
+def first_position(values: Sequence[Any], documents: Sequence[Any], name: str) -> int:
+    """The number of the first position in a column of clicked positions: 0 if any is 0.
+
+    Args:
+        values: what the column holds, row by row.
+        documents: the documents that were shown, row by row.
+        name: the column.
+    """
+    for value, shown in zip(values, documents, strict=True):
+        given = [_plain(element) for element in as_list(value, name)]
+        listed = [_plain(element) for element in as_list(shown, name)]
+        flags = len(given) == len(listed) and all(element.lower() in _FLAGS for element in given)
+        if not flags and "0" in given and _are_positions(given, listed, name):
+            return 0
+    return 1
 
 
 def _are_positions(given: Sequence[str], documents: Sequence[str], name: str) -> bool:

@@ -18,9 +18,11 @@ from rankloop.logs.importers.pipeline import ImportSession
 from rankloop.logs.importers.signals import Actions
 from rankloop.logs.importers.staging import CLICKS, SCORES
 from rankloop.logs.importers.tables.feature_columns import TableFeatures
-from rankloop.logs.importers.tables.fields import RowFields, is_missing
+from rankloop.logs.importers.tables.fields import RowFields
 from rankloop.logs.importers.tables.parquet_columns import PLACE, whole_columns
 from rankloop.logs.importers.tables.paths import ColumnPath
+from rankloop.logs.importers.tables.session_lists import SessionLists
+from rankloop.logs.importers.tables.shape import is_missing
 from rankloop.logs.schema import IMPRESSIONS, is_id, missing_column
 
 # Added to the name of a policy for rows that were shown in random order.
@@ -122,6 +124,7 @@ class ImpressionReader(TableReader):
         shown: the kinds of events that show documents.
         actions: the kinds of events that count, and their weights.
         features: collects features, if any.
+        lists: names lists that share an id, if rows are lists with ids.
     """
 
     what = "impressions"
@@ -136,6 +139,7 @@ class ImpressionReader(TableReader):
         shown: Collection[str],
         actions: Actions,
         features: TableFeatures | None,
+        lists: SessionLists | None = None,
     ) -> None:
         names = fields.names
         columns = [
@@ -145,8 +149,8 @@ class ImpressionReader(TableReader):
         ]
         super().__init__(session, [*names.impression_columns, *columns, *fields.signals, *only])
         self.fields, self.names, self.policy, self.only = fields, names, policy, only
-        self.shown, self.actions, self.features = shown, actions, features
-        self._clicks = ClickReader(session, fields)
+        self.shown, self.actions, self.features, self.lists = shown, actions, features, lists
+        self._clicks = ClickReader(session, fields, lists)
         session.signals |= names.signal is not None or bool(fields.signals) or actions.any_signals
 
     def take(self, place: int, values: dict[str, Any]) -> None:
@@ -164,10 +168,12 @@ class ImpressionReader(TableReader):
             if action is not None:
                 self._clicks.take_action(place, values, kind, action.value, is_click=action.is_click)
                 return
-        impression = self.fields.impression(values, place)
-        query, time = self.fields.query(values, impression), self.fields.time(values)
+        impression, time = self.fields.impression(values, place), self.fields.time(values)
         policy = self._policy(values)
         shown, strangers = self.fields.documents(values, impression)
+        if self.lists is not None:
+            impression = self.lists.name(impression, [one.document for one in shown], time, place)
+        query = self.fields.query(values, impression)
         if not shown:
             where = self.session.files.place_name(place)
             self.session.found.add("empty_impressions", f"{where}: query {query!r}")
@@ -198,8 +204,9 @@ class ImpressionReader(TableReader):
     def staged(self, _batch: pa.Table) -> pa.Table | None:
         """Prepare whole columns, if all that is needed is in columns of the right types."""
         names, batch, aside = self.names, _batch, {}
-        by_row = (names.randomised, names.signal, names.event)
-        if any(name is not None for name in by_row) or self.fields.lists or self.fields.signals:
+        by_row = (names.randomised, names.signal, names.event, names.page)
+        shape = self.fields.shape
+        if any(name is not None for name in by_row) or shape.lists or self.fields.signals:
             return None
         for column, wanted in self.only.items():
             if not is_id(batch[column].type):
@@ -222,13 +229,14 @@ class ClickReader(TableReader):
     Args:
         session: the import.
         fields: reads the values of rows.
+        lists: takes clicks on lists that share an id, if there are any.
     """
 
     what = "clicks"
 
-    def __init__(self, session: ImportSession, fields: RowFields) -> None:
+    def __init__(self, session: ImportSession, fields: RowFields, lists: SessionLists | None = None) -> None:
         super().__init__(session, [*fields.names.impression_columns, fields.names.doc_id])
-        self.fields = fields
+        self.fields, self.lists = fields, lists
 
     def take(self, place: int, values: dict[str, Any]) -> None:
         """Stage one click."""
@@ -244,9 +252,15 @@ class ClickReader(TableReader):
             position = None
         else:
             position = whole(position, names.position)
-        impression, document = fields.impression(values, place), fields.text("doc_id", values)
-        row = (place, impression, document, fields.time(values), position, kind, worth, is_click)
-        self.session.staging.add(CLICKS, [row])
+        impression, time = fields.impression(values, place), fields.time(values)
+        given = fields.get("doc_id", values)
+        documents = given if isinstance(given, list) else [given]
+        ids = [text_id(document, names.doc_id) for document in documents]
+        rows = [(place, impression, one, time, position, kind, worth, is_click) for one in ids]
+        if self.lists is None:
+            self.session.staging.add(CLICKS, rows)
+        else:
+            self.lists.add_clicks(rows)
 
 
 class CandidateReader(TableReader):

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from rankloop.logs.importers.files import SourceFiles
-from rankloop.logs.importers.tables.paths import STEP, ColumnPath, parsed
+from rankloop.logs.importers.tables.paths import STEP, ColumnPath, as_object, parsed
 from rankloop.logs.problems import ProblemCounter
 
 ROWS = 5_000
 # Objects in objects in objects: deeper fields are not looked at.
 DEPTH = 3
+_MADE_UP = re.compile(r"c\d+$")
 
 
 class Sample:
@@ -39,6 +41,11 @@ class Sample:
         files = SourceFiles(ProblemCounter())
         return cls(record.values for record in islice(files.records(paths[:1], what), ROWS))
 
+    @property
+    def is_unnamed(self) -> bool:
+        """Whether the table has no names of columns, so that c1, c2 and so on were made up."""
+        return bool(self.columns) and all(_MADE_UP.match(name) for name in self.columns)
+
     def values(self, column: str) -> list[Any]:
         """The values of a column, one per row; None where it has none."""
         if column not in self._values:
@@ -56,7 +63,7 @@ class Sample:
 
 def _paths(name: str, value: Any, depth: int) -> Iterable[str]:
     """A column, or the fields of the objects in it."""
-    value = parsed(value) if isinstance(value, str) else value
+    value = as_object(parsed(value) if isinstance(value, str) else value)
     if isinstance(value, list) and value and isinstance(value[0], dict):
         value = value[0]
     if not isinstance(value, dict) or not depth:

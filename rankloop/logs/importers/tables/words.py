@@ -19,6 +19,20 @@ def normalised(name: str) -> str:
     return "_".join(part.lower() for part in _PARTS.findall(last))
 
 
+# Endings that say how a value is stored, not what it is.
+_STORED = re.compile(r"(_(hash|hashed|md_5|sha_1|sha_256|anon|anonymized|anonymised))+$")
+
+
+def spellings(name: str) -> tuple[str, ...]:
+    """The spellings by which a column may be recognised.
+
+    >>> spellings("query.text"), spellings("session_id_hash")
+    (('text', 'query_text'), ('session_id_hash', 'session_id'))
+    """
+    found = [normalised(name), "_".join(filter(None, map(normalised, name.split("."))))]
+    return tuple(dict.fromkeys([*found, *(_STORED.sub("", one) for one in found)]))
+
+
 def _with_ids(*nouns: str) -> tuple[str, ...]:
     """Nouns as the names of ids, the most explicit first."""
     endings = ("_id", "_uuid", "_key", "id", "_code", "_number", "")
@@ -28,10 +42,12 @@ def _with_ids(*nouns: str) -> tuple[str, ...]:
 # In the order of preference.
 IMPRESSION = _with_ids(
     "impression", "imp", "serp", "search_request", "search", "srch", "request", "req", "ranking", "slate",
-    "result_list", "list", "page_view", "pageview", "query_instance", "query_log",
+    "result_list", "list", "page_view", "pageview", "query_instance", "query_log", "display",
 )  # fmt: skip
-SESSION = _with_ids("session", "sess", "visit")
-USER = _with_ids("user", "visitor", "client", "customer", "anon", "cookie", "member")
+SESSION = _with_ids("session", "sess", "visit", "search_session", "ga_session", "domain_session")
+USER = _with_ids(
+    "user", "visitor", "client", "customer", "anon", "cookie", "member", "user_pseudo", "domain_user",
+)  # fmt: skip
 # What tells the searches of a session apart, apart from their text and time.
 NUMBER = (
     "query_num", "query_number", "query_no", "query_seq", "interaction_num", "interaction", "turn", "step",
@@ -48,7 +64,7 @@ DOCUMENTS = (
     "url", "video", "movie", "song", "track", "book", "ad", "offer", "job", "recipe", "page", "content",
     "result", "hit", "object", "entity",
 )  # fmt: skip
-DOCUMENT = (*_with_ids(*DOCUMENTS), "id")
+DOCUMENT = (*_with_ids(*DOCUMENTS), "docno", "id")
 LISTS = (
     *(
         noun + ending
@@ -56,6 +72,7 @@ LISTS = (
         for ending in ("s", "_ids", "s_ids", "ids", "_list", "s_shown", "_id_list")
     ),
     "serp", "ranking", "ranked_list", "ranklist", "slate", "candidates", "shown", "displayed", "list",
+    "impressions", "impression_list", "docs", "product_skus",
 )  # fmt: skip
 POSITION = (
     "position", "rank", "pos", "display_position", "display_rank", "rank_position", "result_rank",
@@ -71,6 +88,12 @@ TIME = (
     "search_time", "search_timestamp", "query_time", "query_timestamp", "request_time", "server_time",
     "shown_at", "created_at", "logged_at", "created", "occurred_at", "event_date", "date", "day",
     "start_time", "starttime", "timestamp_ms", "time_ms", "unix_time", "epoch", "epoch_ms",
+)  # fmt: skip
+PAGE = ("page", "page_number", "page_num", "page_no", "page_index", "serp_page", "result_page")
+# Counts of a table that has been added up.
+COUNTS = (
+    "impressions", "impression", "impression_count", "impressions_count", "num_impressions", "n_impressions",
+    "views", "view_count", "displays", "display_count", "shows", "times_shown", "shown_count",
 )  # fmt: skip
 POLICY = (
     "policy_id", "policy", "ranker_id", "ranker", "ranker_version", "ranking_model", "ranking_policy",
@@ -101,3 +124,22 @@ SHOWN_EVENTS = tuple(
         r"search|query|^q$",
     )
 )
+
+
+# Names that no list has, by their words: the last resort, and only with values of the right kind.
+LIKE_POSITION = re.compile(r"(^|_)(pos|position|rank|slot|ordinal|list_index)(_|$)")
+UNLIKE_POSITION = re.compile(r"click|page_rank|score|avg|average|mean|count|total|max|type|new|old")
+LIKE_TIME = re.compile(r"(^|_)(time|timestamp|tstamp|ts|date|datetime|at|epoch|when)(_|$)|time$|date$")
+UNLIKE_TIME = re.compile(r"click|duration|passed|delta|spent|window|birth|updated|modified|end|dwell|frame")
+LIKE_QUERY = re.compile(
+    r"(^|_)(query|search|searched)_?(text|string|terms?|phrases?|keywords?|tokens?|words?|query|raw|clean)"
+    r"|^search_?string|(^|_)(search_?term|keywords?|user_query)(_|$)"
+)
+UNLIKE_QUERY = re.compile(r"count|length|time|date|vector|embedding|num|duration|type")
+LIKE_DOCUMENT = re.compile(
+    rf"(^|_)({'|'.join(DOCUMENTS)})s?(_\w+)?_(id|ids|no|nr|number|code|key|uuid|sku|skus|asin|url|urls)$"
+)
+UNLIKE_DOCUMENT = re.compile(r"click|categor|type|brand|country|location|destination|site|price|parent|page_")
+LIKE_CLICK = re.compile(r"(^|_)(is_?|was_?|has_?|did_?)?click(s|ed)?(_|$)")
+UNLIKE_CLICK = re.compile(r"time|date|rank|pos|order|url|id$|rate|ctr|history|prior|past|avg|before")
+LIKE_ID = re.compile(r"(^|_)(\w*id|uuid|guid|key|hash)$")

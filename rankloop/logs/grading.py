@@ -1,0 +1,158 @@
+"""What displays are worth: the signal of a log, as shares of its highest value, in place of clicks.
+
+With ``w`` the highest signal of the log and ``S`` the signal of a display, the share ``S/w`` takes the place
+of the click:
+
+    E[S/w | d, k] = α_k · G_d + β_k · v
+
+``G_d`` is the share of w that a user gains from document d once it is examined, α and β are those of clicks,
+and v is the mean share that a click is worth. Two assumptions: what a click on a document is worth does not
+depend on its rank, and clicks that have nothing to do with relevance (β) are worth as much as the mean click.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import ibis
+import numpy as np
+import pyarrow as pa
+from ibis import _
+
+from rankloop.errors import DataError
+from rankloop.logs.counter import as_text
+from rankloop.logs.counts import LogCounts
+from rankloop.logs.engines import Engine, Expression
+from rankloop.logs.folder import LogFolder
+from rankloop.logs.log_statistics import LogStatistics
+from rankloop.logs.schema import IMPRESSIONS, ITEM
+from rankloop.logs.writer import SIGNAL
+from rankloop.types import Bias, Float64
+
+if TYPE_CHECKING:
+    from rankloop.logs.reader import LogReader
+
+TARGETS = ("auto", "clicks", "signal")
+
+
+@dataclass(frozen=True)
+class Grading:
+    """What displays are worth.
+
+    Attributes:
+        unit: w, the highest signal of the log; 1 for clicks.
+        per_click: v, the mean share of w that a click is worth; 1 for clicks.
+        graded: whether displays are worth their signal, rather than their clicks.
+    """
+
+    unit: float = 1.0
+    per_click: float = 1.0
+    graded: bool = False
+
+    @property
+    def target(self) -> str:
+        """``clicks`` or ``signal``."""
+        return "signal" if self.graded else "clicks"
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What every report must state; empty for clicks."""
+        if not self.graded:
+            return ()
+        return (
+            f"The target is the signal of the log: up to {self.unit:g} per display, "
+            f"{self.unit * self.per_click:.3g} per click on average. The bias is that of clicks, and it is "
+            f"assumed that what a click on a document is worth does not depend on its rank.",
+        )
+
+    def bias(self, bias: Bias) -> Bias:
+        """How displays gain their worth, given how users click."""
+        return replace(bias, beta=bias.beta * self.per_click) if self.graded else bias
+
+    def statistics(self, log: LogReader, bias: Bias) -> LogStatistics:
+        """The statistics of a log for a bias of this grading, with worth in place of clicks."""
+        found = log.statistics(bias)
+        if not self.graded:
+            return found
+        counts = log.count(bias.ranks)
+        with log.open_engine() as running:
+            cells = _worth_by_cell(running, log, counts, self.unit)
+        policies = {
+            policy: replace(part, clicks=cells[counts.policy_ids.index(policy)].sum(axis=1))
+            for policy, part in found.statistics.policies.items()
+        }
+        statistics = replace(found.statistics, policies=policies, clicks_by_rank=cells.sum(axis=0))
+        return replace(found, statistics=statistics)
+
+
+CLICKS = Grading()
+
+
+def find_grading(engine: Engine, log: LogFolder, target: str) -> Grading:
+    """Find out what displays are worth.
+
+    Args:
+        engine: the engine that runs the expressions.
+        log: the log.
+        target: ``clicks``, ``signal``, or ``auto`` for the signal of logs that have one.
+    """
+    rows = engine.table(log.files(IMPRESSIONS))
+    if target == "clicks" or (target == "auto" and SIGNAL not in rows.columns):
+        return CLICKS
+    if SIGNAL not in rows.columns:
+        raise DataError(
+            f"{log.source(IMPRESSIONS)}: the log has no column {SIGNAL}: import it with weights, as in "
+            f"--signal purchase=5, or choose clicks as the target"
+        )
+    worth = rows.select(worth=_worth(), clicked=_.clicked.cast("float64"))
+    sums = worth.agg(
+        low=_.worth.min(),
+        high=_.worth.max(),
+        total=_.worth.sum(),
+        clicks=_.clicked.sum(),
+        other=(_.worth != _.clicked).cast("int64").sum(),
+    )
+    row = next(row for batch in engine.batches(sums) for row in batch.to_pylist())
+    low, high, total, clicks, other = (float(row[name] or 0.0) for name in sums.columns)
+    if low < 0.0 or not np.isfinite(high):
+        raise DataError(
+            f"{log.source(IMPRESSIONS)}: signals are finite numbers from 0 on, got {low:g} and {high:g}"
+        )
+    # A signal that says the same as clicks is one of logs to whose actions nobody gave weights.
+    if high == 0.0 or clicks == 0.0 or other == 0.0:
+        return CLICKS
+    return Grading(high, min(1.0, total / (high * clicks)), graded=True)
+
+
+def share_of(grading: Grading) -> Expression:
+    """What a display is worth, as an expression on rows of impressions: its click, or a share of the unit."""
+    return _worth() / grading.unit if grading.graded else _.clicked.cast("float64")
+
+
+def _worth() -> Expression:
+    return ibis.coalesce(_[SIGNAL].cast("float64"), _.clicked.cast("float64"))
+
+
+def _worth_by_cell(engine: Engine, log: LogFolder, counts: LogCounts, unit: float) -> Float64:
+    """Sums of worth, policies × items × ranks."""
+    queries = np.repeat(counts.query_ids, np.diff(counts.offsets))
+    names = dict(zip(ITEM, (queries, counts.doc_ids), strict=True))
+    columns = {name: pa.array(values.tolist(), pa.string()) for name, values in names.items()}
+    items = engine.given(pa.table({**columns, "item": np.arange(counts.n_items, dtype=np.int64)}))
+    sums = (
+        engine.table(log.files(IMPRESSIONS))
+        .filter(_.position <= counts.ranks)
+        .mutate(worth=_worth() / unit)
+        .select("position", "worth", **as_text("policy_id", *ITEM))
+        .join(items, ITEM)
+        .group_by("policy_id", "item", "position")
+        .agg(worth=_.worth.sum())
+    )
+    result = np.zeros((len(counts.policy_ids), counts.n_items, counts.ranks))
+    numbers = {policy: number for number, policy in enumerate(counts.policy_ids)}
+    for batch in engine.batches(sums):
+        policies = [numbers[policy] for policy in batch.column("policy_id").to_pylist()]
+        ranks = batch.column("position").to_numpy(zero_copy_only=False).astype(np.int64) - 1
+        result[policies, batch.column("item").to_numpy(), ranks] = batch.column("worth").to_numpy()
+    return result

@@ -1,0 +1,102 @@
+"""Refuse tables that cannot be a log, and say why and what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rankloop.errors import DataError
+from rankloop.logs.importers.column_names import Columns
+from rankloop.logs.importers.formats import recognise
+from rankloop.logs.importers.parsing import shortened
+from rankloop.logs.importers.tables import words
+from rankloop.logs.importers.tables.guesses import Guess
+from rankloop.logs.importers.tables.paths import ColumnPath
+from rankloop.logs.importers.tables.sample import Sample
+from rankloop.logs.importers.tables.value_kinds import are_counts
+
+HOW_TO_NAME = "Name columns as in --columns 'doc_id=sku, position=rank'."
+# The longest value in a message.
+LONGEST = 20
+# What a column that is missing holds, and what to do if there is none.
+MISSING = {
+    "doc_id": "the documents that were shown",
+    "position": "positions. If documents are in the order in which they were shown, say so: --columns "
+    "position=-",
+    "impression_id": "ids of impressions, which tell what was shown together. If several columns do, name "
+    "them: --impression session_id,query,timestamp",
+}
+
+
+def refuse_unusable(sample: Sample, guess: Guess, *, clicks_elsewhere: bool) -> None:
+    """Raise an error if a table has no clicks, holds nothing but clicks, or is a table of sums.
+
+    Args:
+        sample: the first rows of the table.
+        guess: what its columns mean.
+        clicks_elsewhere: whether clicks are in another table, or in events.
+    """
+    names = guess.columns
+    if not len(sample) or recognise(sample.rows[0]) in ("ubi", "metarank"):
+        return
+    unknown = [field for field in MISSING if _is_missing(field, names, sample)]
+    clicked = names.clicked is not None and ColumnPath(names.clicked).is_in(sample.columns)
+    if unknown and (counts := _counts(sample)) is not None:
+        raise DataError(
+            f"the rows are sums: the column {counts} says how often a document was shown. A log has one row "
+            f"for each time that a document was shown, and an id for what was shown together: export the "
+            f"searches themselves"
+        )
+    only_clicks = [name for name in sample.columns if _is_of_clicks(name)]
+    if only_clicks and not clicked and not clicks_elsewhere and "doc_id" in unknown:
+        raise DataError(
+            f"the rows are clicks ({', '.join(only_clicks)}), and do not say what else was shown. A log "
+            f"needs what was shown and not clicked, too: give a table of it, and this one as --clicks TABLE"
+        )
+    if unknown and (clicked or clicks_elsewhere or sample.is_unnamed):
+        raise _missing_columns(unknown, guess, sample)
+    if not clicked and not clicks_elsewhere and "doc_id" not in unknown:
+        why = dict(guess.rejected).get("clicked", "")
+        raise DataError(
+            f"the rows have no clicks{f' ({why})' if why else ''}: name the column that contains them "
+            f"(--columns clicked=NAME), or give a table with one row per click (--clicks TABLE). If each row "
+            f"is a click, what was shown and not clicked is missing. The columns are "
+            f"{', '.join(sample.columns)}"
+        )
+
+
+def _is_missing(field: str, names: Columns, sample: Sample) -> bool:
+    """Whether a column under its default name is neither there nor was found under another."""
+    name = getattr(names, field)
+    usual = name == getattr(Columns(), field)
+    return usual and not ColumnPath(str(name)).is_in(sample.columns)
+
+
+def _missing_columns(unknown: Sequence[str], guess: Guess, sample: Sample) -> DataError:
+    rejected = dict(guess.rejected)
+    reasons = []
+    columns = sample.columns
+    for field in unknown:
+        why = f" ({rejected[field]})" if rejected.get(field) else ""
+        reasons.append(f"no column is known to hold {MISSING[field]}{why}")
+    listed = ", ".join(columns)
+    if sample.is_unnamed:
+        row = max(sample.rows, key=lambda values: sum(value != "" for value in values.values()))
+        first = ", ".join(f"{name}={shortened(value, LONGEST)}" for name, value in row.items())
+        listed = f"not named in the first line. One row is {first}. Documents may be a range, as in c6..c15"
+    return DataError(f"{'; '.join(reasons)}. {HOW_TO_NAME} The columns are {listed}")
+
+
+def _counts(sample: Sample) -> str | None:
+    """A column that says how often something was shown."""
+    for column in sample.columns:
+        present = sample.present(column)
+        if set(words.spellings(column)) & {*words.COUNTS} and present and are_counts(present):
+            return column
+    return None
+
+
+def _is_of_clicks(name: str) -> bool:
+    parts = words.normalised(name).split("_")
+    return any(part.startswith("click") for part in parts) and any(
+        part in ("url", "doc", "item", "id", "product", "page", "rank", "position") for part in parts
+    )

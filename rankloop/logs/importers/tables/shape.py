@@ -1,0 +1,104 @@
+"""How the rows of a table are to be read, found out from its first rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+from rankloop.logs.importers.column_names import Columns
+from rankloop.logs.importers.parsing import BadValueError, clicked
+from rankloop.logs.importers.tables.impression_guess import ImpressionGuess
+from rankloop.logs.importers.tables.lists import are_lists, first_position
+from rankloop.logs.importers.tables.pages import Pages
+from rankloop.logs.importers.tables.sample import Sample
+from rankloop.logs.importers.times import is_day_first
+
+# How programs write that there is no value, in columns of numbers.
+MISSING = ("", "null", "nan", "na", "n/a", "none", "\\n")
+
+
+@dataclass(frozen=True)
+class TableShape:
+    """How rows are to be read.
+
+    Attributes:
+        lists: whether a row holds a list of documents, in the order in which they were shown.
+        arrays: whether a row holds a list of documents, in this order or with their positions.
+        restarts: whether an impression begins where positions begin again.
+        day_first: whether dates with slashes have the day first; None if it is not known.
+        first_clicked: the number of the first position, in a column of clicked positions.
+        empty_is_unclicked: whether rows without a value in the column of clicks were not clicked, because
+            all values that are there are clicks.
+        pages: how pages are numbered, if positions begin again on every page.
+    """
+
+    lists: bool = False
+    arrays: bool = False
+    restarts: bool = False
+    day_first: bool | None = None
+    first_clicked: int = 1
+    empty_is_unclicked: bool = False
+    pages: Pages | None = None
+
+    @classmethod
+    def of(cls, sample: Sample, names: Columns, position_base: int | None) -> Self:
+        """Find out from the first rows.
+
+        Args:
+            sample: the first rows that show documents.
+            names: the columns.
+            position_base: the number of the first position, if it was given.
+        """
+        arrays = are_lists(sample.present(names.doc_id))
+        lists = names.position is None and arrays
+        first = position_base
+        if first is None and lists and names.clicked is not None:
+            first = first_position(sample.values(names.clicked), sample.values(names.doc_id), names.clicked)
+        day_first = None if names.timestamp is None else is_day_first(sample.present(names.timestamp))
+        pages = None
+        if names.page is not None and names.position is not None:
+            pages = Pages.of(sample.present(names.page), sample.present(names.position))
+        empty = not lists and names.clicked is not None and _only_clicks(sample.values(names.clicked))
+        restarts = not arrays and _restarts(sample, names)
+        return cls(lists, arrays, restarts, day_first, 1 if first is None else first, empty, pages)
+
+    def notes(self, names: Columns) -> list[str]:
+        """Sentences on what was found out, for the report."""
+        found = []
+        if self.empty_is_unclicked:
+            found.append(
+                f"Rows without a value in {names.clicked} count as not clicked, because all values that are "
+                f"there are clicks."
+            )
+        if names.impression_id is None and not self.lists and not self.restarts and not self.arrays:
+            found.append("Each row is an impression of its own, with a single document.")
+        if self.first_clicked == 0:
+            found.append(f"Positions in {names.clicked} count from 0.")
+        return found
+
+
+def _restarts(sample: Sample, names: Columns) -> bool:
+    fields = ("position", "page", "doc_id", "query_id", "timestamp")
+    known = {name: getattr(names, name) for name in fields}
+    return names.impression_id is None and ImpressionGuess(sample, None, known).restarts()
+
+
+def _only_clicks(values: Sequence[Any]) -> bool:
+    """Whether some values are missing, and all others are clicks."""
+    there = [value for value in values if not is_missing(value)]
+    try:
+        return 0 < len(there) < len(values) and all(map(clicked, there))
+    except BadValueError:
+        return False
+
+
+def is_missing(value: Any) -> bool:
+    """Whether a value of a column of numbers or flags is missing.
+
+    >>> is_missing("NULL"), is_missing(0), is_missing(float("nan"))
+    (True, False, True)
+    """
+    if isinstance(value, str):
+        return value.strip().lower() in MISSING
+    return value is None or value != value
