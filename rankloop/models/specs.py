@@ -82,6 +82,8 @@ class LightGBMSpec(NamedModel):
             ``click-likelihood`` (of the clicks of a log, by rank; `rankloop.fit` alone), or ``auto``: for
             clicks of a log click-likelihood if its queries come rarely and lambdarank if they come often,
             and expected-reward for everything else.
+        imitate: whether trees that imitate the logged order are added to trees on the likelihood of clicks,
+            as far as held-out clicks support it.
     """
 
     name: ClassVar[str] = "lightgbm"
@@ -92,6 +94,7 @@ class LightGBMSpec(NamedModel):
     min_docs: int = 20
     subsample: float = 0.8
     objective: TreeObjective = "auto"
+    imitate: bool = True
 
     def __post_init__(self) -> None:
         for option, least in (("rounds", 1), ("patience", 1), ("leaves", 2), ("min_docs", 1)):
