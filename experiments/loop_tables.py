@@ -8,6 +8,7 @@ TABLE is one of
     efficiency   the new default, the one before it, PDGD, biased PDGD and the paper's form; 10⁶ interactions
     static       no interventions: one log of the production ranker, 3·10⁵ interactions
     small        300 queries, 30 of them held out, 50,000 interactions
+    evidence     caution over queries, or the rule of evidence with its trust region; 10⁵ interactions
     real         MQ2008, the MSLR sample and LightGBM's example, 10⁵ interactions; set RANKLOOP_DATA
     estimators   estimators with and without interventions; 10⁶ interactions
     online       online methods next to the estimator; 10⁶ interactions
@@ -35,7 +36,7 @@ from rankloop import online
 from rankloop.experiments.baselines import oracle as learn_oracle
 from rankloop.experiments.baselines import production_ranker
 from rankloop.experiments.summary import Mean
-from rankloop.loop import Evaluated, Loop, exponential_times
+from rankloop.loop import Deployment, Evaluated, Loop, exponential_times
 from rankloop.training import DOUBLY_ROBUST, LEARNING
 from rankloop.types import Dataset, Model
 
@@ -141,6 +142,15 @@ TABLES = {
         (1_000, 10_000, 50_000),
         generated(300),
     ),
+    "evidence": Table(
+        {
+            "doubly robust": preset("doubly-robust", 15),
+            "click-noise": Learner(15, {"deployment": Deployment()}),
+            "click-noise, no trust region": Learner(15, {"deployment": Deployment(trust=None)}),
+        },
+        (1_000, 3_000, 10_000, 30_000, 100_000),
+        generated(2_000),
+    ),
     "real": Table(COMPARED, (1_000, 10_000, 100_000), real),
     "estimators": Table(
         {
@@ -181,7 +191,7 @@ def run_learner(name: str, table: Table, data: Dataset, start: Model, seed: int)
     if name == ORACLE:
         rng = np.random.default_rng(seed)
         bound = learn_oracle(start, data, users.relevance, DOUBLY_ROBUST, users.bias, rng=rng)
-        curve.append([0, truth(bound, data), float("nan")])
+        curve.append([0, truth(bound, data), None])
     else:
         events = table.learners[name].loop(data, users, start, table, seed).run()
         curve = [[e.timesteps, e.learned, e.logging] for e in events if isinstance(e, Evaluated)]

@@ -6,6 +6,7 @@ these do not change; ``query`` is unbiased given any arrivals.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
@@ -231,6 +232,24 @@ def test_unbiased_for_any_guess_per_item(average: Average, bias: str) -> None:
             chance * guided.weights(log, world.bias, guess=wrong) for chance, log in every_log(world)
         )
         np.testing.assert_allclose(expected, world.flat_relevance, **EXACT)
+
+
+@pytest.mark.parametrize("average", ["all", "query"])
+@pytest.mark.parametrize("bias", ["position", "noise", "trust"])
+def test_unbiased_when_chance_decides_which_policy_serves(average: Average, bias: str) -> None:
+    """Exploration in a share of the interactions: every way in which two interactions can be served."""
+    guided = InterventionAware(clip="off", average=average, control="model")
+    scenario, share = CHANGING[bias], 0.3
+    wrong = np.linspace(-0.5, 1.5, len(scenario.flat_relevance))
+    served = {(2, 0): (1 - share) ** 2, (1, 1): 2 * share * (1 - share), (0, 2): share**2}
+    expected = np.zeros(len(wrong))
+    for times, chance in served.items():
+        periods = tuple(
+            replace(period, timesteps=n) for period, n in zip(scenario.periods, times, strict=True) if n
+        )
+        for probability, log in every_log(replace(scenario, periods=periods)):
+            expected += chance * probability * guided.weights(log, scenario.bias, guess=wrong)
+    np.testing.assert_allclose(expected, scenario.flat_relevance, **EXACT)
 
 
 def test_equal_guesses_are_a_number_as_control() -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import pytest
+from scipy.special import comb
 
 from rankloop.clicks import bias_of, gather, users
 from rankloop.errors import DataError
@@ -183,6 +186,37 @@ def test_calibration_corrects_a_guess_that_favours_the_new_policy() -> None:
     gain = calibrated_gain(clicks, new, old)
     assert gain.by_guess > truth + 20.0 * gain.error
     assert abs(gain.value - truth) < 5.0 * gain.error  # exceeded with probability 6e-7
+
+
+def test_calibration_is_unbiased_if_errors_of_the_guess_are_linear_in_what_policies_show() -> None:
+    """Over all clicks on two queries of three documents, each shown once or twice at its rank."""
+    bias = Bias(alpha=[0.6, 0.5, 0.4], beta=[0.3, 0.2, 0.1], examination=[1.0, 0.8, 0.6])
+    old, new = np.array([0.9, 0.5, 0.1, 0.7, 0.2, 0.6]), np.array([0.2, 0.6, 0.7, 0.3, 0.8, 0.4])
+    relevance = np.array([0.7, 0.3, 0.5, 0.2, 0.6, 0.4])
+    level = np.repeat([0.1, -0.2], 3)  # one error per query, which no order of documents depends on
+    guess = (relevance - level - 0.1 * old + 0.3 * new) / 1.2
+    displays = np.tile(np.diag([2, 1, 1]), (2, 1))
+    exposure = Exposure(*np.full((3, 6), 0.5))
+    outcomes = [range(int(n) + 1) for n in displays.sum(axis=1)]
+    chance = bias.alpha[[0, 1, 2] * 2] * relevance + bias.beta[[0, 1, 2] * 2]
+    expected = 0.0
+    for clicked in product(*outcomes):
+        n, c = displays.sum(axis=1), np.array(clicked)
+        probability = np.prod(comb(n, c) * chance**c * (1 - chance) ** (n - c))
+        log = Statistics.of_policy(
+            "a",
+            [0, 3, 6],
+            exposure,
+            query_counts=[3, 5],
+            displays_by_rank=displays,
+            clicks_by_rank=np.tile(np.eye(3, dtype=int), (2, 1)) * c[:, None],
+        )
+        expected += probability * calibrated_gain(DebiasedClicks.of(log, bias, guess), new, old).value
+    counts = np.repeat([3, 5], 3)
+    truth = (counts * relevance) @ (new - old) / 8
+    by_guess = (counts * guess) @ (new - old) / 8
+    assert abs(by_guess - truth) > 0.01
+    assert expected == pytest.approx(truth, abs=1e-10)
 
 
 @pytest.mark.parametrize("scale", [1e-3, 1.0])

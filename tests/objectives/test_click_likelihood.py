@@ -1,6 +1,8 @@
-"""The likelihood of clicks: against its formula, and its gradient against finite differences."""
+"""The likelihood of clicks: its formula, finite differences, and its expectation over all clicks."""
 
 from __future__ import annotations
+
+from itertools import product
 
 import numpy as np
 import pytest
@@ -39,6 +41,28 @@ def test_the_gradient_is_that_of_the_value(counts: ClickCounts) -> None:
     higher, lower = (click_likelihood(scores + side, counts, BIAS).values for side in (step, -step))
     np.testing.assert_allclose(found.gradient, (higher - lower) / (2 * step), atol=1e-7)
     assert found.gradient[2] == found.curvature[2] == 0.0  # never shown
+
+
+def test_at_the_truth_the_gradient_is_0_on_average_and_its_variance_is_the_curvature() -> None:
+    """Over all clicks on documents that were shown three times: the likelihood leads to the truth."""
+    truth = np.array([0.3, -1.0])
+    chance = np.outer(1 / (1 + np.exp(-truth)), BIAS.alpha) + BIAS.beta
+    shown = [(0, 0), (0, 1), (0, 1), (1, 0), (1, 0), (1, 1)]  # document and rank
+    mean, square, curvature = np.zeros(2), np.zeros(2), np.zeros(2)
+    for clicked in product([0, 1], repeat=len(shown)):
+        n, c, probability = np.zeros((2, 2)), np.zeros((2, 2)), 1.0
+        for at, click in zip(shown, clicked, strict=True):
+            n[at] += 1
+            c[at] += click
+            probability *= chance[at] if click else 1.0 - chance[at]
+        counts = ClickCounts(np.array([0, 2, 4]), np.array([0, 1, 0, 1]), n.ravel(), c.ravel())
+        found = click_likelihood(truth, counts, BIAS)
+        mean += probability * found.gradient
+        square += probability * found.gradient**2
+        curvature += probability * found.curvature
+    np.testing.assert_allclose(mean, 0.0, atol=1e-12)
+    np.testing.assert_allclose(square, curvature, rtol=1e-12)
+    assert curvature.min() > 0.05
 
 
 def test_the_mean_score_explains_all_clicks(counts: ClickCounts) -> None:
