@@ -31,7 +31,7 @@ from rankloop import estimator, open_log
 from rankloop.clicks import bias_of, users
 from rankloop.live import Client, RankRequest, Service, ServiceSettings, Store, open_store, seal
 from rankloop.live.demo import FEATURE_NAMES, shop
-from rankloop.live.drive import Crowd, DriveOptions, Ranker, visit_often
+from rankloop.live.drive import Crowd, DriveOptions, RankingClient, visit_often
 from rankloop.live.ranking.deployment import Share
 from rankloop.live.ranking.live_policy import LivePolicy, policy_of
 from rankloop.live.store.events import UserEvent, record_events
@@ -74,7 +74,7 @@ class Witness:
         lock: held while it counts.
     """
 
-    def __init__(self, client: Ranker, split: Split, counts: Counts, lock: threading.Lock) -> None:
+    def __init__(self, client: RankingClient, split: Split, counts: Counts, lock: threading.Lock) -> None:
         self._client, self._counts, self._lock = client, counts, lock
         self._queries = {str(name): number for number, name in enumerate(split.query_ids)}
         self._policy, self._ranks = "", dict[int, int]()
@@ -284,7 +284,9 @@ def item_of(document: str) -> int:
     return int(document.rpartition("-")[2])
 
 
-def visit(process: int, crowd: Crowd, clients: Sequence[Ranker]) -> tuple[list[dict[str, int]], Counts]:
+def visit(
+    process: int, crowd: Crowd, clients: Sequence[RankingClient]
+) -> tuple[list[dict[str, int]], Counts]:
     """Let users visit until there were enough; samples of a process, and what the users counted."""
     counts, lock = Counts(crowd.split), threading.Lock()
     threads = [

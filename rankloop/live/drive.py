@@ -77,7 +77,7 @@ class DriveResult:
         )
 
 
-class Ranker(Protocol):
+class RankingClient(Protocol):
     """What simulated users need of a client."""
 
     def rank(self, query: str, candidates: Mapping[str, Any], **options: Any) -> Mapping[str, Any]:
@@ -153,7 +153,7 @@ def drive(
 
 
 def visit_often(
-    crowd: Crowd, client: Ranker, rng: np.random.Generator, stop: threading.Event | None = None
+    crowd: Crowd, client: RankingClient, rng: np.random.Generator, stop: threading.Event | None = None
 ) -> None:
     """Visit until there were enough visits, or until told to stop."""
     stop = stop or threading.Event()
@@ -203,7 +203,7 @@ class Crowd:
         with self.lock:
             self.result.refused += 1
 
-    def visit(self, client: Ranker, rng: np.random.Generator) -> None:
+    def visit(self, client: RankingClient, rng: np.random.Generator) -> None:
         """Ask for the ranking of a random query, and click."""
         query = int(rng.integers(self.split.n_queries))
         own = np.arange(self.split.offsets[query], self.split.offsets[query + 1])

@@ -45,7 +45,7 @@ def test_what_cannot_be_exported_is_refused_in_one_line(run: Run, linear: Path, 
     network = rankloop.save(MLP.initialise(2, np.random.default_rng(0)), tmp_path / "network")
     before = sorted(path.name for path in tmp_path.iterdir())
     for policy, to, message in (
-        (network, "opensearch", "opensearch cannot express this policy (mlp): the plug-in has trees"),
+        (network, "opensearch", "opensearch cannot express this policy (mlp): the plug-in supports only"),
         (network, "lucene", "unknown export format 'lucene'"),
         (linear, "opensearch(format=xml)", "xml"),
         (tmp_path / "nowhere", "solr", "cannot read the model"),

@@ -231,7 +231,7 @@ WRONG: dict[str, tuple[str, str | bytes, list[str], str]] = {
     ),
     "an empty table": ("t.csv", "", COLUMNS, "t.csv: no impression could be read: the files are empty"),
     "a table without rows": ("t.csv", f"{HEAD}\n", COLUMNS, "t.csv: no impression could be read: the files"),
-    "no table": ("t.xlsx", "PK\3\4", COLUMNS, "t.xlsx: expected impressions, but this is a zip archive or a"),
+    "a cut archive": ("t.zip", "PK\3\4", COLUMNS, "t.zip, after line 0: the compressed file is damaged"),
     "Metarank's events": (
         "t.csv", json.dumps(RANKING), COLUMNS, "t.csv, line 1: this looks like Metarank's events, not",
     ),

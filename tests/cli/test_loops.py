@@ -113,7 +113,9 @@ def test_options_become_the_spec(tmp_path: Path) -> None:
         seed=7,
     )
     changed = {name for name, value in spec.model_dump().items() if value != getattr(RunSpec(), name)}
-    assert changed | {"evidence", "fold", "method", "production_queries"} == set(RunSpec.model_fields)
+    assert changed | {"evidence", "fold", "method", "production_queries", "supervision"} == set(
+        RunSpec.model_fields
+    )
     result = invoke(*shlex.split(spec.command(str(tmp_path / "r")))[1:])
     assert result.exit_code == 0, result.output
     assert read_result(tmp_path / "r").spec == spec

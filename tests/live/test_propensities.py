@@ -95,9 +95,11 @@ def test_served_frequencies_are_the_propensities(store: Store, name: str) -> Non
     observed = [counts[shown] for shown in expected]
     assert chisquare(observed, [DRAWS * p for p in expected.values()]).pvalue > FALSE_ALARM
 
+    # Wait for all of them first: a connection sees what was committed when it began to read.
+    ids = [done.result().id for done in kept[:40]]
     with read(store) as connection:
-        for done in kept[:40]:
-            one = find_impression(connection, done.result().id)
+        for impression in ids:
+            one = find_impression(connection, impression)
             assert one is not None
             assert np.array_equal(one.draw_again(), one.drawn)
             shown = tuple(one.shown.values())

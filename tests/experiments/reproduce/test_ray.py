@@ -10,6 +10,7 @@ from unittest.mock import Mock
 
 import pytest
 
+from rankloop import extras
 from rankloop.errors import RankloopError
 from rankloop.experiments.reproduce import executors
 from rankloop.experiments.reproduce.executors import executor, ray
@@ -83,7 +84,8 @@ def test_without_the_extra_the_engine_says_how_to_get_it(
         executors.ray(work(tmp_path), ignore)
 
 
-def test_executors_by_name() -> None:
+def test_executors_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(extras, "require", Mock())
     assert executor("ray") is ray
     with pytest.raises(RankloopError, match="unknown engine 'rey', did you mean 'ray'"):
         executor("rey")
