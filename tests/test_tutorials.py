@@ -14,6 +14,7 @@ LONGEST = 60
 LAST_LINES = {
     "log_to_verdict": "the interval of the difference excludes 0: True",
     "simulated_loop": "better than at the beginning: True",
+    "live_service": "live by a person's decision: learned",
     "own_estimator": "intervention-aware",
     "own_torch_model": "the same after storing it: True",
 }

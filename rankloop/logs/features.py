@@ -129,8 +129,17 @@ def split_of_log(log: LogFolder, named: ItemNames) -> Split:
 
 
 def read_feature_names(log: LogFolder) -> Names | None:
-    """The names of the features; None if they are stored as vectors, or if there are none."""
-    return FeatureTable(log.files(FEATURES)[0]).names if log.has(FEATURES) else None
+    """The names of the features; None if they are stored as vectors, or if there are none.
+
+    Files of one log may have different features, if some were added later: all of them count.
+    """
+    names: dict[str, None] = {}
+    for path in log.files(FEATURES) if log.has(FEATURES) else ():
+        own = FeatureTable(path).names
+        if own is None:
+            return None
+        names |= dict.fromkeys(own)
+    return tuple(names) or None
 
 
 def why_unusable(log: LogFolder, named: ItemNames) -> str | None:
@@ -148,23 +157,30 @@ def why_unusable(log: LogFolder, named: ItemNames) -> str | None:
 def _matrices(log: LogFolder, named: ItemNames) -> Iterator[tuple[Int64, Float32]]:
     """The features of the items, batch by batch, with the number of each item.
 
-    All files have the features of the first one, in its order.
+    A feature that a file does not have is missing in all of its rows.
     """
     queries = np.repeat(named.query_ids, np.diff(named.offsets))
     keys = item_keys(pa.array(queries.tolist()), pa.array(named.doc_ids.tolist()))
-    files = log.files(FEATURES)
-    first, width = FeatureTable(files[0]).names, None
-    for path in files:
+    names, width = read_feature_names(log), None
+    for path in log.files(FEATURES):
         table = FeatureTable(path)
-        order = column_order(table, first, who=f"{files[0].name}, a part of the same table")
         for rows in table.rows():
             items = pc.index_in(item_keys(*(rows.ids[name] for name in ITEM)), value_set=keys)
             wanted = items.is_valid()
             places = items.filter(wanted).to_numpy()
             if len(places):
-                matrix = rows.filter(wanted).matrix
+                matrix = _widened(rows.filter(wanted).matrix, table.names, names)
                 width = same_width(matrix, width, path)
-                yield places, matrix if order is None else matrix[:, order]
+                yield places, matrix
+
+
+def _widened(matrix: Float32, given: Names | None, wanted: Names | None) -> Float32:
+    """The columns in the wanted order, with missing values for features that are not given."""
+    if given is None or wanted is None or given == wanted:
+        return matrix
+    result = np.full((len(matrix), len(wanted)), np.nan, np.float32)
+    result[:, [wanted.index(name) for name in given]] = matrix
+    return result
 
 
 def column_order(table: FeatureTable, wanted: Names | None, *, who: str) -> Int64 | None:

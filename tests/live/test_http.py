@@ -71,6 +71,11 @@ REFUSED = {
     "NaN": (b'{"query": "a", "candidates": [{"id": "x", "features": {"a": NaN}}]}', "malformed"),
     "too large a number": (b'{"query": "a", "candidates": [{"id": "x", "features": [1e39, 0, 0]}]}', "large"),
     "too few features": (b'{"query": "a", "candidates": [{"id": "x", "features": [1]}]}', "1 features"),
+    "a filter that leaves nothing": (
+        b'{"query": "a", "candidates": [{"id": "x", "features": [0, 0, 0]}], '
+        b'"filters": [{"feature": "a", "at_least": 1e308}]}',
+        "leave nothing",
+    ),
     "twice": (b'{"query": "a", "candidates": [{"id": "x"}, {"id": "x"}]}', "twice"),
     "too many": (
         json.dumps({"query": "a", "candidates": [{"id": str(i)} for i in range(6)]}).encode(),
@@ -234,7 +239,8 @@ def test_a_rate_is_limited(store: Store, connect: Connect) -> None:
 
 def test_metarank_and_ubi_clients_need_no_change(url: str, connect: Connect) -> None:
     client = connect(url)
-    items = [{"id": one, "fields": [{"name": name, "value": 1} for name in "abc"]} for one in ("x", "y", "z")]
+    fields = [*({"name": name, "value": 1} for name in "abc"), {"name": "color", "value": ["red"]}]
+    items = [{"id": one, "fields": fields} for one in ("x", "y", "z")]
     ranking = {
         "event": "ranking",
         "id": "r1",
@@ -258,7 +264,13 @@ def test_metarank_and_ubi_clients_need_no_change(url: str, connect: Connect) -> 
             "position": {"ordinal": 3},
         },
     }
-    assert client.send("POST", "/ubi/events", [browser, {"action_name": "search", "query_id": "r1"}]) == {
+    unknown = {"object": None, "position": None}
+    others = [
+        {"action_name": "search", "query_id": "r1"},
+        {"action_name": "page_exit", "query_id": None, "event_attributes": None},
+        {"action_name": "hover", "query_id": "r1", "event_attributes": unknown, "client_id": "c"},
+    ]
+    assert client.send("POST", "/ubi/events", [browser, *others]) == {
         "accepted": 1,
         "problems": {"early_clicks": 1},
     }

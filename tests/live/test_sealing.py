@@ -13,6 +13,8 @@ from rankloop import estimator, open_log, synthetic
 from rankloop.clicks import bias_of, users
 from rankloop.clicks.simulation import Impressions
 from rankloop.live import RankRequest, Service, ServiceSettings, Store, sealing
+from rankloop.live.learner.learning import learn
+from rankloop.live.learner.settings import LearnerSettings
 from rankloop.live.ranking.live_policy import LivePolicy, policy_of
 from rankloop.live.store.events import UserEvent, record_events
 from rankloop.policies import expected_rank_weights
@@ -200,3 +202,27 @@ def test_a_sealed_log_can_be_fitted_and_evaluated(store: Store, service: Service
     assert fit.feature_names == ("a", "b", "c")
     assert log.evaluate(fit, against="start").queries > 0
     assert log.check().impressions == 300
+
+
+@pytest.mark.parametrize("location", ["sqlite"], indirect=True)
+def test_features_that_are_added_later_are_missing_before(store: Store, service: Service) -> None:
+    for number in range(20):
+        service.rank(RankRequest(f"q{number}", tuple("uvw"), ([1.0, 0.0, number], [2.0] * 3, [0.0] * 3)))
+    sealing.seal(store, time.time() + 1)
+    put(store, LivePolicy("shuffle", "uniform"))  # which needs no features
+    later = Service(store, ServiceSettings(top=3), names=("age",))
+    for number in range(20, 40):
+        features = {"a": 1.0, "b": 0.5, "c": 0.0, "age": float(number)}
+        served = later.rank(RankRequest(f"q{number}", tuple("uvw"), (features, {}, {"age": 1.0})))
+        click(store, UserEvent(served.id, served.shown[1]))
+    later.close()
+    sealing.seal(store, time.time() + 1)
+    log = open_log(store.log)
+    assert log.feature_names == ("a", "b", "c", "age")
+    fit = log.fit("linear", bias="paper@3", learning="paper", missing="mean")
+    assert fit.feature_names == log.feature_names
+    assert fit.fill_values is not None
+    # Twenty documents have the values 20 to 39, and as many have 1.
+    assert fit.fill_values[3] == pytest.approx((29.5 + 1.0) / 2)
+    learned = learn(store.log, LearnerSettings(model="linear", learning="paper", bias="paper@3"))
+    assert learned.policy.fill_values == fit.fill_values

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from msgspec import Struct, field
+from msgspec import Struct
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -76,10 +76,10 @@ class UbiPosition(Struct):
 
 
 class UbiAttributes(Struct):
-    """Attributes of an event."""
+    """Attributes of an event; browsers send null for what they do not know."""
 
-    object: UbiObject = field(default_factory=UbiObject)
-    position: UbiPosition = field(default_factory=UbiPosition)
+    object: UbiObject | None = None
+    position: UbiPosition | None = None
 
 
 class UbiEvent(Struct):
@@ -89,7 +89,7 @@ class UbiEvent(Struct):
     query_id: str | None = None
     event_id: str | None = None
     timestamp: str | int | None = None
-    event_attributes: UbiAttributes = field(default_factory=UbiAttributes)
+    event_attributes: UbiAttributes | None = None
 
 
 async def metarank_rank(state: ServerState, request: Request) -> Response:
@@ -117,12 +117,9 @@ async def metarank_rank(state: ServerState, request: Request) -> Response:
 
 
 def _features(item: MetarankItem) -> Mapping[str, float] | None:
-    found = {}
-    for each in item.fields:
-        if isinstance(each.value, bool) or not isinstance(each.value, int | float):
-            raise RequestError(f"item {item.id!r}: the field {each.name!r} is not a number")
-        found[each.name] = float(each.value)
-    return found or None
+    """The numeric fields; Metarank's clients also send texts and lists, which are not features."""
+    numbers = [each for each in item.fields if isinstance(each.value, int | float)]
+    return {each.name: float(each.value) for each in numbers if not isinstance(each.value, bool)} or None
 
 
 async def metarank_feedback(state: ServerState, request: Request) -> Response:
@@ -145,12 +142,12 @@ async def ubi_events(state: ServerState, request: Request) -> Response:
     body = await read_body(request, state.settings.max_body)
     batch = []
     for one in _listed(body, UbiEvent):
-        clicked = one.event_attributes.object.object_id
-        if one.query_id is None or clicked is None:
+        clicked = one.event_attributes and one.event_attributes.object
+        if one.query_id is None or clicked is None or clicked.object_id is None:
             continue
         kind = CLICK if one.action_name in UBI_CLICKS else one.action_name
         at = _seconds(one.timestamp)
-        batch.append(UserEvent(one.query_id, str(clicked), kind, one.event_id, None, at))
+        batch.append(UserEvent(one.query_id, str(clicked.object_id), kind, one.event_id, None, at))
     return json_response(answer_events(await record(state, batch)))
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from rankloop.bias import BiasEstimate
 from rankloop.live.learner.settings import LearnerSettings
 from rankloop.live.ranking.live_policy import LivePolicy, policy_of
+from rankloop.logs.features import read_features
 from rankloop.loop.exploration import Spread
 from rankloop.offline.log import Log, open_log
 from rankloop.types import Bias
@@ -46,10 +47,14 @@ def learn(folder: Path, settings: LearnerSettings) -> Learned:
     """
     log = open_log(folder)
     bias = _bias(log, settings)
-    fit = log.fit(settings.model, bias=bias, learning=settings.learning, seed=settings.seed)
-    split = log.split()
-    scores = fit.model.scores(split.features)
-    soft = Spread(settings.spread).scale(scores, split.offsets, lambda own: own, 0.0)
+    # Features that were added later have no values in earlier parts.
+    fit = log.fit(settings.model, bias=bias, learning=settings.learning, missing="mean", seed=settings.seed)
+    counts = log.count(fit.bias.ranks)
+    values = read_features(log, counts).values
+    if fit.fill_values is not None:
+        values = np.where(np.isnan(values), np.asarray(fit.fill_values, np.float32), values)
+    scores = fit.model.scores(values)
+    soft = Spread(settings.spread).scale(scores, counts.offsets, lambda own: own, 0.0)
     found = fit.to_dict()
     numbers = {name: found[name] for name in ("model", "estimator", "held_out", "notes", "bias")}
     numbers["bias_intervals"] = _intervals(bias)

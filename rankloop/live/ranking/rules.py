@@ -62,7 +62,8 @@ def allowed(
                 f"filters: there is no feature {each.feature!r}; "
                 f"the features are: {', '.join(columns) or 'none'}"
             )
-        values = features[:, columns[each.feature]]
+        # Limits may be larger than any float32.
+        values = features[:, columns[each.feature]].astype(np.float64)
         low = -np.inf if each.at_least is None else each.at_least
         high = np.inf if each.at_most is None else each.at_most
         kept &= (values >= low) & (values <= high)
