@@ -29,7 +29,7 @@ def runs_to_decide(distance: float, deviation: float) -> int:
 
     Example:
         >>> runs_to_decide(0.01, 0.01), runs_to_decide(0.01, 0.02), runs_to_decide(0.0, 0.01)
-        (8, 26, 1000)
+        (8, 27, 1000)
     """
     n = np.arange(2, MOST_RUNS + 1)
     quantiles = stats.t.ppf(0.5 + 0.5 * CONFIDENCE, n - 1) + stats.t.ppf(POWER, n - 1)
