@@ -26,7 +26,7 @@ DATA_FINGERPRINT = "data_fingerprint"
 PACKAGES = ("numpy", "numba", "scipy", "scikit-learn", "matplotlib", "pydantic")
 
 
-class MergedFolder(BaseModel):
+class MergedPart(BaseModel):
     """A folder whose results were merged into another.
 
     Attributes:
@@ -65,7 +65,7 @@ class About(BaseModel):
     figures: tuple[str, ...]
     data_fingerprint: str | None
     versions: dict[str, str]
-    merged: tuple[MergedFolder, ...] = ()
+    merged: tuple[MergedPart, ...] = ()
 
     @classmethod
     def read(cls, folder: Path) -> About:

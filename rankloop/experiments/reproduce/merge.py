@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rankloop.errors import RankloopError
-from rankloop.experiments.reproduce.about import ABOUT, About, MergedFolder
+from rankloop.experiments.reproduce.about import ABOUT, About, MergedPart
 from rankloop.experiments.reproduce.reproduction import DURATION, Reproduction, write_outcome
 from rankloop.experiments.reproduce.schedule import arms
 from rankloop.experiments.reproduce.table import TableRow, arm_of, evidence_of, read_table, write_table
@@ -93,16 +93,16 @@ def _difference(one: RunRows, other: RunRows) -> str:
     return f"{column} is {a[column]} and {b.get(column)} at {a['logged_queries']:,} logged queries"
 
 
-def _parts(folder: Path, about: About) -> Sequence[MergedFolder]:
+def _parts(folder: Path, about: About) -> Sequence[MergedPart]:
     if about.merged:
         return about.merged
     seconds = read_seconds(folder / DURATION)
-    return [MergedFolder(seeds=about.seeds, figures=about.figures, versions=about.versions, seconds=seconds)]
+    return [MergedPart(seeds=about.seeds, figures=about.figures, versions=about.versions, seconds=seconds)]
 
 
-def _unique(parts: Sequence[MergedFolder]) -> tuple[MergedFolder, ...]:
+def _unique(parts: Sequence[MergedPart]) -> tuple[MergedPart, ...]:
     """The parts, each once: a folder may be merged again together with one that it is a part of."""
-    unique: list[MergedFolder] = []
+    unique: list[MergedPart] = []
     for part in parts:
         if part not in unique:
             unique.append(part)

@@ -31,7 +31,7 @@ from rankloop.reports.document import (
 )
 
 SIGNS = {HOLDS: "✓", FAILS: "✗", UNDECIDED: "?"}
-About = Mapping[str, str]
+Description = Mapping[str, str]
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,9 @@ class FigureFiles:
     folder: Path
 
 
-def claims_document(judged: Sequence[Judged], about: About, drawn: FigureFiles | None = None) -> Document:
+def claims_document(
+    judged: Sequence[Judged], about: Description, drawn: FigureFiles | None = None
+) -> Document:
     """Report which claims hold, which do not, and which are undecided.
 
     Args:
