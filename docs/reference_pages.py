@@ -1,10 +1,11 @@
-"""A hook of MkDocs: one reference page per package, with every public name, generated from the code."""
+"""A hook of MkDocs: pages from the code, one per package with every public name, and from other files."""
 
 from __future__ import annotations
 
 import importlib
 import inspect
 import types
+from pathlib import Path
 from typing import Any
 
 from mkdocs.config.defaults import MkDocsConfig
@@ -35,9 +36,12 @@ PACKAGES = (
     "rank_weights",
 )
 
+# Files at the top of the repository that are pages of the site, too.
+PROJECT_FILES = {"contributing.md": "CONTRIBUTING.md", "changelog.md": "CHANGELOG.md"}
+
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add the pages; the navigation lists them under `reference/`."""
+    """Add the pages; the navigation lists them under `reference/` and by the names of `PROJECT_FILES`."""
     pages, described = {}, set()
     for name in PACKAGES:
         package = importlib.import_module(f"rankloop.{name}")
@@ -46,6 +50,10 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         summary = (inspect.getdoc(package) or "").split("\n\n")[0]
         pages[f"reference/{name}.md"] = _page(f"rankloop.{name}", summary, identifiers)
     pages["reference/rankloop.md"] = _top_page(described)
+    root = Path(config.docs_dir).parent
+    for path, name in PROJECT_FILES.items():
+        # Links of a file at the top start with docs/, those of a page do not.
+        pages[path] = (root / name).read_text(encoding="utf-8").replace("](docs/", "](")
     for path, text in pages.items():
         files.append(File.generated(config, path, content=text))
     return files

@@ -59,7 +59,7 @@ class PolicySource:
         object.__setattr__(self, "model", unblended(self.model))
         if not MODEL_NAME.fullmatch(self.name):
             raise ExportError(
-                f"the name of a model is letters, digits and _ . -, starting with a letter, not {self.name!r}"
+                f"a model's name has letters, digits and _ . -, and starts with a letter; got {self.name!r}"
             )
 
     @property

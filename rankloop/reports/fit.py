@@ -70,7 +70,7 @@ def _estimates(fit: Fit) -> tuple[Table | Text, ...]:
     ]
     return (
         Table.build(
-            f"{held.measure}, as `rankloop evaluate` estimates it on {held.queries:,} held-out queries "
+            f"{held.measure}, as rankloop evaluate estimates it on {held.queries:,} held-out queries "
             f"({held.impressions:,} impressions)",
             ["rankings", "estimate", "90 % interval"],
             rows,
