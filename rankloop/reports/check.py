@@ -62,7 +62,7 @@ def check_document(found: LogCheck) -> Document:
     drawn = [policy for policy in found.policies if policy in drawn]
     return Document(
         f"the log {found.log.name}",
-        f"The log {found.log.name}",
+        f"The log ‘{found.log.name}’",
         (
             Text(found.verdict.summary, "strong", brief=True),
             _lessons(found.verdict),
@@ -99,10 +99,15 @@ def length_of(seconds: int) -> str:
     return name if seconds == size else f"{seconds // size} {name}s"
 
 
+def _count_policies(found: LogCheck) -> str:
+    number = len(found.policies)
+    return "1 policy" if number == 1 else f"{number:,} policies"
+
+
 def _in_short(found: LogCheck) -> str:
     return (
-        f"{found.impressions:,} impressions of {found.queries:,} queries by {len(found.policies):,} "
-        f"policies; {found.clicks:,} clicks on {found.rows:,} rows."
+        f"{found.impressions:,} impressions of {found.queries:,} queries by {_count_policies(found)}; "
+        f"{found.clicks:,} clicks on {found.rows:,} rows."
     )
 
 
