@@ -11,7 +11,7 @@ import numpy as np
 from rankloop import extras
 from rankloop.errors import RankloopError
 from rankloop.estimators import InterventionAware
-from rankloop.logs import LogReader, LogStatistics
+from rankloop.logs import LogCounts, LogReader, LogStatistics
 from rankloop.models import LightGBMModel
 from rankloop.models.feature_names import with_names
 from rankloop.models.specs import LightGBMSpec, ModelSpec, TreeObjective, model_spec
@@ -135,7 +135,7 @@ def fit(
         estimator=str(chosen.estimator),
         reward=chosen.reward,
         seed=seed,
-        policies=tuple(_evidence(found.statistics)),
+        policies=tuple(_evidence(found.statistics, log.count(assumed.bias.ranks))),
         log=log.fingerprint,
         train_queries=tuple(train.query_ids.tolist()),
         held_out_queries=tuple(others.query_ids.tolist()),
@@ -259,7 +259,7 @@ def _latest_policy(statistics: Statistics, policy_ids: tuple[str, ...]) -> str:
     return served[-1]
 
 
-def _evidence(statistics: Statistics) -> list[PolicyEvidence]:
+def _evidence(statistics: Statistics, counts: LogCounts) -> list[PolicyEvidence]:
     result = []
     for policy_id, policy in statistics.policies.items():
         alpha = policy.exposure.alpha[statistics.per_item(policy.query_counts) > 0]
@@ -268,7 +268,7 @@ def _evidence(statistics: Statistics) -> list[PolicyEvidence]:
                 policy_id,
                 policy.timesteps,
                 int((policy.query_counts > 0).sum()),
-                int(policy.clicks.sum()),
+                int(counts.clicks_of(counts.policy_ids.index(policy_id)).sum()),
                 {level: float((alpha < level).mean()) if len(alpha) else 0.0 for level in SUPPORT_LEVELS},
             )
         )

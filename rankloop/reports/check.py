@@ -62,7 +62,7 @@ def check_document(found: LogCheck) -> Document:
     drawn = [policy for policy in found.policies if policy in drawn]
     return Document(
         f"the log {found.log.name}",
-        f"The log {found.log.name}",
+        f"The log ‘{found.log.name}’",
         (
             Text(found.verdict.summary, "strong", brief=True),
             _lessons(found.verdict),

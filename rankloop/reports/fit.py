@@ -43,8 +43,8 @@ def fit_document(fit: Fit) -> Document:
         f"{fit.spec}, fitted to {impressions:,} impressions",
         (
             Text(
-                f"Fitted to the clicks on {len(fit.train_queries):,} queries; {len(fit.held_out_queries):,} "
-                f"others were held out. Fingerprint {fit.model.fingerprint}.",
+                f"Fitted to the {fit.target} on {len(fit.train_queries):,} queries; "
+                f"{len(fit.held_out_queries):,} others were held out. Fingerprint {fit.model.fingerprint}.",
                 brief=True,
             ),
             *warnings(fit.notes),
@@ -148,16 +148,16 @@ def _guess(fit: Fit) -> tuple[Section, ...]:
     better = "explain" if found.gain > 0.0 else "do not explain"
     return (
         Section(
-            "How well features predict clicks",
+            f"How well features predict {_outcome(fit)}",
             (
                 Text(
-                    f"The guesses of {fit.guess.name} {better} clicks that they did not see better than one "
-                    f"relevance for all documents: {found.gain:+.4f} nats per display. On average, expected "
-                    f"and observed clicks differ by {found.error:.4f} per display.",
+                    f"The guesses of {fit.guess.name} {better} {_outcome(fit)} that they did not see better "
+                    f"than one relevance for all documents: {found.gain:+.4f} nats per display. On average, "
+                    f"expected and observed {_outcome(fit)} differ by {found.error:.4f} per display.",
                 ),
                 Table.build(
-                    f"{found.displays:,} displays by guessed relevance, and clicks per display",
-                    ["relevance", "displays", "expected clicks", "observed clicks"],
+                    f"{found.displays:,} displays by guessed relevance, and {_outcome(fit)} per display",
+                    ["relevance", "displays", "expected", "observed"],
                     rows,
                 ),
             ),
@@ -206,3 +206,8 @@ def _next_step(fit: Fit) -> str:
         f"{evaluate} gives the whole evaluation of these queries; run it on a later log before you start an "
         f"A/B test."
     )
+
+
+def _outcome(fit: Fit) -> str:
+    """What a display brings: clicks, or shares of the highest signal."""
+    return "clicks" if fit.target == "clicks" else "shares of the highest signal"

@@ -119,15 +119,29 @@ def run_pipeline(
     against = chosen.against or (fit.held_out.against if fit.held_out else log.policy_ids[-1])
     comparison = log.evaluate(fit, against, measure=chosen.measure, progress=progress)
     (place / RESULT).write_text(json.dumps(comparison.to_dict(), indent=2) + "\n", encoding="utf-8")
-    publish("Evaluation", evaluation_document(comparison))
-    # The verdict first: it is what the reader came for.
-    sections.insert(0, Section("Verdict", (Text(comparison.verdict.text, "strong", brief=True),)))
+    evaluated = evaluation_document(comparison)
+    publish("Evaluation", evaluated)
+    # The verdict and its number first: they are what the reader came for. What to do about it is last.
+    sections.insert(0, Section("Verdict", evaluated.blocks[:2]))
+    sections.append(Section("Next step", (Text(_next_step(comparison, place), brief=True),)))
     write_page(_page(log, sections), place / PAGE)
     if comparison.verdict.kind not in EXIT_CODES:
         raise RankloopError(f"the verdict {comparison.verdict.kind!r} has no exit code")
     return Pipeline(place, fit, comparison)
 
 
+def _next_step(comparison: Comparison, folder: Path) -> str:
+    kind, old = comparison.verdict.kind, comparison.against.name
+    if kind in ("better", "leans better"):
+        return (
+            f"Compare it with {old} in an A/B test: `rankloop export {folder / POLICY} --to opensearch` "
+            f"takes it to a search engine."
+        )
+    if kind in ("worse", "leans worse"):
+        return f"Keep {old}. More clicks, or features that say more about documents, may help."
+    return f"Keep {old} and log on; run the same command again on the longer log."
+
+
 def _page(log: Log, sections: list[Section]) -> Document:
     name = log.folder.resolve().name
-    return Document(f"pipeline of {name}", f"From the log {name} to a ranker", tuple(sections))
+    return Document(f"pipeline of {name}", f"From the log ‘{name}’ to a ranker", tuple(sections))

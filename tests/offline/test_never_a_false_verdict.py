@@ -221,9 +221,52 @@ def by_events(made: Traffic, folder: Path) -> Path:
     return folder / "log"
 
 
+def by_sessions(made: Traffic, folder: Path) -> Path:
+    """One line per search and per click; clicks name only the session, as the lists of a session do."""
+    events = []
+    for number, rows in enumerate(impressions_of(made).values()):
+        seen = {"session_id": f"s{number // 3}", "ts": 1_700_000_000 + 60 * number}
+        shown = {"query": rows[0].query_id, "variant": rows[0].policy_id, "event": "search",
+                 "results": [{"sku": row.doc_id, "rank": row.position} for row in rows]}  # fmt: skip
+        clicks = [{"event": "click", "sku": row.doc_id} for row in rows if row.clicked]
+        events += [seen | shown, *(seen | {"ts": seen["ts"] + 5} | one for one in clicks)]
+    columns = Columns(doc_id="results.sku|sku", position="results.rank")
+    report = import_columns(
+        write_lines(folder / "events.jsonl", events),
+        folder / "log",
+        columns=columns,
+        options=ImportOptions(position_base=1),
+    )
+    assert report.impressions == len(impressions_of(made))
+    return folder / "log"
+
+
+def by_pages(made: Traffic, folder: Path) -> Path:
+    """Positions that begin again on every page of five."""
+    names = ("request_id", "query", "variant", "page", "pos", "item_id", "clicked")
+    with (folder / "rows.csv").open("w") as file:
+        writer = csv.writer(file)
+        writer.writerow(names)
+        for row in made.rows:
+            page, place = divmod(row.position - 1, 5)
+            writer.writerow((*row[:3], page + 1, place + 1, row.doc_id, int(row.clicked)))
+    import_columns(folder / "rows.csv", folder / "log", options=ImportOptions(position_base=1))
+    return folder / "log"
+
+
 IMPORTERS = {
     importer.__name__: importer
-    for importer in (by_rows, by_candidates, by_columns, by_lists, by_events, by_metarank, by_ubi)
+    for importer in (
+        by_rows,
+        by_candidates,
+        by_columns,
+        by_lists,
+        by_events,
+        by_sessions,
+        by_pages,
+        by_metarank,
+        by_ubi,
+    )  # fmt: skip
 }
 LOGS = [
     (kind, importer)

@@ -21,6 +21,9 @@ def test_every_stage_is_on_the_page(tmp_path: Path) -> None:
     log = simulated(tmp_path / "log", queries=20, interactions=600).log
     found = run_pipeline(log, tmp_path / "out", OPTIONS)
     page = (tmp_path / "out" / "index.html").read_text()
+    # The number with the verdict first, and what to do about it last.
+    assert 0 < page.index("Verdict") < page.index("Estimated from") < page.index("Check: ")
+    assert page.rindex("Next step") > page.index("Evaluation: ")
     for words in ("Verdict", "Check: ", "Fit: ", "Evaluation: ", found.comparison.verdict.text.split("`")[0]):
         assert words in page
     stored = rankloop.load_fit(tmp_path / "out" / "policy")
