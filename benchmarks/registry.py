@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from benchmarks.exposure import EXPOSURE
+from benchmarks.fit import FIT
 from benchmarks.gradient import GRADIENT
 from benchmarks.growth import GRADIENT_GROWTH
 from benchmarks.learning import LEARNING
@@ -26,6 +27,7 @@ BENCHMARKS: tuple[Benchmark, ...] = (
     ONLINE,
     DATASET,
     LOGS,
+    FIT,
     LIVE,
 )
 TARGETS: dict[str, Target] = {target.name: target for b in BENCHMARKS for target in b.targets}

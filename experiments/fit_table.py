@@ -5,8 +5,8 @@
 
 A setting is a log: how many queries there are, how often each comes on average, how much the policies that
 log explore. `run` appends a line per setting, seed and method as soon as it is known, and skips those that
-are in the file already. `show` prints a table per setting: means over seeds with 90 % intervals, and
-differences that are paired by seed.
+are in the file already. `show` prints all seeds, and a table per setting: means over seeds with 90 %
+intervals, and differences that are paired by seed. The rows of docs/offline.md are in experiments/results.
 
 Every seed has another Yahoo-shaped collection and the paper's users. Three rankers, trained on 13, 26 and 52
 labelled queries, log a third of the impressions each; they draw rankings from scores whose standard deviation
@@ -300,8 +300,9 @@ def run(path: Path, seeds: Sequence[int], settings: Sequence[str], methods: Sequ
 
 
 def show(path: Path) -> None:
-    """Print a table per setting, in Markdown; differences are taken seed by seed."""
+    """Print all seeds, and a table per setting, in Markdown; differences are taken seed by seed."""
     rows = list(read(path))
+    show_seeds(rows)
     for name, setting in SETTINGS.items():
         of_setting = [row for row in rows if row["setting"] == name]
         if not of_setting:
@@ -312,6 +313,19 @@ def show(path: Path) -> None:
             f"|---|---|---|---|---|"
         )
         show_one(of_setting)
+
+
+def show_seeds(rows: list[dict[str, Any]]) -> None:
+    """Print a line per setting and seed for which all methods but the extras have run."""
+    methods = [method for method in METHODS if method not in EXTRAS]
+    print("| setting | seed | " + " | ".join(methods) + " |\n|---|---|" + "---|" * len(methods))
+    found = {(row["setting"], row["seed"], row["method"]): row[METRIC] for row in rows}
+    for name in SETTINGS:
+        for seed in sorted({row["seed"] for row in rows if row["setting"] == name}):
+            values = [found.get((name, seed, method)) for method in methods]
+            if None not in values:
+                cells = " | ".join(f"{value:.4f}".lstrip("0") for value in values)
+                print(f"| {name} | {seed} | {cells} |")
 
 
 def show_one(rows: list[dict[str, Any]]) -> None:

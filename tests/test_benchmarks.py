@@ -51,6 +51,7 @@ NAMES = [
     "memory_vs_matrix",
     "log_rows_per_second",
     "log_peak_gb",
+    "fit_ratio",
     "live_p50_vs_echo",
     "live_p99_vs_echo",
     "live_throughput_vs_echo",
