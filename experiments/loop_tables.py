@@ -308,7 +308,7 @@ def _show_safety(by_learner: dict[str, list[dict[str, Any]]]) -> None:
 
 
 def _cell(values: list[float]) -> str:
-    return str(Mean.of(values)).replace("0.", ".")
+    return str(Mean.of(values)).replace("0.", ".").replace("-", "−")
 
 
 if __name__ == "__main__":
