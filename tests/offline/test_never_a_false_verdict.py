@@ -266,7 +266,7 @@ IMPORTERS = {
         by_pages,
         by_metarank,
         by_ubi,
-    )  # fmt: skip
+    )
 }
 LOGS = [
     (kind, importer)
