@@ -48,6 +48,7 @@ class Command:
     partial: bool = False
 
     def start(self, folder: Path, trouble: Trouble = NO_TROUBLE) -> ForkServerProcess:
+        """Start it in a folder."""
         words = [word.format(folder) if "{}" in word else word for word in self.words]
         return start(words, folder, trouble)
 
@@ -93,15 +94,15 @@ COMMANDS = {
 }  # fmt: skip
 
 
-def _rows(first: int, impressions: int) -> str:
+def random_table(first: int, impressions: int) -> str:
+    """A log as CSV: random orders of six documents for five queries, of different relevance."""
     chosen = random.Random(first)
     lines = [HEADER]
     for number in range(first, first + impressions):
         shown = chosen.sample(range(6), 3)
-        lines += [
-            f"i{number},{number},q{number % 5},p,{rank},d{document},{int(chosen.random() < 0.5 / rank)}"
-            for rank, document in enumerate(shown, 1)
-        ]
+        for rank, document in enumerate(shown, 1):
+            clicked = int(chosen.random() < (document + 1) / (7 * rank))
+            lines.append(f"i{number},{number},q{number % 5},p,{rank},d{document},{clicked}")
     return "\n".join(lines) + "\n"
 
 
@@ -117,8 +118,8 @@ class Trial:
         folder.chmod(0o755)  # temporary folders are private
         (self._begin / "tmp").mkdir(parents=True)
         (self._begin / "tmp").chmod(0o777)
-        (self._begin / "old.csv").write_text(_rows(0, 600))
-        (self._begin / "new.csv").write_text(_rows(1000, 60))
+        (self._begin / "old.csv").write_text(random_table(0, 3000))
+        (self._begin / "new.csv").write_text(random_table(1000, 60))
         import_columns(self._begin / "old.csv", self._begin / "log")
         simulated(self._begin / "simulated", queries=20, interactions=500)
         self._whole: dict[str, tuple[object, object, float]] = {}

@@ -24,7 +24,7 @@ import rankloop
 from rankloop.logs import import_columns
 from rankloop.loop import Loop, SimulatedUsers
 from rankloop.training import Settings
-from tests.attack.moments import _rows
+from tests.attack.moments import random_table
 
 # Rounds in which caches, pools and allocators fill up.
 WARM_UP = 5
@@ -59,7 +59,7 @@ class Work:
         self._data = rankloop.synthetic(queries=60, features=5)
         self._users = SimulatedUsers.of(self._data, "paper@3")
         self._start = rankloop.train(self._data, "mlp", settings=Settings(epochs=1)).model
-        (folder / "rows.csv").write_text(_rows(0, 300))
+        (folder / "rows.csv").write_text(random_table(0, 300))
 
     def round(self) -> None:
         """Run the loop, and read a log in all ways."""
