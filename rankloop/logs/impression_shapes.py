@@ -119,6 +119,7 @@ class ImpressionShapes:
                 leading=(_["first"] > 1).sum(),
                 inner=(_["last"] - _["first"] + 1 > _.rows).sum(),
                 full=full.sum(),
+                unclicked=(_.clicks == 0).sum(),
                 several=(_.rows >= LEAST_ROWS).sum(),
             )
         )

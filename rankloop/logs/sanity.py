@@ -24,6 +24,10 @@ ROBOT_HOURS, ROBOT_PER_HOUR = 22, 720
 ROBOT_BURST = 50.0
 # A larger share of impressions that are really several means that the impression id is that of a session.
 SESSIONS, SESSION_ROWS = 0.01, 200
+# Impressions without a click are missing if there are fewer than this share of those that rates predict, …
+MISSING_UNCLICKED = 0.1
+# … and if the prediction is a share that matters: it does not where people click several documents.
+UNCLICKED = 0.05
 # A rank is a hole if it is shown less than this share of the times that its neighbours are.
 HOLE = 0.5
 # A larger share of impressions that look like another one is not by chance.
@@ -99,6 +103,25 @@ def _clicks(counter: LogCounter, shapes: ImpressionShapes) -> Found:
             "everything_clicked",
             f"In {shapes.totals['full']:,} of {shapes.totals['several']:,} impressions with several rows, "
             f"every row is clicked: either only clicked rows were logged, or `clicked` means something else.",
+        )
+    yield from _clicked_impressions(shapes, clicked / np.maximum(shown, 1.0))
+
+
+def _clicked_impressions(shapes: ImpressionShapes, rates: Float64) -> Found:
+    """Impressions without a click are missing: far fewer than there would be if clicks were independent."""
+    totals = shapes.totals
+    rows = round(shapes.counter.totals["rows"] / max(totals["impressions"], 1))
+    expected = float(np.prod(1.0 - rates[: max(rows, 1)]))
+    share = totals["unclicked"] / max(totals["impressions"], 1)
+    if totals["impressions"] < FEW_IMPRESSIONS or totals["single"] == totals["impressions"]:
+        return
+    if expected >= UNCLICKED and share < MISSING_UNCLICKED * expected:
+        yield (
+            "only_clicked_impressions",
+            f"{totals['unclicked']:,} of {totals['impressions']:,} impressions have no click, but click "
+            f"rates predict about {expected:.0%}: it seems that impressions without a click were not logged. "
+            f"Click rates are then too high, and differences between ranks and policies may be wrong. Log "
+            f"every impression if you can; otherwise let an A/B test settle the verdict.",
         )
 
 

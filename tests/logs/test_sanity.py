@@ -72,6 +72,15 @@ def test_only_clicked_rows_were_logged(tmp_path: Path) -> None:
     assert warning.startswith("From rank 11 on, 100.0% of the 30 rows are clicked")
 
 
+def test_impressions_without_a_click_are_missing(tmp_path: Path) -> None:
+    """Before: published logs that keep only impressions with a click were checked without a word."""
+    clicked = {row.impression_id for row in usual(900) if row.clicked}
+    found = checked(tmp_path / "log", [row for row in usual(900) if row.impression_id in clicked])
+    assert codes(found) == {"only_clicked_impressions", "looks_randomised"}
+    (warning,) = (text for text in found.warnings if text.code == "only_clicked_impressions")
+    assert warning.startswith(f"0 of {len(clicked)} impressions have no click, but click rates predict")
+
+
 def test_a_log_without_clicks(tmp_path: Path) -> None:
     """Before: a click rate of 0 everywhere was a row of zeros in a table."""
     found = checked(tmp_path / "log", [row._replace(clicked=False) for row in usual()])
