@@ -206,11 +206,16 @@ def _train_on_clicks(
     notes: tuple[str, ...] = ()
     assert isinstance(grown, LightGBMModel)
     if spec.imitate and not training.interrupted:
-        orders = [LoggedOrder.of(part.split, part.statistics, rng) for part in parts]
-        on_order = imitate_order((orders[0], orders[1]), rng, progress=progress)
-        found = combine_trees(grown, on_order, held_out, bias, start=start, query_variance=QUERY_VARIANCE)
-        training, start = replace(training, model=found.model), found.offset
-        notes = _describe_combination(found)
+        try:
+            orders = [LoggedOrder.of(part.split, part.statistics, rng) for part in parts]
+            on_order = imitate_order((orders[0], orders[1]), rng, progress=progress)
+            found = combine_trees(grown, on_order, held_out, bias, start=start, query_variance=QUERY_VARIANCE)
+        except KeyboardInterrupt:
+            # The trees on clicks are complete: they are the best model so far.
+            training = replace(training, interrupted=True)
+        else:
+            training, start = replace(training, model=found.model), found.offset
+            notes = _describe_combination(found)
     # Trees on the likelihood of clicks guess relevance themselves.
     scores = training.model.scores(held_out.features) + start
     quality = calibrate(relevance_of(scores), held_out.counts, bias)

@@ -6,6 +6,7 @@ import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pyarrow as pa
@@ -167,6 +168,19 @@ def test_what_the_logging_policies_know_is_added(tmp_path: Path, knows: bool) ->
         for found in (alone, both)
     )
     assert second > first + 0.03
+
+
+def test_ctrl_c_while_the_order_is_imitated_keeps_the_trees_on_clicks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ctrl-C at this moment lost the whole model."""
+    log = simulated(tmp_path / "log", queries=20, interactions=100).log
+    names = ("lightgbm(min_docs=2, rounds=5, imitate=off)", "lightgbm(min_docs=2, rounds=5)")
+    alone = log.fit(names[0], bias=BIAS)
+    monkeypatch.setattr("rankloop.offline._fit.imitate_order", Mock(side_effect=KeyboardInterrupt))
+    found = log.fit(names[1], bias=BIAS)
+    assert found.model.fingerprint == alone.model.fingerprint
+    assert any(note.startswith("Training was interrupted") for note in found.notes)
 
 
 def test_queries_that_came_later_are_held_out(tmp_path: Path) -> None:
