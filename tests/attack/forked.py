@@ -12,6 +12,7 @@ import sys
 import tempfile
 import time
 import traceback
+from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
@@ -99,8 +100,9 @@ def _run(words: list[str], folder: Path, trouble: Trouble) -> None:
     os.chdir(folder)
     os.environ.update(TMPDIR=str(folder / "tmp"), RANKLOOP_THREADS="1")
     tempfile.tempdir = None
-    # Not a file on the disk that is about to be full.
-    errors = os.memfd_create("errors")
+    # Not a file, on the disk or in memory: none can be written when the disk is full.
+    printed, errors = os.pipe()
+    os.set_blocking(printed, False)
     for number, stream in ((os.open(os.devnull, os.O_WRONLY), 1), (errors, 2)):
         os.dup2(number, stream)
     # A process that was started in the background ignores Ctrl-C.
@@ -120,6 +122,6 @@ def _run(words: list[str], folder: Path, trouble: Trouble) -> None:
     atexit._run_exitfuncs()
     trouble.end()
     sys.stderr.flush()
-    os.lseek(errors, 0, os.SEEK_SET)
-    os.write(written, os.read(errors, 2**20))
+    with suppress(BlockingIOError):
+        os.write(written, os.read(printed, 2**16))
     os._exit(code if isinstance(code, int) else 1)
