@@ -6,7 +6,9 @@ import inspect
 import os
 import signal
 import sys
+import threading
 from collections.abc import Callable
+from types import FrameType
 from typing import Annotated, Any
 
 import typer
@@ -27,6 +29,9 @@ from rankloop.cli import (
     supervised,
 )
 from rankloop.errors import RankloopError
+
+# The exit code of a process that Ctrl-C or a scheduler ended, as shells have it.
+INTERRUPTED = 130
 
 
 def _help(command: Callable[..., Any]) -> str:
@@ -86,24 +91,50 @@ def _root(
 
 def main() -> None:
     """Run the command line; an error of the user is printed in one line, with exit code 2."""
-    # SIGTERM, from a scheduler for instance, ends the process like Ctrl-C: nothing is left behind.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    stopped = _stop_by_signal()
     # LightGBM's threads spin while they wait for each other: ten times slower on a busy machine.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     try:
         with extras.explained():
             app(prog_name="rankloop")
-    except RankloopError as error:
-        _refuse(str(error))
-    except MemoryError:
-        _refuse("there is not enough memory: give the process more, or use less data")
-    except OSError as error:
-        where = "" if error.filename is None else f"{error.filename}: "
-        _refuse(f"{where}{error.strerror or error}")
+    except Exception as error:
+        if stopped.is_set():
+            # A package that is interrupted while it is imported may turn that into an error of its own.
+            sys.exit(INTERRUPTED)
+        reason = _reason(error)
+        if reason is None:
+            raise
+        typer.echo(f"rankloop: {reason}", err=True)
+        sys.exit(2)
 
 
-def _refuse(reason: str) -> None:
+def _stop_by_signal() -> threading.Event:
+    """Let SIGTERM, from a scheduler for instance, end the process like Ctrl-C: nothing is left behind."""
+    stopped = threading.Event()
+
+    def stop(_number: int, _frame: FrameType | None) -> None:
+        stopped.set()
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGTERM, stop)
+    # A process that was started in the background ignores Ctrl-C, and goes on doing so.
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+        signal.signal(signal.SIGINT, stop)
+    return stopped
+
+
+def _reason(error: Exception) -> str | None:
+    """What to tell a user whose files, options or machine are the cause; None for a defect of ours."""
     from rankloop.reports.terminal import printable
 
-    typer.echo(f"rankloop: {printable(reason, lines=True)}", err=True)
-    sys.exit(2)
+    match error:
+        case RankloopError():
+            reason = str(error)
+        case MemoryError():
+            reason = "there is not enough memory: give the process more, or use less data"
+        case OSError():
+            where = "" if error.filename is None else f"{error.filename}: "
+            reason = f"{where}{error.strerror or error}"
+        case _:
+            return None
+    return printable(reason, lines=True)

@@ -58,6 +58,16 @@ def _run_state(folder: Path) -> object:
     return {name: path.read_bytes() for name, path in files.items() if path.exists()}
 
 
+def _reproduction_state(folder: Path) -> object:
+    home = folder / "paper"
+    files = [
+        *home.glob("runs/*/*/*.jsonl"),
+        *home.glob("runs/*/*/learned.rankloop"),
+        *home.glob("results.csv"),
+    ]
+    return {path.relative_to(home): path.read_bytes() for path in files}
+
+
 def _log_state(folder: Path) -> object:
     return rankloop.open_log(folder / "log").fingerprint if (folder / "log").exists() else None
 
@@ -75,6 +85,12 @@ COMMANDS = {
         ("run", "synthetic(queries=60, features=5)", "--horizon", "3000", "--interventions", "3",
          "--no-oracle", "--out", "{}/run"),
         _run_state,
+        partial=True,
+    ),
+    "reproduce": Command(
+        ("reproduce", "synthetic(queries=60, features=5)", "--only", "pdgd", "--runs", "1",
+         "--horizon", "300", "--out", "{}/paper"),
+        _reproduction_state,
         partial=True,
     ),
     "import": Command(
@@ -119,7 +135,7 @@ class Trial:
         (self._begin / "tmp").mkdir(parents=True)
         (self._begin / "tmp").chmod(0o777)
         (self._begin / "old.csv").write_text(random_table(0, 3000))
-        (self._begin / "new.csv").write_text(random_table(1000, 60))
+        (self._begin / "new.csv").write_text(random_table(5000, 60))
         import_columns(self._begin / "old.csv", self._begin / "log")
         simulated(self._begin / "simulated", queries=20, interactions=500)
         self._whole: dict[str, tuple[object, object, float]] = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -234,6 +235,22 @@ def test_stopping_is_not_a_crash(run: Run, monkeypatch: pytest.MonkeyPatch, by: 
         signal.raise_signal(signal.SIGTERM)
 
     monkeypatch.setattr(rankloop.data, "describe", interrupted)
+    code, out, err = run("describe", TINY)
+    assert (code, out) == (130, "")
+    assert "Traceback" not in err
+
+
+def test_a_package_that_hides_an_interruption_is_not_a_crash(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ctrl-C during the import of pandas ended with "partially initialized module", which it raised."""
+
+    def half_imported(*_: Any, **__: Any) -> None:
+        with contextlib.suppress(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+        raise AttributeError("partially initialized module")
+
+    monkeypatch.setattr(rankloop.data, "describe", half_imported)
     code, out, err = run("describe", TINY)
     assert (code, out) == (130, "")
     assert "Traceback" not in err
