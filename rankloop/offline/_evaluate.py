@@ -134,7 +134,7 @@ def evaluate(
     found = grading.statistics(log, graded_bias)
     report(progress, "evaluate", note="ranking")
     within = _reranked_queries(counts, found, options.rerank)
-    resolver = RankingResolver(log, deep, worth, within=within)
+    resolver = RankingResolver(log, deep, worth, within=within, queries=chosen)
     rankings = resolver.resolve(policies, options.ranking)
     used, notes = _usable_queries(counts, chosen, rankings, by_features=resolver.by_features)
     notes += _notes_on_reranking(rankings, within & used)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -205,24 +204,41 @@ class ItemScores:
     notes: tuple[str, ...]
 
 
-def score_items(policy: Fit | Model, name: str, log: LogFolder, counts: LogCounts) -> ItemScores:
-    """Score a log's documents by their features, matched by name."""
+def score_items(
+    policy: Fit | Model,
+    name: str,
+    log: LogFolder,
+    counts: LogCounts,
+    queries: NDArray[np.bool_] | None = None,
+) -> ItemScores:
+    """Score a log's documents by their features, matched by name.
+
+    Args:
+        policy: what scores.
+        name: the policy, for messages.
+        log: the log.
+        counts: its counts.
+        queries: bool, queries; those whose scores are needed. Documents of others all get 0.
+    """
     features = read_features(log, counts)
     matcher = FeatureMatcher(policy, name)
     order = matcher.match(features.names, features.values.shape[1], features.source)
-    scores = np.full(len(features.known), np.nan)
-    scores[features.known] = matcher.scores(features.values[features.known], order, features.source)
-    known = np.logical_or.reduceat(features.known, counts.offsets[:-1])
-    notes: Sequence[str] = tuple(matcher.notes)
-    if not features.known.all():
-        filled = np.where(features.known, scores, np.inf)
-        lowest = np.minimum.reduceat(filled, counts.offsets[:-1])
-        below = np.where(known, lowest, 0.0) - BELOW_ALL
-        scores = np.where(features.known, scores, np.repeat(below, np.diff(counts.offsets)))
-        left = f"; {int((~known).sum()):,} queries have no others and are left out"
-        notes = (
-            *notes,
-            f"{int((~features.known).sum()):,} of {len(features.known):,} documents have no features: {name} "
-            f"ranks them last{'' if known.all() else left}.",
+    sizes, has_features = np.diff(counts.offsets), features.known
+    needed = np.ones(len(has_features), np.bool_) if queries is None else np.repeat(queries, sizes)
+    scored, without = needed & has_features, needed & ~has_features
+    scores = np.zeros(len(has_features))
+    if scored.any():
+        scores[scored] = matcher.scores(features.values[scored], order, features.source)
+    known = np.logical_or.reduceat(has_features, counts.offsets[:-1])
+    notes = tuple(matcher.notes)
+    if without.any():
+        lowest = np.minimum.reduceat(np.where(scored, scores, np.inf), counts.offsets[:-1])
+        below = np.where(np.isfinite(lowest), lowest, 0.0) - BELOW_ALL
+        scores = np.where(without, np.repeat(below, sizes), scores)
+        lost = int((~known if queries is None else queries & ~known).sum())
+        left = f"; {lost:,} queries have no others and are left out" if lost else ""
+        notes += (
+            f"{int(without.sum()):,} of {int(needed.sum()):,} documents have no features: {name} "
+            f"ranks them last{left}.",
         )
-    return ItemScores(scores, known, tuple(notes))
+    return ItemScores(scores, known, notes)

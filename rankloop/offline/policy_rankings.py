@@ -133,6 +133,7 @@ class RankingResolver:
         counts: its counts, with at least as many ranks as the measure has.
         worth: the value of a ranking.
         within: bool, queries; which queries are re-ranked impression by impression. None for no query.
+        queries: bool, queries; which queries models score: the others cost nothing. None for all queries.
 
     Attributes:
         notes: caveats about the policies that have been resolved, which every report must state.
@@ -143,10 +144,17 @@ class RankingResolver:
     """
 
     def __init__(
-        self, log: LogReader, counts: LogCounts, worth: Measure, *, within: NDArray[np.bool_] | None = None
+        self,
+        log: LogReader,
+        counts: LogCounts,
+        worth: Measure,
+        *,
+        within: NDArray[np.bool_] | None = None,
+        queries: NDArray[np.bool_] | None = None,
     ) -> None:
         self.log, self.counts, self.worth = log, counts, worth
         self.within = np.zeros(counts.n_queries, np.bool_) if within is None else within
+        self.queries = queries
         self.index = ItemIndex(counts)
         weights = log.slots().rank_weights(counts, worth.vectors)
         self.rank_weights = worth.vectors if weights is None else weights
@@ -199,7 +207,7 @@ class RankingResolver:
 
     def _score_by_model(self, policy: Fit | Model, name: str) -> ScoredDocuments:
         """Documents without features come last; queries without any are not known."""
-        scored = score_items(policy, name, self.log, self.counts)
+        scored = score_items(policy, name, self.log, self.counts, self.queries)
         self.notes.extend(scored.notes)
         self.by_features.add(name)
         items = np.arange(len(scored.scores))
