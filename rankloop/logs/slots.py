@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 IMPRESSION = ("impression_id", "policy_id", "query_id")
+# What identifies a cell of `Slots`.
+CELL = ("policy_id", "query_id", "slot", "position")
 
 
 class GapSummary(NamedTuple):
@@ -147,11 +149,12 @@ def find_slots(log: LogFolder, engine: Engine, counts: LogCounts) -> Slots:
     cells = (
         rows.join(gapped, IMPRESSION)
         .mutate(slot=slot.cast("int64"))
-        .group_by("policy_id", "query_id", "slot", "position")
+        .group_by(*CELL)
         .agg(times=_.count())
     )
     tables = [pa.Table.from_batches([batch]) for batch in engine.batches(cells)]
-    table = pa.concat_tables(tables)
+    # Engines return groups in any order, and sums of floating-point numbers depend on it.
+    table = pa.concat_tables(tables).sort_by([(name, "ascending") for name in CELL])
     return Slots(
         summary,
         _numbers(table["policy_id"], counts.policy_ids),

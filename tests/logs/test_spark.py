@@ -23,6 +23,9 @@ from rankloop.offline import open_log
 from rankloop.types import Bias
 from tests.attack.accounting import HEADER, as_line, clean, random_rows, unlike
 from tests.logs.logs_of import BIAS, Row, simulated, write_rows
+from tests.logs.test_slots import VECTORS, rows_with_gaps
+from tests.offline.test_never_a_false_verdict import assert_same as assert_same_value
+from tests.offline.test_never_a_false_verdict import by_candidates, by_rows, traffic, write_table
 from tests.statistics.equality import assert_same
 
 # Spark leaves sockets to the garbage collector.
@@ -81,6 +84,33 @@ def test_counts_of_odd_rows_are_the_same(tmp_path: Path) -> None:
     assert there.left_out == here.left_out == 1
     for name in ("query_ids", "doc_ids", "offsets", "query_counts", "displays_by_rank", "clicks_by_rank"):
         np.testing.assert_array_equal(getattr(there, name), getattr(here, name))
+
+
+@extras
+@pytest.mark.usefixtures("spark")
+def test_slots_of_pages_with_gaps_are_the_same(tmp_path: Path) -> None:
+    log = open_log(write_rows(tmp_path / "log", rows_with_gaps()))
+    there, here = replace(log, engine="spark"), log
+    assert there.slots().summary == here.slots().summary
+    weights = [one.slots().rank_weights(one.count(3), VECTORS) for one in (there, here)]
+    np.testing.assert_array_equal(*weights)
+
+
+@extras
+@pytest.mark.usefixtures("spark")
+@pytest.mark.parametrize("importer", [by_rows, by_candidates])
+@pytest.mark.parametrize("kind", ["advertisements", "second_pages"])
+def test_a_copy_of_the_displayed_order_is_the_same_policy(kind: str, importer: Any, tmp_path: Path) -> None:
+    """Positions with gaps made a copy of production `better` before slots were compared with slots."""
+    made = traffic(kind, seed=1)
+    log = replace(open_log(importer(made, tmp_path)), engine="spark")
+    copied = {
+        (query, document): -float(place)
+        for (policy, query), order in made.orders.items()
+        if policy == "production"
+        for place, document in enumerate(order)
+    }
+    assert_same_value(log, write_table(tmp_path / "copy.parquet", copied), "production")
 
 
 @extras
