@@ -38,11 +38,12 @@ def estimate_from_documents(
     variance, repeats = _rank_variance(pairs)
     if repeats < MIN_REPEATS:
         found = estimate(pooled)
+        again = f"only {repeats:,.0f} times" if repeats else "never"
         note = (
             "Documents are pooled over queries. It cannot be checked whether a document is equally relevant "
-            f"to all queries that show it: pairs of query and document were shown again only {repeats:,.0f} "
-            "times. In a log of searches, where the ranker knows the query, ranks would look more different "
-            "than they are; in a log without queries (recommendations, browse pages) this does not arise."
+            f"to all queries that show it: pairs of query and document were {again} shown again. In a log of "
+            "searches, where the ranker knows the query, ranks would look more different than they are; in a "
+            "log without queries (recommendations, browse pages) this does not arise."
         )
         return replace(found, notes=(note, *found.notes))
     share = variance / max(_rank_variance(pooled)[0], 1e-12)

@@ -202,7 +202,7 @@ def rank(
         rng = np.random.default_rng(seed) if draw else None
         ranked = rankloop.rank(policy, features, top=top, rng=rng, progress=progress)
     for note in ranked.notes:
-        console.print_err(f"warning: {note}")
+        console.print_err(f"note: {note}")
     if out is None:
         typer.echo(ranked.text(form or "tsv", tag=tag), nl=False)
         return

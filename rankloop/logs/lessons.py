@@ -234,7 +234,11 @@ def _bias_lesson(movement: DocumentMovement, rung: str, randomised: Mapping[str,
             f"ranks, with about {movement.pair_clicks:,} clicks that compare ranks: position bias can be "
             f"estimated from them{where}.",
         )  # fmt: skip
-    few = f"Only about {movement.pair_clicks:,} clicks compare ranks within a document of a query"
+    few = (
+        f"Only about {movement.pair_clicks:,} clicks compare ranks within a document of a query"
+        if movement.pair_clicks
+        else "No click compares ranks within a document of a query"
+    )
     if rung == "documents":
         return Lesson(
             "bias", "partly",

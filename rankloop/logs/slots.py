@@ -146,12 +146,7 @@ def find_slots(log: LogFolder, engine: Engine, counts: LogCounts) -> Slots:
         return Slots(summary, nothing, nothing, nothing, nothing, nothing)
     gapped = impressions.filter(_.leading | _.inner).select(*IMPRESSION)
     slot = ibis.row_number().over(group_by=list(IMPRESSION), order_by="position")
-    cells = (
-        rows.join(gapped, IMPRESSION)
-        .mutate(slot=slot.cast("int64"))
-        .group_by(*CELL)
-        .agg(times=_.count())
-    )
+    cells = rows.join(gapped, IMPRESSION).mutate(slot=slot.cast("int64")).group_by(*CELL).agg(times=_.count())
     tables = [pa.Table.from_batches([batch]) for batch in engine.batches(cells)]
     # Engines return groups in any order, and sums of floating-point numbers depend on it.
     table = pa.concat_tables(tables).sort_by([(name, "ascending") for name in CELL])

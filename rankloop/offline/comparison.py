@@ -18,6 +18,8 @@ from rankloop.offline.verdict import ROUNDING, Verdict, VerdictEvidence, conclud
 # The estimators of the values: unbiased however traffic changes, and displays add no noise to them.
 ESTIMATOR = InterventionAware(clip="off", average="query", control="mean")
 GUIDED_ESTIMATOR = InterventionAware(clip="off", average="query", control="model")
+# Guesses that change what impressions are worth by a smaller share are not worth a sentence.
+LITTLE_WORTH = 0.005
 
 
 @dataclass(frozen=True)
@@ -37,12 +39,12 @@ class ControlReport:
     gain: float | None = None
 
     def sentence(self, impressions: int) -> str:
-        """What the guesses are worth, for a report; empty if there are none.
+        """What the guesses are worth, for a report; empty if it is nothing.
 
         >>> ControlReport("trees on features", 1.5, 0.01).sentence(1_000)
         'Relevance guessed by trees on features makes these 1,000 impressions worth about 1,500.'
         """
-        if self.gain is None:
+        if self.gain is None or abs(self.worth - 1.0) < LITTLE_WORTH:
             return ""
         return (
             f"Relevance guessed by {self.name} makes these {impressions:,} impressions worth about "

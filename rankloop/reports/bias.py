@@ -21,6 +21,7 @@ from rankloop.reports.document import (
     Section,
     Table,
     Text,
+    next_step,
     warnings,
 )
 from rankloop.reports.drawing import SHARE_LIMITS, draw_svg, set_rank_axis
@@ -70,6 +71,7 @@ def bias_document(estimate: BiasEstimate) -> Document:
             Section("Affine or position-based", tuple(_comparison(estimate))),
             Section("What the log can tell", tuple(_movement(estimate))),
             Section("How it was estimated", (_method(estimate),)),
+            next_step(Text(_next_step(estimate), brief=True)),
         ),
     )
 
@@ -248,6 +250,19 @@ def _method(estimate: BiasEstimate) -> Facts:
     if estimate.method in ("pairs", "documents"):
         facts.append(("fit", METHODS[name]))
     return Facts((*facts, ("intervals", intervals)))
+
+
+def _next_step(estimate: BiasEstimate) -> str:
+    """What to do with the estimate."""
+    if estimate.method == "assumed":
+        return (
+            "`rankloop evaluate LOG … --sensitivity` shows how far a verdict depends on the assumed curve. "
+            "Let a part of the traffic vary its rankings, and the curve can be estimated."
+        )
+    return (
+        "`rankloop fit LOG --bias FILE` learns a ranker with this bias. `rankloop evaluate` compares "
+        "rankers, and its intervals include the uncertainty of the bias."
+    )
 
 
 def _points(axes: Axes, look: int, aside: float, values: Float64, ends: RankIntervals | None) -> None:

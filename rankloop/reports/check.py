@@ -29,6 +29,7 @@ from rankloop.reports.document import (
     Section,
     Table,
     Text,
+    next_step,
     warnings,
 )
 from rankloop.reports.drawing import (
@@ -72,7 +73,7 @@ def check_document(found: LogCheck) -> Document:
             Section("Contents", (_contents(found),)),
             Section("Problems of the log as it is", problem_blocks("Problems of the log", found.problems)),
             *_imported(found),
-            Section("Next step", tuple(_next_step(found.verdict))),
+            next_step(*_next_step(found.verdict)),
         ),
     )
 

@@ -18,6 +18,7 @@ from typing import Literal, NamedTuple
 NONE = "–"
 
 Kind = Literal["plain", "strong", "quiet", "warning"]
+NEXT_STEP = "Next step"
 
 
 @dataclass(frozen=True)
@@ -228,6 +229,16 @@ class Document:
     def brief(self) -> Iterator[Leaf]:
         """The blocks that a terminal shows, in their order."""
         return _brief(self.blocks)
+
+
+def next_step(*blocks: Block) -> Section:
+    """What to do now: the last section of a document."""
+    return Section(NEXT_STEP, blocks)
+
+
+def without_next_step(blocks: Sequence[Block]) -> tuple[Block, ...]:
+    """The blocks of a document that another one follows."""
+    return tuple(block for block in blocks if not (isinstance(block, Section) and block.heading == NEXT_STEP))
 
 
 def warnings(notes: Sequence[str]) -> tuple[Text, ...]:

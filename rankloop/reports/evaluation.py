@@ -18,6 +18,7 @@ from rankloop.reports.document import (
     Section,
     Table,
     Text,
+    next_step,
     warnings,
 )
 from rankloop.reports.drawing import THIN, draw_svg
@@ -59,8 +60,21 @@ def evaluation_document(found: Comparison, sensitivity: Sensitivity | None = Non
             Section("Numbers", _numbers(found)),
             Section("Support", _support(found)),
             Section("How it was estimated", (_method(found),)),
+            next_step(Text(what_now(found), brief=True)),
         ),
     )
+
+
+def what_now(found: Comparison) -> str:
+    """What to do about a comparison."""
+    kind, new, old = found.verdict.kind, found.new.name, found.against.name
+    if kind in ("better", "leans better"):
+        return f"Compare {new} with {old} in an A/B test before it serves everyone."
+    if kind in ("worse", "leans worse"):
+        return f"Keep {old}. More clicks, or features that say more about documents, may help."
+    if kind == "same":
+        return f"Keep {old}: {new} would change nothing that these clicks can see."
+    return f"Keep {old} and log on; run the same command again on the longer log."
 
 
 def _intervals(found: Comparison) -> Figures:

@@ -22,6 +22,7 @@ from rankloop.reports.document import (
     Section,
     Table,
     Text,
+    next_step,
     warnings,
 )
 from rankloop.reports.drawing import draw_svg, set_integer_axis
@@ -54,7 +55,7 @@ def fit_document(fit: Fit) -> Document:
             *_guess(fit),
             *_features(fit),
             Section("Setup", (_setup(fit), bias_table(fit.bias.alpha, fit.bias.beta, fit.bias.examination))),
-            Section("Next step", (Text(_next_step(fit), brief=True),)),
+            next_step(Text(_next_step(fit), brief=True)),
         ),
     )
 

@@ -15,8 +15,8 @@ from rankloop.offline.assumed_bias import BiasSource, explain_missing_bias
 from rankloop.progress import Progress, report
 from rankloop.reports.bias import bias_document
 from rankloop.reports.check import check_document
-from rankloop.reports.document import Document, Section, Text
-from rankloop.reports.evaluation import evaluation_document
+from rankloop.reports.document import Document, Section, Text, next_step, without_next_step
+from rankloop.reports.evaluation import evaluation_document, what_now
 from rankloop.reports.files import write_report
 from rankloop.reports.fit import fit_document
 from rankloop.reports.html import write_page
@@ -100,6 +100,8 @@ def run_pipeline(
     def publish(name: str, document: Document) -> None:
         sections.append(Section(f"{name}: {document.heading}", document.blocks))
         write_page(_page(log, sections), place / PAGE)
+        # Every stage is the next step of the one before it.
+        sections[-1] = Section(sections[-1].heading, without_next_step(document.blocks))
         report(progress, "pipeline", note=f"{name}: done", milestone=True)
 
     publish("Check", check_document(log.check(progress=progress)))
@@ -123,23 +125,14 @@ def run_pipeline(
     publish("Evaluation", evaluated)
     # The verdict and its number first: they are what the reader came for. What to do about it is last.
     sections.insert(0, Section("Verdict", evaluated.blocks[:2]))
-    sections.append(Section("Next step", (Text(_next_step(comparison, place), brief=True),)))
+    export = f"`rankloop export {place / POLICY} --to opensearch` takes it to a search engine."
+    better = comparison.verdict.kind in ("better", "leans better")
+    advice = f"{what_now(comparison)}{f' {export}' if better else ''}"
+    sections.append(next_step(Text(advice, brief=True)))
     write_page(_page(log, sections), place / PAGE)
     if comparison.verdict.kind not in EXIT_CODES:
         raise RankloopError(f"the verdict {comparison.verdict.kind!r} has no exit code")
     return Pipeline(place, fit, comparison)
-
-
-def _next_step(comparison: Comparison, folder: Path) -> str:
-    kind, old = comparison.verdict.kind, comparison.against.name
-    if kind in ("better", "leans better"):
-        return (
-            f"Compare it with {old} in an A/B test: `rankloop export {folder / POLICY} --to opensearch` "
-            f"takes it to a search engine."
-        )
-    if kind in ("worse", "leans worse"):
-        return f"Keep {old}. More clicks, or features that say more about documents, may help."
-    return f"Keep {old} and log on; run the same command again on the longer log."
 
 
 def _page(log: Log, sections: list[Section]) -> Document:

@@ -51,7 +51,7 @@ def print_line(line: str, console: Console, style: str = "", *, lines: bool = Fa
 def _print(block: Leaf, console: Console) -> None:
     match block:
         case Text():
-            print_line(f"warning: {block.text}" if block.kind == "warning" else block.text, console)
+            print_line(f"note: {block.text}" if block.kind == "warning" else block.text, console)
         case Facts():
             width = max(len(name) for name, _ in block.facts)
             for name, value in block.facts:

@@ -182,9 +182,9 @@ def test_check_warns_and_says_what_the_import_found(run: Run, tmp_path: Path) ->
     assert re.search(r"│ missing_features +│ +1 │ +0 │", imported.out)
     code, out, _ = run("check", "log")
     assert code == 0
-    assert "warning: policy 'a' never explores" in out
-    assert "warning: policy 'a' has no candidates" in out
-    assert "warning: 1 documents have no features" in out
+    assert "note: policy 'a' never explores" in out
+    assert "note: policy 'a' has no candidates" in out
+    assert "note: 1 documents have no features" in out
     assert "Found when the log was imported: 1 duplicate_rows, 1 missing_features" in out
 
 
@@ -193,7 +193,7 @@ def test_check_says_why_features_cannot_be_used(run: Run, tmp_path: Path) -> Non
     pq.write_table(pa.table({"query_id": ["q"], "doc_id": ["x"], "f": [np.inf]}), folder / "features.parquet")
     code, out, _ = run("check", "log")
     assert code == 0
-    assert "warning: log/features.parquet: query 'q', document 'x': feature 'f' is inf" in out
+    assert "note: log/features.parquet: query 'q', document 'x': feature 'f' is inf" in out
 
 
 def _cut(data: bytes) -> bytes:

@@ -151,7 +151,7 @@ def test_evaluate_says_what_python_says(run: Run, log: str, world: Simulated, na
     gain = expected.difference.estimate
     assert re.search(rf"│ difference +│ +{gain.value:.4f} │ {gain.low:.4f} to {gain.high:.4f} │", out)
     assert out.startswith(f"{expected.verdict.text}\n")
-    assert "\nwarning: Only 8 queries are used" in out
+    assert "\nnote: Only 8 queries are used" in out
     assert out.endswith("\nwrote evaluation.html\n")
 
 

@@ -55,6 +55,7 @@ def test_an_assumed_curve_is_called_that() -> None:
     page = html_page(bias_document(found))
     assert "Rank 3 is assumed to be examined a third as often as rank 1." in page
     assert "Nothing was estimated." in page
+    assert "--sensitivity" in page[page.index("Next step") :]
     assert '<p class="warning">The bias is assumed, not estimated: position@3.' in page
 
 

@@ -21,6 +21,17 @@ def test_the_page_says_all_that_decides() -> None:
     assert not re.search(r'(src|href)="http', page)
 
 
+def test_the_last_words_are_the_next_step() -> None:
+    steps = {
+        kind: re.findall(r"<h2[^>]*>Next step</h2>\s*<p>([^<]*)</p>", html_page(evaluation_document(found)))
+        for kind, found in (("better", comparison(0.2, 0.1)), ("worse", comparison(-0.2, 0.1)))
+    }
+    assert steps == {
+        "better": ["Compare new with old in an A/B test before it serves everyone."],
+        "worse": ["Keep old. More clicks, or features that say more about documents, may help."],
+    }
+
+
 def test_the_same_comparison_is_the_same_page() -> None:
     found = comparison(-0.2, 0.3)
     assert html_page(evaluation_document(found)) == html_page(evaluation_document(comparison(-0.2, 0.3)))

@@ -53,7 +53,7 @@ def test_the_page(fits: dict[str, Fit], model: str) -> None:
 def test_the_terminal_shows_the_numbers_of_the_page(fits: dict[str, Fit]) -> None:
     found = fits["linear"]
     lines = shown(fit_document(replace(found, notes=("Beware of this.",))))
-    assert "warning: Beware of this." in lines
+    assert "note: Beware of this." in lines
     gain = found.held_out.gain
     assert f"{gain.value:.4f}" in lines
     assert f"{gain.low:.4f} to {gain.high:.4f}" in lines

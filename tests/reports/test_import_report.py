@@ -34,7 +34,7 @@ def test_the_page_says_what_the_report_says(tmp_path: Path) -> None:
 
 def test_the_terminal_shows_what_matters(tmp_path: Path) -> None:
     lines = shown(import_document(imported(tmp_path, TABLE)))
-    assert "warning: The log has no candidates" in lines
+    assert "note: The log has no candidates" in lines
     assert "│ duplicate_rows │     1 │        1 │" in lines
     assert f"duplicate_rows: for example {tmp_path}/t.csv, line 3: impression 'i'" in lines
 

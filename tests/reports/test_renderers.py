@@ -104,14 +104,14 @@ def test_a_terminal_shows_what_is_brief() -> None:
     lines = shown(document())
     assert lines.splitlines()[:3] == [
         "plain some text",
-        "warning: must know some text",
+        "note: must know some text",
         "fact  value some text",
     ]
     assert "kind: for example first some text\nrun some text\ncaption some text\n" in lines
     assert "│ some text: label some text │      1 │ cell some text │" in lines
     for hidden in ("second", "secret", "hidden", "section", "alt", "curve"):
         assert hidden not in lines
-    assert shown(document(brief=False)) == "warning: must know some text\n"
+    assert shown(document(brief=False)) == "note: must know some text\n"
 
 
 def test_figures_are_not_drawn_for_a_terminal() -> None:
