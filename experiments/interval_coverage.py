@@ -239,7 +239,8 @@ def on_disk(world: World, logs: list[PolicyTraffic], bias: Bias | BiasEstimate) 
         rows = zip(query, place, world.scores["new"].tolist(), strict=True)
         lines = "".join(f"{name},{doc},{score!r}\n" for name, doc, score in rows)
         table.write_text("query_id,doc_id,score\n" + lines)
-        options = EvaluationOptions(ranking=world.setting.ranking)  # type: ignore[arg-type]
+        # The sums in memory have no guess of relevance but its mean.
+        options = EvaluationOptions(ranking=world.setting.ranking, control="mean")  # type: ignore[arg-type]
         return log.evaluate(table, "production", bias=bias, options=options)
 
 
