@@ -5,7 +5,7 @@
 
 ``low`` and ``high`` are the click probabilities at the two ends of the grid of relevance: β and α + β, on an
 arbitrary scale of relevance. The second line keeps components of the prior from vanishing. It adds
-pseudo-items to each stratum: three that are distributed like all items, and half an item that is spread
+pseudo-items to each stratum: one that is distributed like all items, and a sixth of an item that is spread
 evenly over the components.
 """
 
@@ -32,9 +32,10 @@ from rankloop.kernels.click_likelihood import count_nodes, curve, expect, mean_r
 from rankloop.ragged import for_segments
 from rankloop.types import Float64, Int64
 
-# Pseudo-items per stratum that are distributed like all items, and additional ones per component. 0.1 per
-# component would be too many: it biases α by half a standard error in a log of 100,000 impressions.
-POOLED_ITEMS, ITEMS_PER_COMPONENT = 3.0, 0.03
+# Pseudo-items per stratum that are distributed like all items, and additional ones per component. Three times
+# as many would be too many where documents are shown five times each: α at rank 1 would be off by another
+# half of a standard error.
+POOLED_ITEMS, ITEMS_PER_COMPONENT = 1.0, 0.01
 # Click probabilities are clipped this far from 0 and 1 before taking logarithms.
 TINY = 1e-12
 # An end within this multiple of the smallest allowed distance from 0 or 1 counts as 0 or 1.
