@@ -37,6 +37,15 @@ def test_every_public_name_can_be_imported_and_has_a_docstring(package: str) -> 
             assert value.__doc__, f"{package}.{name}"
 
 
+@pytest.mark.parametrize("stub", sorted(ROOT.rglob("__init__.pyi")), ids=lambda stub: stub.parent.name)
+def test_no_public_name_is_that_of_the_module_that_has_it(stub: Path) -> None:
+    """With an older lazy-loader, `rankloop.sensitivity` was the module and could not be called."""
+    module = importlib.import_module(".".join(stub.parent.relative_to(ROOT.parent).parts))
+    taken = {path.stem for path in stub.parent.glob("*.py")}
+    values = {name: getattr(module, name) for name in taken.intersection(getattr(module, "__all__", []))}
+    assert {name for name, value in values.items() if not inspect.ismodule(value)} == set()
+
+
 def test_the_names_of_the_design_are_public() -> None:
     for name in ("bias", "open_log", "fit", "evaluate", "estimate_bias", "rank", "load_fit", "Loop", "Log"):
         assert name in rankloop.__all__

@@ -1,3 +1,6 @@
+from ._perplexity import Perplexity as Perplexity
+from ._perplexity import perplexity as perplexity
+from ._simulated_counts import simulated_counts as simulated_counts
 from .anchor import Anchor as Anchor
 from .anchor import anchored as anchored
 from .assumed_curve import named_bias as named_bias
@@ -9,9 +12,6 @@ from .harvesting import harvest as harvest
 from .model_comparison import ModelComparison as ModelComparison
 from .movement import Movement as Movement
 from .movement import measure_movement as measure_movement
-from .perplexity import Perplexity as Perplexity
-from .perplexity import perplexity as perplexity
 from .rank_counts import RankCounts as RankCounts
-from .simulated_counts import simulated_counts as simulated_counts
 from .storage import load_bias as load_bias
 from .storage import save_bias as save_bias

@@ -4,6 +4,10 @@ from ._export import export as export
 from ._fit import fit as fit
 from ._rank import Rankings as Rankings
 from ._rank import rank as rank
+from ._relevance import Relevances as Relevances
+from ._relevance import relevance as relevance
+from ._sensitivity import Sensitivity as Sensitivity
+from ._sensitivity import sensitivity as sensitivity
 from .comparison import Comparison as Comparison
 from .comparison import Difference as Difference
 from .comparison import PolicyEstimate as PolicyEstimate
@@ -14,10 +18,6 @@ from .held_out_estimate import HeldOutEstimate as HeldOutEstimate
 from .intervals import ValueInterval as ValueInterval
 from .log import Log as Log
 from .log import open_log as open_log
-from .relevance import Relevances as Relevances
-from .relevance import relevance as relevance
-from .sensitivity import Sensitivity as Sensitivity
-from .sensitivity import sensitivity as sensitivity
 from .verdict import Verdict as Verdict
 from .verdict import VerdictEvidence as VerdictEvidence
 from .verdict import VerdictKind as VerdictKind

@@ -14,9 +14,9 @@ from rankloop.logs.reader import ExposureSource, LogReader
 from rankloop.offline._evaluate import evaluate
 from rankloop.offline._fit import fit
 from rankloop.offline._rank import Rankings, rank
+from rankloop.offline._relevance import Relevances, relevance
 from rankloop.offline.assumed_bias import BiasSource, declared_randomised, item_features
 from rankloop.offline.fit_result import Fit
-from rankloop.offline.relevance import Relevances, relevance
 from rankloop.progress import Progress
 from rankloop.types import Model
 

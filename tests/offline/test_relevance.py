@@ -14,7 +14,7 @@ import rankloop
 from rankloop.bias import simulated_counts
 from rankloop.clicks import Counts, bias_of, gather_log, users
 from rankloop.errors import RankloopError
-from rankloop.offline.relevance import estimate_relevance
+from rankloop.offline._relevance import estimate_relevance
 from rankloop.types import Bias
 
 BIAS = Bias(alpha=[0.6, 0.3], beta=[0.3, 0.1], examination=[1.0, 0.5])

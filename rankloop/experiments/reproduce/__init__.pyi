@@ -1,5 +1,5 @@
+from ._merge import merge as merge
 from .figures import FIGURES as FIGURES
-from .merge import merge as merge
 from .presets import PRESETS as PRESETS
 from .presets import Preset as Preset
 from .reproduction import Plan as Plan
