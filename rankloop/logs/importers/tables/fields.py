@@ -81,6 +81,13 @@ class RowFields:
             return position
         return pages.position(whole(self.get("page", values), names.page), position)
 
+    def _on_earlier_pages(self, values: dict[str, Any]) -> int:
+        """The number of positions above those of a list."""
+        names, pages = self.names, self.shape.pages
+        if pages is None or names.page is None or names.position is not None:
+            return 0
+        return pages.position(whole(self.get("page", values), names.page), 0)
+
     def query(self, values: dict[str, Any], impression: str) -> str:
         """The query; the impression if there is no column for it."""
         return impression if self.names.query_id is None else self.text("query_id", values)
@@ -117,7 +124,8 @@ class RowFields:
         if names.clicked == names.doc_id:
             elements, flags = labelled(elements, names.doc_id)
         documents = [text_id(element, names.doc_id) for element in elements]
-        positions: list[Any] = list(range(1, len(documents) + 1))
+        before = self._on_earlier_pages(values)
+        positions: list[Any] = list(range(before + 1, before + len(documents) + 1))
         if names.position is not None:
             positions = as_list(self.get("position", values), names.position)
             if len(positions) != len(documents):

@@ -23,8 +23,8 @@ from rankloop.logs.importers.tables import words
 from rankloop.logs.importers.tables.column_families import find_family
 from rankloop.logs.importers.tables.events import Events
 from rankloop.logs.importers.tables.impression_guess import ImpressionGuess
-from rankloop.logs.importers.tables.lists import are_labelled, are_lists, as_list
-from rankloop.logs.importers.tables.pages import restarts_on_pages
+from rankloop.logs.importers.tables.lists import are_labelled, are_lists, as_list, hold_lists
+from rankloop.logs.importers.tables.pages import are_pages, restarts_on_pages
 from rankloop.logs.importers.tables.paths import OR, ColumnPath
 from rankloop.logs.importers.tables.sample import Sample
 from rankloop.logs.importers.tables.value_kinds import (
@@ -42,6 +42,7 @@ Accept = Callable[[list[Any]], bool]
 # Patterns of names: what they have, and what they do not have.
 Like = tuple[re.Pattern[str], re.Pattern[str]]
 OPTIONAL = ("timestamp", "query_id", "policy_id", "randomised", "event", "page")
+KNOWN = ("position", "page", "doc_id", "query_id", "timestamp", "clicked")
 KIND_OF = {"position": "whole numbers", "clicked": "true and false, or 0 and 1", "doc_id": "documents"}
 
 
@@ -223,7 +224,7 @@ class _Guesser:
         if self._at("position") is not None:
             self._set("doc_id", words.DOCUMENT, _are_several, like)
         elif self._is_open("doc_id"):
-            column = self._pick(self.sample, (*words.LISTS, *words.DOCUMENT), are_lists, like=like)
+            column = self._pick(self.sample, (*words.LISTS, *words.DOCUMENT), self._are_lists, like=like)
             column = column or find_family(self.sample.columns, words.DOCUMENT)
             if column is None and self.sample.is_unnamed:
                 column = self._by_value(are_labelled)
@@ -231,7 +232,7 @@ class _Guesser:
             if column is not None:
                 self.found["doc_id"] = column
         column = self._at("doc_id")
-        if column is None or not are_lists(self.sample.present(column)):
+        if column is None or not self._are_lists(self.sample.present(column)):
             if not self.separate and "clicked" not in self.found:
                 like = (words.LIKE_CLICK, words.UNLIKE_CLICK)
                 self._set("clicked", words.CLICKED, are_flags, like)
@@ -242,6 +243,11 @@ class _Guesser:
             name = self._clicked_in_lists(column)
             if name is not None:
                 self.found["clicked"] = name
+
+    def _are_lists(self, values: list[Any]) -> bool:
+        """Whether the values of a column of documents are lists of them."""
+        others = (self.sample.present(self._at(field)) for field in ("position", "clicked"))
+        return hold_lists(values, *others)
 
     def _clicked_in_lists(self, documents: str) -> str | None:
         """The column that says which documents of a list were clicked."""
@@ -283,12 +289,15 @@ class _Guesser:
 
     def _is_page(self, values: list[Any]) -> bool:
         position = self._at("position")
-        return position is not None and restarts_on_pages(values, self.sample.present(position))
+        if position is not None:
+            return restarts_on_pages(values, self.sample.present(position))
+        documents = self.sample.present(self._at("doc_id"))
+        return self._are_lists(documents) and are_pages(values, len(documents))
 
     def _impression(self) -> list[str]:
         if not self._is_open("impression_id"):
             return []
-        known = {name: self._at(name) for name in ("position", "page", "doc_id", "query_id", "timestamp")}
+        known = {name: self._at(name) for name in KNOWN}
         guess = ImpressionGuess(self.sample, self.clicks, known)
         found = guess.run()
         if found is None:
@@ -328,7 +337,7 @@ class _Guesser:
         if columns.page is not None:
             yield (
                 f"Positions begin again on every page ({columns.page}): they are counted on from page to "
-                f"page (--columns page=- if they are not)."
+                f"page (--columns page=- prevents it)."
             )
         if "timestamp" in self.found and columns.timestamp is None:
             names = [name for name in self.sample.columns if set(words.spellings(name)) & {*words.TIME}]

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from rankloop.logs.importers.parsing import BadValueError, whole
 from rankloop.logs.importers.tables import words
-from rankloop.logs.importers.tables.lists import are_lists, as_list
+from rankloop.logs.importers.tables.lists import as_list, hold_lists
 from rankloop.logs.importers.tables.sample import Sample
 from rankloop.logs.importers.tables.value_kinds import HALF, MOST
 
@@ -40,8 +40,7 @@ class ImpressionGuess:
     def __init__(self, sample: Sample, clicks: Sample | None, known: Mapping[str, str | None]) -> None:
         self.sample, self.clicks, self.known = sample, clicks, known
         self.notes: list[str] = []
-        documents = known["doc_id"]
-        self.lists = documents is not None and are_lists(sample.present(documents))
+        self.lists = hold_lists(*(sample.present(known[name]) for name in ("doc_id", "position", "clicked")))
 
     def run(self) -> Names | None:
         """The columns; none of them if rows tell impressions apart by themselves; None if nothing does."""

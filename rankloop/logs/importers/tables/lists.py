@@ -70,6 +70,24 @@ def are_lists(values: Sequence[Any]) -> bool:
     return bool(values) and several >= MOST * len(values)
 
 
+def hold_lists(documents: Sequence[Any], positions: Sequence[Any], marks: Sequence[Any]) -> bool:
+    """Whether documents are lists: not if each has one position, or one mark, whatever is in its name.
+
+    Args:
+        documents: what the column of documents holds.
+        positions: what the column of positions holds, if there is one.
+        marks: what the column of clicks holds, if there is one.
+
+    Example:
+        >>> hold_lists(["a, b", "c, d"], [], []), hold_lists(["a, b", "c, d"], [1, 2], [])
+        (True, False)
+    """
+    if not are_lists(documents) or (positions and not any(isinstance(one, list) for one in positions)):
+        return False
+    names = [one for one in documents if isinstance(one, str) and one[:1] + one[-1:] not in _BRACKETS]
+    return not (names and marks and all(str(mark).strip().lower() in _FLAGS for mark in marks))
+
+
 def labelled(elements: Sequence[Any], name: str) -> tuple[list[str], list[bool]]:
     """Documents that carry at their ends whether they were clicked, and whether they were.
 

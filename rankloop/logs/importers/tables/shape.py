@@ -9,7 +9,7 @@ from typing import Any, Self
 from rankloop.logs.importers.column_names import Columns
 from rankloop.logs.importers.parsing import BadValueError, clicked
 from rankloop.logs.importers.tables.impression_guess import ImpressionGuess
-from rankloop.logs.importers.tables.lists import are_lists, first_position
+from rankloop.logs.importers.tables.lists import as_list, first_position, hold_lists
 from rankloop.logs.importers.tables.pages import Pages
 from rankloop.logs.importers.tables.sample import Sample
 from rankloop.logs.importers.times import is_day_first
@@ -50,7 +50,7 @@ class TableShape:
             names: the columns.
             position_base: the number of the first position, if it was given.
         """
-        arrays = are_lists(sample.present(names.doc_id))
+        arrays = hold_lists(*(sample.present(name) for name in (names.doc_id, names.position, names.clicked)))
         lists = names.position is None and arrays
         first = position_base
         if first is None and lists and names.clicked is not None:
@@ -59,6 +59,9 @@ class TableShape:
         pages = None
         if names.page is not None and names.position is not None:
             pages = Pages.of(sample.present(names.page), sample.present(names.position))
+        elif names.page is not None and lists:
+            shown = [as_list(value, names.doc_id) for value in sample.present(names.doc_id)]
+            pages = Pages.of(sample.present(names.page), range(1, max(map(len, shown)) + 1))
         empty = not lists and names.clicked is not None and _only_clicks(sample.values(names.clicked))
         restarts = not arrays and _restarts(sample, names)
         return cls(lists, arrays, restarts, day_first, 1 if first is None else first, empty, pages)
@@ -79,7 +82,7 @@ class TableShape:
 
 
 def _restarts(sample: Sample, names: Columns) -> bool:
-    fields = ("position", "page", "doc_id", "query_id", "timestamp")
+    fields = ("position", "page", "doc_id", "query_id", "timestamp", "clicked")
     known = {name: getattr(names, name) for name in fields}
     return names.impression_id is None and ImpressionGuess(sample, None, known).restarts()
 

@@ -89,7 +89,11 @@ TIME = (
     "shown_at", "created_at", "logged_at", "created", "occurred_at", "event_date", "date", "day",
     "start_time", "starttime", "timestamp_ms", "time_ms", "unix_time", "epoch", "epoch_ms",
 )  # fmt: skip
-PAGE = ("page", "page_number", "page_num", "page_no", "page_index", "serp_page", "result_page")
+# The page, or the first position on it.
+PAGE = (
+    "page", "page_number", "page_num", "page_no", "page_index", "serp_page", "result_page", "offset", "start",
+    "start_index", "start_row", "start_rank", "first_result", "from", "result_offset", "page_offset", "skip",
+)  # fmt: skip
 # Counts of a table that has been added up.
 COUNTS = (
     "impressions", "impression", "impression_count", "impressions_count", "num_impressions", "n_impressions",

@@ -1,0 +1,48 @@
+"""More formats in which logs are published: each was refused, or imported with another content, before."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rankloop.errors import DataError
+from rankloop.logs import Columns, import_columns
+from tests.logs.importers.reading import rows_of, write_lines
+from tests.logs.importers.searches import EXPECTED, ONLY_ROWS, SEARCHES, content, flat, table
+
+
+def test_names_with_separators_are_not_lists_if_each_has_a_position(tmp_path: Path) -> None:
+    """Before, each row was an impression of its own: a title with a space was taken for a list."""
+    rows = [[*row[:3], f"The {row[3]}, part 2", *row[4:]] for row in flat()]
+    report = import_columns(table(tmp_path / "t.csv", list(ONLY_ROWS), rows), tmp_path / "log")
+    assert (report.impressions, report.problems) == (len(SEARCHES), ())
+    named = sorted((place, f"The {document}, part 2", mark) for place, document, mark in EXPECTED)
+    assert content(report) == named
+    assert {row["query_id"] for row in rows_of(report.log)} == {row[2] for row in flat()}
+
+
+def test_names_with_separators_are_not_lists_if_each_has_a_mark(tmp_path: Path) -> None:
+    """Before, titles without positions were taken for lists, and all clicks were lost."""
+    rows = [[row[0], f"The {row[3]}", row[5]] for row in flat()]
+    path = table(tmp_path / "t.csv", ["request_id", "doc_id", "clicked"], rows)
+    with pytest.raises(DataError, match="no column is known to hold positions"):
+        import_columns(path, tmp_path / "log")
+    report = import_columns(path, tmp_path / "log", columns=Columns(position=None))
+    assert content(report) == sorted((place, f"The {document}", mark) for place, document, mark in EXPECTED)
+
+
+@pytest.mark.parametrize(("name", "numbers"), [("page", (1, 2)), ("page", (0, 1)), ("start", (0, 2))])
+def test_lists_of_later_pages_are_below_those_of_the_first(
+    tmp_path: Path, name: str, numbers: tuple[int, int]
+) -> None:
+    """Before, the first document of the second page was imported at position 1."""
+    records = [
+        {"search_id": f"{search.number}", "query": search.query, name: number,
+         "results": search.documents[2 * part : 2 * part + 2],
+         "clicked_ids": [one for one in search.clicked if one in search.documents[2 * part : 2 * part + 2]]}
+        for search in SEARCHES for part, number in enumerate(numbers)
+    ]  # fmt: skip
+    report = import_columns(write_lines(tmp_path / "t.json", records), tmp_path / "log")
+    assert (content(report), report.losses) == (EXPECTED, ())
+    assert any("counted on from page to page" in hint for hint in report.hints)
