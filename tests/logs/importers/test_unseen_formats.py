@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -46,3 +48,36 @@ def test_lists_of_later_pages_are_below_those_of_the_first(
     report = import_columns(write_lines(tmp_path / "t.json", records), tmp_path / "log")
     assert (content(report), report.losses) == (EXPECTED, ())
     assert any("counted on from page to page" in hint for hint in report.hints)
+
+
+def test_counts_of_earlier_clicks_are_not_clicks(tmp_path: Path) -> None:
+    """Before, nearly all rows were clicked: the first column that is called clicks was taken."""
+    rows = [[*row[:5], 3 * at % 50, row[5]] for at, row in enumerate(flat())]
+    names = [*ONLY_ROWS[:5], "clicks", "label_click"]
+    report = import_columns(table(tmp_path / "t.csv", names, rows), tmp_path / "log")
+    assert content(report) == EXPECTED
+
+
+def test_ranks_of_sales_are_not_positions(tmp_path: Path) -> None:
+    """Before, they were positions, and impressions with two equal ones were lost."""
+    rows = [[*row[:4], 1 + 7 * at**2 % 997, row[4], row[5]] for at, row in enumerate(flat())]
+    names = [*ONLY_ROWS[:4], "category_rank", "shelf", "clicked"]
+    path = table(tmp_path / "t.csv", names, rows)
+    with pytest.raises(DataError, match="the numbers in category_rank are far apart within an impression"):
+        import_columns(path, tmp_path / "log")
+    report = import_columns(path, tmp_path / "log", columns=Columns(position="shelf"))
+    assert content(report) == EXPECTED
+
+
+def test_slates_with_the_index_of_their_click(tmp_path: Path) -> None:
+    """Before, equal slates were one impression, and an index was taken for a document."""
+    first = [search.clicks.index(1) if search.clicked else -1 for search in SEARCHES]
+    rows = [
+        [search.session, search.time, json.dumps([100 + int(one[-1]) for one in search.documents]), at]
+        for search, at in zip(SEARCHES, first, strict=True)
+    ]
+    path = table(tmp_path / "t.csv", ["userId", "timestamp", "slate", "click_idx"], rows)
+    report = import_columns(path, tmp_path / "log")
+    clicked = Counter(row["position"] - 1 for row in rows_of(report.log) if row["clicked"])
+    assert (report.impressions, report.losses) == (len(SEARCHES), ())
+    assert clicked == Counter(at for at in first if at >= 0)

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from rankloop.logs.importers.column_names import AUTO, Columns
-from rankloop.logs.importers.parsing import shortened
+from rankloop.logs.importers.parsing import shortened, whole
 from rankloop.logs.importers.tables import words
 from rankloop.logs.importers.tables.column_families import find_family
 from rankloop.logs.importers.tables.events import Events
@@ -33,6 +33,7 @@ from rankloop.logs.importers.tables.value_kinds import (
     are_events,
     are_flags,
     are_kinds,
+    are_marks,
     are_positions,
     are_times,
 )
@@ -43,6 +44,8 @@ Accept = Callable[[list[Any]], bool]
 Like = tuple[re.Pattern[str], re.Pattern[str]]
 OPTIONAL = ("timestamp", "query_id", "policy_id", "randomised", "event", "page")
 KNOWN = ("position", "page", "doc_id", "query_id", "timestamp", "clicked")
+# How many times as many positions as rows an impression may have, typically, if positions are guessed.
+FAR_APART = 10
 KIND_OF = {"position": "whole numbers", "clicked": "true and false, or 0 and 1", "doc_id": "documents"}
 
 
@@ -111,6 +114,7 @@ class _Guesser:
         self._set("randomised", words.RANDOMISED, are_flags)
         self._set("page", words.PAGE, self._is_page)
         notes = self._impression()
+        self._check_positions()
         self._in_clicks()
         columns = replace(self.given, **self.found)
         return Guess(
@@ -186,8 +190,8 @@ class _Guesser:
 
     def _clicks_or_events(self) -> None:
         """Find the column of clicks; or one of events, with the kinds that were shown and clicked."""
-        if not self.separate:
-            self._set("clicked", words.CLICKED, are_flags)
+        if not self.separate and self._is_open("clicked"):
+            self._marks_or_counts()
         clicked_in_rows = not self.separate and (not self._is_open("clicked") or "clicked" in self.found)
         clicked_in_rows &= self.given.clicked is not None
         if self._is_open("event"):
@@ -210,6 +214,16 @@ class _Guesser:
             return
         self.found["clicked"] = None
         self.events, self.clicks, self.sample = found, clicks, shown
+
+    def _marks_or_counts(self) -> None:
+        """Find a column of clicks: of 0 and 1 if there is one, because counts may be those of the past."""
+        like = (words.LIKE_CLICK, words.UNLIKE_CLICK)
+        column = self._pick(self.sample, words.CLICKED, are_marks)
+        counts = column or self._pick(self.sample, words.CLICKED, are_flags, field="clicked")
+        if column is None and counts is not None:
+            column = self._pick(self.sample, (), are_marks, like=like, without=(counts,)) or counts
+        if column is not None:
+            self.found["clicked"] = column
 
     def _has_lists(self, sample: Sample) -> bool:
         return self._pick(sample, (*words.LISTS, *words.DOCUMENT), are_lists) is not None
@@ -307,6 +321,21 @@ class _Guesser:
             del self.found["query_id"]
             self._query(without=found)
         return guess.notes
+
+    def _check_positions(self) -> None:
+        """Forget guessed positions that are far apart: another number, such as a rank of sales."""
+        column, names = self.found.get("position"), replace(self.given, **self.found).impression_columns
+        if column is None or not names:
+            return
+        parts = [self.sample.values(name) for name in names]
+        places: dict[str, list[int]] = {}
+        for value, *key in zip(self.sample.values(column), *parts, strict=True):
+            if are_positions([value]) and not isinstance(value, list):
+                places.setdefault(str(key), []).append(whole(value, ""))
+        spans = sorted((max(some) - min(some) + 1) / len(some) for some in places.values())
+        if spans and spans[len(spans) // 2] > FAR_APART:
+            self.rejected["position"] = f"the numbers in {column} are far apart within an impression"
+            del self.found["position"]
 
     def _in_clicks(self) -> None:
         """Names of the same things in the table or events of clicks, if they differ."""

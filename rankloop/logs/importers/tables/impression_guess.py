@@ -113,7 +113,7 @@ class ImpressionGuess:
         known = []
         for column in self.sample.columns:
             ranks = [order[name] for name in words.spellings(column) if name in order]
-            if ranks and self._in_clicks(column):
+            if ranks and column != self.known["doc_id"] and self._in_clicks(column):
                 known.append((min(ranks), column.count("."), column))
         return [(column,) for *_, column in sorted(known)]
 

@@ -16,6 +16,8 @@ SEPARATORS = ("\t", "|", ";", ",", None)
 _QUOTED = re.compile(r"""'([^']*)'|"([^"]*)\"""")
 # Share of the values of a column that must be lists.
 MOST = 0.9
+# How programs write that nothing was clicked, as a position.
+NOTHING = "-1"
 _BRACKETS = ("[]", "()", "{}")
 _LABELLED = re.compile(r"(.+)[-:]([01])$")
 
@@ -132,6 +134,8 @@ def clicked_of(
         (([False, True], ['c']), ([False, True], []))
     """
     given = [_plain(element) for element in as_list(value, name)]
+    if given == [NOTHING] and NOTHING not in documents:
+        given = []
     if len(given) == len(documents) and all(element.lower() in _FLAGS for element in given):
         return [_FLAGS[element.lower()] for element in given], []
     clicked = set(given)
@@ -163,7 +167,7 @@ def first_position(values: Sequence[Any], documents: Sequence[Any], name: str) -
 def _are_positions(given: Sequence[str], documents: Sequence[str], name: str) -> bool:
     if not all(element.isdecimal() for element in given):
         return False
-    named = any(word in name.lower() for word in ("rank", "pos"))
+    named = any(word in name.lower() for word in ("rank", "pos", "index", "idx"))
     return named or not any(document.isdecimal() for document in documents)
 
 

@@ -20,10 +20,13 @@ LONGEST = 20
 # What a column that is missing holds, and what to do if there is none.
 MISSING = {
     "doc_id": "the documents that were shown",
-    "position": "positions. If documents are in the order in which they were shown, say so: --columns "
-    "position=-",
-    "impression_id": "ids of impressions, which tell what was shown together. If several columns do, name "
-    "them: --impression session_id,query,timestamp",
+    "position": "positions",
+    "impression_id": "ids of impressions, which tell what was shown together",
+}
+REMEDIES = {
+    "position": "If documents are in the order in which they were shown, say so: --columns position=-.",
+    "impression_id": "If several columns together tell impressions apart, name them: --impression "
+    "session_id,query,timestamp. If each row was shown alone, say so: --columns impression_id=-.",
 }
 
 
@@ -78,12 +81,13 @@ def _missing_columns(unknown: Sequence[str], guess: Guess, sample: Sample) -> Da
     for field in unknown:
         why = f" ({rejected[field]})" if rejected.get(field) else ""
         reasons.append(f"no column is known to hold {MISSING[field]}{why}")
-    listed = ", ".join(columns)
+    listed = ", ".join(filter(None, columns))
     if sample.is_unnamed:
         row = max(sample.rows, key=lambda values: sum(value != "" for value in values.values()))
         first = ", ".join(f"{name}={shortened(value, LONGEST)}" for name, value in row.items())
         listed = f"not named in the first line. One row is {first}. Documents may be a range, as in c6..c15"
-    return DataError(f"{'; '.join(reasons)}. {HOW_TO_NAME} The columns are {listed}")
+    remedies = " ".join([*(REMEDIES[field] for field in unknown if field in REMEDIES), HOW_TO_NAME])
+    return DataError(f"{'; '.join(reasons)}. {remedies} The columns are {listed}")
 
 
 def _counts(sample: Sample) -> str | None:

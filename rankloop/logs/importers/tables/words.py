@@ -77,7 +77,7 @@ LISTS = (
 POSITION = (
     "position", "rank", "pos", "display_position", "display_rank", "rank_position", "result_rank",
     "result_position", "item_position", "item_rank", "list_position", "doc_rank", "ordinal", "slot", "place",
-    "index", "idx",
+    "index", "idx", "display_order", "result_order", "shown_order", "serp_position", "serp_rank",
 )  # fmt: skip
 CLICKED = (
     "clicked", "click", "is_clicked", "is_click", "was_clicked", "has_click", "click_bool", "click_flag",
@@ -132,7 +132,10 @@ SHOWN_EVENTS = tuple(
 
 # Names that no list has, by their words: the last resort, and only with values of the right kind.
 LIKE_POSITION = re.compile(r"(^|_)(pos|position|rank|slot|ordinal|list_index)(_|$)")
-UNLIKE_POSITION = re.compile(r"click|page_rank|score|avg|average|mean|count|total|max|type|new|old")
+UNLIKE_POSITION = re.compile(
+    r"click|page_rank|score|avg|average|mean|count|total|max|type|new|old|sales|seller|price|popular|original"
+    r"|initial|previous|retriev"
+)
 LIKE_TIME = re.compile(r"(^|_)(time|timestamp|tstamp|ts|date|datetime|at|epoch|when)(_|$)|time$|date$")
 UNLIKE_TIME = re.compile(r"click|duration|passed|delta|spent|window|birth|updated|modified|end|dwell|frame")
 LIKE_QUERY = re.compile(
