@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from rankloop.errors import DataError
 from rankloop.logs import Columns, import_columns
 from tests.logs.importers.reading import rows_of, write_lines
-from tests.logs.importers.searches import EXPECTED, ONLY_ROWS, SEARCHES, content, flat, table
+from tests.logs.importers.searches import EXPECTED, ONLY_ROWS, QUERIES, SEARCHES, content, flat, table
 
 
 def test_names_with_separators_are_not_lists_if_each_has_a_position(tmp_path: Path) -> None:
@@ -81,3 +82,52 @@ def test_slates_with_the_index_of_their_click(tmp_path: Path) -> None:
     clicked = Counter(row["position"] - 1 for row in rows_of(report.log) if row["clicked"])
     assert (report.impressions, report.losses) == (len(SEARCHES), ())
     assert clicked == Counter(at for at in first if at >= 0)
+
+
+def yandex_of_kaggle(folder: Path) -> Path:
+    """Lines of sessions, searches and clicks without names; a document is followed by its domain."""
+    lines, numbers = [], {one: 7_000 + at for at, one in enumerate(QUERIES)}
+    for session in dict.fromkeys(search.session for search in SEARCHES):
+        lines.append([session[1:], "M", 5, 77])
+        for serp, search in enumerate(one for one in SEARCHES if one.session == session):
+            listed = [f"{numbers[one]},{numbers[one] % 9}" for one in search.documents]
+            lines.append([session[1:], 10 * serp, "Q", serp, search.query[6:], "3,4", *listed])
+            lines += [[session[1:], 10 * serp + 5, "C", serp, numbers[one]] for one in search.clicked]
+    return table(folder / "train", None, lines, "\t")
+
+
+def test_the_log_of_yandex_on_kaggle_needs_no_options(tmp_path: Path) -> None:
+    """Before, it was refused, and no columns could be named: a document was 'url,domain'."""
+    report = import_columns(yandex_of_kaggle(tmp_path), tmp_path / "log")
+    numbers = {7_000 + at: one for at, one in enumerate(QUERIES)}
+    found = [(place, numbers[int(document)], mark) for place, document, mark in content(report)]
+    assert (sorted(found), report.impressions, report.losses) == (EXPECTED, len(SEARCHES), ())
+    assert {f"query {row['query_id']}" for row in rows_of(report.log)} == {*QUERIES.values()}
+    assert any("impression_id=c1+c4" in hint for hint in report.hints)
+
+
+def test_views_and_clicks_of_lists(tmp_path: Path) -> None:
+    """Algolia's events. Before, only results and impressions were known to show documents."""
+    events = []
+    for search in SEARCHES:
+        common = {"index": "shop", "userToken": search.session, "queryID": f"q{search.number}"}
+        events.append({"eventType": "view", **common, "objectIDs": search.documents})
+        if search.clicked:
+            places = [place for place, _, mark in search.rows() if mark]
+            events.append({"eventType": "click", **common, "objectIDs": search.clicked, "positions": places})
+    report = import_columns(write_lines(tmp_path / "t.json", events), tmp_path / "log")
+    assert (content(report), report.impressions, report.losses) == (EXPECTED, len(SEARCHES), ())
+
+
+def test_each_kind_of_event_has_an_object_of_its_own(tmp_path: Path) -> None:
+    """Snowplow's events. Before, the id of the event was taken, and clicks did not find their search."""
+    events: list[dict[str, Any]] = []
+    for search in SEARCHES:
+        results = [{"product_id": one, "position": place} for place, one, _ in search.rows()]
+        view = {"search_id": f"S{search.number}", "query": search.query, "results": results}
+        events.append({"event_id": f"e{len(events)}", "event_name": "results_view", "view_1": view})
+        for one in search.clicked:
+            click = {"search_id": f"S{search.number}", "product_id": one}
+            events.append({"event_id": f"e{len(events)}", "event_name": "result_click", "tap_1": click})
+    report = import_columns(write_lines(tmp_path / "t.json", events), tmp_path / "log")
+    assert (content(report), report.impressions, report.losses) == (EXPECTED, len(SEARCHES), ())

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from rankloop.logs.importers.column_names import Columns
 from rankloop.logs.importers.parsing import BadValueError, clicked, score, text_id, whole
-from rankloop.logs.importers.tables.lists import as_list, clicked_of, labelled
+from rankloop.logs.importers.tables.lists import as_list, before_comma, clicked_of, labelled
 from rankloop.logs.importers.tables.paths import ColumnPath
 from rankloop.logs.importers.tables.shape import TableShape, is_missing
 from rankloop.logs.importers.times import microseconds
@@ -123,6 +123,8 @@ class RowFields:
         flags, strangers = [False] * len(elements), list[str]()
         if names.clicked == names.doc_id:
             elements, flags = labelled(elements, names.doc_id)
+        if self.shape.pairs:
+            elements = [before_comma(element) for element in elements]
         documents = [text_id(element, names.doc_id) for element in elements]
         before = self._on_earlier_pages(values)
         positions: list[Any] = list(range(before + 1, before + len(documents) + 1))

@@ -27,6 +27,7 @@ from rankloop.logs.importers.tables.lists import are_labelled, are_lists, as_lis
 from rankloop.logs.importers.tables.pages import are_pages, restarts_on_pages
 from rankloop.logs.importers.tables.paths import OR, ColumnPath
 from rankloop.logs.importers.tables.sample import Sample
+from rankloop.logs.importers.tables.unnamed_events import guess_unnamed
 from rankloop.logs.importers.tables.value_kinds import (
     MOST,
     are_dates,
@@ -37,6 +38,7 @@ from rankloop.logs.importers.tables.value_kinds import (
     are_positions,
     are_times,
 )
+from rankloop.logs.importers.times import are_slashed
 
 DEFAULTS = Columns()
 Accept = Callable[[list[Any]], bool]
@@ -235,6 +237,8 @@ class _Guesser:
     def _documents(self) -> None:
         """Find documents: one per row if there are positions, lists otherwise."""
         like = (words.LIKE_DOCUMENT, words.UNLIKE_DOCUMENT)
+        if self._is_open("doc_id") and self._unnamed_events():
+            return
         if self._at("position") is not None:
             self._set("doc_id", words.DOCUMENT, _are_several, like)
         elif self._is_open("doc_id"):
@@ -257,6 +261,20 @@ class _Guesser:
             name = self._clicked_in_lists(column)
             if name is not None:
                 self.found["clicked"] = name
+
+    def _unnamed_events(self) -> bool:
+        """Whether columns of events without names were found, by what searches and clicks share."""
+        event = self._at("event")
+        if event is None or self.clicks is None or not self.sample.is_unnamed:
+            return False
+        guess = guess_unnamed(self.sample, self.clicks, event)
+        if guess is None:
+            return False
+        names = guess.impression
+        found: dict[str, Any] = {"doc_id": guess.documents, "position": None, "query_id": guess.query}
+        found["impression_id"] = names[0] if len(names) == 1 else names
+        self.found.update({name: value for name, value in found.items() if self._is_open(name)})
+        return True
 
     def _are_lists(self, values: list[Any]) -> bool:
         """Whether the values of a column of documents are lists of them."""
@@ -291,7 +309,7 @@ class _Guesser:
         return there > 0 and right >= MOST * there
 
     def _query(self, without: Sequence[str]) -> None:
-        if self._is_open("query_id"):
+        if self._is_open("query_id") and "query_id" not in self.found:
             self.found["query_id"] = self._pick(
                 self.sample,
                 words.QUERY,
@@ -309,7 +327,7 @@ class _Guesser:
         return self._are_lists(documents) and are_pages(values, len(documents))
 
     def _impression(self) -> list[str]:
-        if not self._is_open("impression_id"):
+        if not self._is_open("impression_id") or "impression_id" in self.found:
             return []
         known = {name: self._at(name) for name in KNOWN}
         guess = ImpressionGuess(self.sample, self.clicks, known)
@@ -370,8 +388,13 @@ class _Guesser:
             )
         if "timestamp" in self.found and columns.timestamp is None:
             names = [name for name in self.sample.columns if set(words.spellings(name)) & {*words.TIME}]
-            why = f": {names[0]} does not hold dates or numbers since 1970" if names else ""
+            why = f": {self._no_times(names[0])}" if names else ""
             yield f"No column holds times{why}. Impressions are kept without them."
+
+    def _no_times(self, column: str) -> str:
+        if are_slashed(self.sample.present(column)):
+            return f"in {column}, it is not known whether the day or the month comes first (write 2024-05-31)"
+        return f"{column} does not hold dates or numbers since 1970"
 
 
 def _are_several(values: list[Any]) -> bool:

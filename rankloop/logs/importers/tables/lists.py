@@ -90,6 +90,25 @@ def hold_lists(documents: Sequence[Any], positions: Sequence[Any], marks: Sequen
     return not (names and marks and all(str(mark).strip().lower() in _FLAGS for mark in marks))
 
 
+def before_comma(value: Any) -> Any:
+    """The document in a value such as ``url,domain``."""
+    return value.partition(",")[0] if isinstance(value, str) else value
+
+
+def are_pairs(values: Sequence[Any]) -> bool:
+    """Whether documents are followed by something that they determine, as in ``url,domain``.
+
+    >>> are_pairs([["7,1", "8,1"], ["9,2", "7,1"]]), are_pairs([["7,1", "8,1"], ["7,2"]])
+    (True, False)
+    """
+    elements = {str(one) for value in values if isinstance(value, list) for one in value}
+    return (
+        bool(elements)
+        and all(one.count(",") == 1 and not one.startswith(",") for one in elements)
+        and len({before_comma(one) for one in elements}) == len(elements)
+    )
+
+
 def labelled(elements: Sequence[Any], name: str) -> tuple[list[str], list[bool]]:
     """Documents that carry at their ends whether they were clicked, and whether they were.
 

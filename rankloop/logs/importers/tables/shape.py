@@ -9,8 +9,9 @@ from typing import Any, Self
 from rankloop.logs.importers.column_names import Columns
 from rankloop.logs.importers.parsing import BadValueError, clicked
 from rankloop.logs.importers.tables.impression_guess import ImpressionGuess
-from rankloop.logs.importers.tables.lists import as_list, first_position, hold_lists
+from rankloop.logs.importers.tables.lists import are_pairs, as_list, first_position, hold_lists
 from rankloop.logs.importers.tables.pages import Pages
+from rankloop.logs.importers.tables.paths import RANGE
 from rankloop.logs.importers.tables.sample import Sample
 from rankloop.logs.importers.times import is_day_first
 
@@ -31,6 +32,7 @@ class TableShape:
         empty_is_unclicked: whether rows without a value in the column of clicks were not clicked, because
             all values that are there are clicks.
         pages: how pages are numbered, if positions begin again on every page.
+        pairs: whether documents are followed by a comma and something else, such as their domain.
     """
 
     lists: bool = False
@@ -40,6 +42,7 @@ class TableShape:
     first_clicked: int = 1
     empty_is_unclicked: bool = False
     pages: Pages | None = None
+    pairs: bool = False
 
     @classmethod
     def of(cls, sample: Sample, names: Columns, position_base: int | None) -> Self:
@@ -64,7 +67,9 @@ class TableShape:
             pages = Pages.of(sample.present(names.page), range(1, max(map(len, shown)) + 1))
         empty = not lists and names.clicked is not None and _only_clicks(sample.values(names.clicked))
         restarts = not arrays and _restarts(sample, names)
-        return cls(lists, arrays, restarts, day_first, 1 if first is None else first, empty, pages)
+        first = 1 if first is None else first
+        pairs = lists and RANGE in names.doc_id and are_pairs(sample.present(names.doc_id))
+        return cls(lists, arrays, restarts, day_first, first, empty, pages, pairs)
 
     def notes(self, names: Columns) -> list[str]:
         """Sentences on what was found out, for the report."""
@@ -76,6 +81,8 @@ class TableShape:
             )
         if names.impression_id is None and not self.lists and not self.restarts and not self.arrays:
             found.append("Each row is an impression of its own, with a single document.")
+        if self.pairs:
+            found.append("A document is what stands before the comma, as in 'url,domain'.")
         if self.first_clicked == 0:
             found.append(f"Positions in {names.clicked} count from 0.")
         return found

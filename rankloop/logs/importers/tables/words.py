@@ -126,6 +126,7 @@ SHOWN_EVENTS = tuple(
         r"impression|shown|display",
         r"result|serp|view_item_list|list.?view|item.?list|slate|ranking",
         r"search|query|^q$",
+        r"view|exposure|served",
     )
 )
 
