@@ -316,7 +316,7 @@ def test_a_database_with_several_tables_is_refused(tmp_path: Path) -> None:
     connection = sqlite3.connect(tmp_path / "t.db")
     connection.executescript("CREATE TABLE a (x); CREATE TABLE b (x)")
     connection.close()
-    with pytest.raises(DataError, match="its tables are a, b: export the one"):
+    with pytest.raises(DataError, match="its tables are a, b: name the one"):
         import_columns(tmp_path / "t.db", tmp_path / "log")
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections import Counter
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -131,3 +133,39 @@ def test_each_kind_of_event_has_an_object_of_its_own(tmp_path: Path) -> None:
             events.append({"event_id": f"e{len(events)}", "event_name": "result_click", "tap_1": click})
     report = import_columns(write_lines(tmp_path / "t.json", events), tmp_path / "log")
     assert (content(report), report.impressions, report.losses) == (EXPECTED, len(SEARCHES), ())
+
+
+@pytest.mark.parametrize("time", ["2024-05-01 10:00:05", 1_714_564_805])
+def test_a_row_with_the_time_of_its_click_was_clicked(tmp_path: Path, time: str | int) -> None:
+    """Before, the rows were said to have no clicks."""
+    rows = [[*row[:5], time if row[5] else ""] for row in flat()]
+    path = table(tmp_path / "t.csv", [*ONLY_ROWS[:5], "clicked_at"], rows)
+    assert content(import_columns(path, tmp_path / "log")) == EXPECTED
+
+
+def test_a_database_with_several_tables(tmp_path: Path) -> None:
+    """Before, its tables had to be exported; now the message names them as they are to be given."""
+    path = tmp_path / "shop.db"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("CREATE TABLE impressions (search_id, shown_at, query, product_id, position)")
+        connection.execute("CREATE TABLE clicks (search_id, product_id)")
+        connection.executemany("INSERT INTO impressions VALUES (?, ?, ?, ?, ?)", [row[:5] for row in flat()])
+        marked = [(row[0], row[3]) for row in flat() if row[5]]
+        connection.executemany("INSERT INTO clicks VALUES (?, ?)", marked)
+        connection.commit()
+    with pytest.raises(DataError, match=r"columns .*shop.db:impressions --clicks .*shop.db:clicks`"):
+        import_columns(path, tmp_path / "log")
+    with pytest.raises(DataError, match="there is no table 'shown'; its tables are clicks, impressions"):
+        import_columns(f"{path}:shown", tmp_path / "log")
+    report = import_columns(f"{path}:impressions", tmp_path / "log", clicks=f"{path}:clicks")
+    assert content(report) == EXPECTED
+
+
+def test_kinds_of_rows_without_clicks_are_named(tmp_path: Path) -> None:
+    """Avito: only some kinds of advertisements have clicks. Before, a higher limit of losses was proposed."""
+    rows = [[row[0], row[3], row[4], 3 if row[4] < 3 else 1, row[5] if row[4] < 3 else ""] for row in flat()]
+    path = table(tmp_path / "t.tsv", ["SearchID", "AdID", "Position", "ObjectType", "IsClick"], rows, "\t")
+    with pytest.raises(DataError, match=r"is empty in 50% of the rows.*with --only ObjectType=3"):
+        import_columns(path, tmp_path / "log")
+    report = import_columns(path, tmp_path / "log", only={"ObjectType": "3"})
+    assert content(report) == [one for one in EXPECTED if one[0] < 3]

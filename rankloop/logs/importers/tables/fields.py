@@ -145,6 +145,8 @@ class RowFields:
         return shown, strangers
 
     def _was_clicked(self, values: dict[str, Any]) -> bool:
+        if self.shape.timed_clicks:
+            return not is_missing(self.get("clicked", values))
         if self.shape.empty_is_unclicked and is_missing(self.get("clicked", values)):
             return False
         return self.flag("clicked", values)

@@ -12,9 +12,12 @@ from rankloop.logs.importers.tables import words
 from rankloop.logs.importers.tables.guesses import Guess
 from rankloop.logs.importers.tables.paths import ColumnPath
 from rankloop.logs.importers.tables.sample import Sample
-from rankloop.logs.importers.tables.value_kinds import are_counts
+from rankloop.logs.importers.tables.shape import is_missing
+from rankloop.logs.importers.tables.value_kinds import are_counts, are_marks
 
 HOW_TO_NAME = "Name columns as in --columns 'doc_id=sku, position=rank'."
+# Share of rows without a mark from which on it is no accident.
+MANY = 0.1
 # The longest value in a message.
 LONGEST = 20
 # What a column that is missing holds, and what to do if there is none.
@@ -30,13 +33,14 @@ REMEDIES = {
 }
 
 
-def refuse_unusable(sample: Sample, guess: Guess, *, clicks_elsewhere: bool) -> None:
+def refuse_unusable(sample: Sample, guess: Guess, *, clicks_elsewhere: bool, filtered: bool = False) -> None:
     """Raise an error if a table has no clicks, holds nothing but clicks, or is a table of sums.
 
     Args:
         sample: the first rows of the table.
         guess: what its columns mean.
         clicks_elsewhere: whether clicks are in another table, or in events.
+        filtered: whether only some of the rows are imported.
     """
     names = guess.columns
     if not len(sample) or recognise(sample.rows[0]) in ("ubi", "metarank"):
@@ -55,16 +59,45 @@ def refuse_unusable(sample: Sample, guess: Guess, *, clicks_elsewhere: bool) -> 
             f"the rows are clicks ({', '.join(only_clicks)}), and do not say what else was shown. A log "
             f"needs what was shown and not clicked, too: give a table of it, and this one as --clicks TABLE"
         )
+    if clicked and not filtered and (found := _kind_with_marks(sample, names)) is not None:
+        column, value, share = found
+        raise DataError(
+            f"{names.clicked} is empty in {share:.0%} of the rows, and only rows where {column} is {value} "
+            f"have a value: what happened to the others was not logged. Import the rows that have one with "
+            f"--only {column}={value}"
+        )
     if unknown and (clicked or clicks_elsewhere or sample.is_unnamed):
         raise _missing_columns(unknown, guess, sample)
     if not clicked and not clicks_elsewhere and "doc_id" not in unknown:
         why = dict(guess.rejected).get("clicked", "")
+        marks = [name for name in sample.columns if sample.present(name) and are_marks(sample.present(name))]
+        name = marks[0] if len(marks) == 1 else "NAME"
         raise DataError(
             f"the rows have no clicks{f' ({why})' if why else ''}: name the column that contains them "
-            f"(--columns clicked=NAME), or give a table with one row per click (--clicks TABLE). If each row "
-            f"is a click, what was shown and not clicked is missing. The columns are "
+            f"(--columns clicked={name}), or give a table with one row per click (--clicks TABLE). If each "
+            f"row is a click, what was shown and not clicked is missing. The columns are "
             f"{', '.join(sample.columns)}"
         )
+
+
+def _kind_with_marks(sample: Sample, names: Columns) -> tuple[str, str, float] | None:
+    """A column and its only value with which rows say whether they were clicked; and the share of the others.
+
+    Only if clicked rows and others have values in the column of clicks, and many rows have none.
+    """
+    marks = sample.values(str(names.clicked))
+    there = [not is_missing(mark) for mark in marks]
+    values = {str(mark) for mark, is_there in zip(marks, there, strict=True) if is_there}
+    missing = there.count(False) / len(there)
+    if len(values) < 2 or missing <= MANY:
+        return None
+    for column in sample.columns:
+        kinds = list(map(str, sample.values(column)))
+        having = {kind for kind, is_there in zip(kinds, there, strict=True) if is_there}
+        lacking = {kind for kind, is_there in zip(kinds, there, strict=True) if not is_there}
+        if column != names.clicked and len(having) == 1 and having.isdisjoint(lacking):
+            return column, having.pop(), missing
+    return None
 
 
 def _is_missing(field: str, names: Columns, sample: Sample) -> bool:

@@ -13,6 +13,7 @@ from rankloop.logs.importers.tables.lists import are_pairs, as_list, first_posit
 from rankloop.logs.importers.tables.pages import Pages
 from rankloop.logs.importers.tables.paths import RANGE
 from rankloop.logs.importers.tables.sample import Sample
+from rankloop.logs.importers.tables.value_kinds import are_times
 from rankloop.logs.importers.times import is_day_first
 
 # How programs write that there is no value, in columns of numbers.
@@ -33,6 +34,7 @@ class TableShape:
             all values that are there are clicks.
         pages: how pages are numbered, if positions begin again on every page.
         pairs: whether documents are followed by a comma and something else, such as their domain.
+        timed_clicks: whether the column of clicks has their times; a row without one was not clicked.
     """
 
     lists: bool = False
@@ -43,6 +45,7 @@ class TableShape:
     empty_is_unclicked: bool = False
     pages: Pages | None = None
     pairs: bool = False
+    timed_clicks: bool = False
 
     @classmethod
     def of(cls, sample: Sample, names: Columns, position_base: int | None) -> Self:
@@ -69,7 +72,9 @@ class TableShape:
         restarts = not arrays and _restarts(sample, names)
         first = 1 if first is None else first
         pairs = lists and RANGE in names.doc_id and are_pairs(sample.present(names.doc_id))
-        return cls(lists, arrays, restarts, day_first, first, empty, pages, pairs)
+        clicks = [value for value in sample.present(names.clicked) if not is_missing(value)]
+        timed = not arrays and bool(clicks) and are_times(clicks)
+        return cls(lists, arrays, restarts, day_first, first, empty, pages, pairs, timed)
 
     def notes(self, names: Columns) -> list[str]:
         """Sentences on what was found out, for the report."""
@@ -81,6 +86,8 @@ class TableShape:
             )
         if names.impression_id is None and not self.lists and not self.restarts and not self.arrays:
             found.append("Each row is an impression of its own, with a single document.")
+        if self.timed_clicks:
+            found.append(f"Rows with a time in {names.clicked} were clicked, the others were not.")
         if self.pairs:
             found.append("A document is what stands before the comma, as in 'url,domain'.")
         if self.first_clicked == 0:

@@ -83,6 +83,11 @@ CLICKED = (
     "clicked", "click", "is_clicked", "is_click", "was_clicked", "has_click", "click_bool", "click_flag",
     "clicks", "click_count", "clicks_count", "num_clicks", "n_clicks", "iscl", "user_click",
 )  # fmt: skip
+# The time of a click, empty where there was none.
+CLICK_TIME = (
+    "click_time", "clicked_at", "click_timestamp", "click_ts", "click_date", "clicked_time", "time_of_click",
+    "click_datetime", "clicked_timestamp", "click_at",
+)  # fmt: skip
 TIME = (
     "timestamp", "time", "ts", "date_time", "datetime", "event_time", "event_timestamp", "time_stamp",
     "search_time", "search_timestamp", "query_time", "query_timestamp", "request_time", "server_time",
