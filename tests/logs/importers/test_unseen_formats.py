@@ -110,9 +110,13 @@ def test_the_log_of_yandex_on_kaggle_needs_no_options(tmp_path: Path) -> None:
 
 def test_views_and_clicks_of_lists(tmp_path: Path) -> None:
     """Algolia's events. Before, only results and impressions were known to show documents."""
-    events = []
+    events: list[dict[str, Any]] = []
     for search in SEARCHES:
-        common = {"index": "shop", "userToken": search.session, "queryID": f"q{search.number}"}
+        common: dict[str, Any] = {
+            "index": "shop",
+            "userToken": search.session,
+            "queryID": f"q{search.number}",
+        }
         events.append({"eventType": "view", **common, "objectIDs": search.documents})
         if search.clicked:
             places = [place for place, _, mark in search.rows() if mark]
