@@ -125,12 +125,15 @@ class Cleaning:
         }
         if 0 in begins and 1 in begins:
             raise DataError(
-                f"positions seem to count from 0 in {begins[0]} and from 1 in {begins[1]}: set "
-                f"position_base, or import the two kinds separately"
+                f"positions seem to count from 0 in {begins[0]} and from 1 in {begins[1]}: say which "
+                f"is right (--position-base 0 or --position-base 1), or import the two kinds separately"
             )
         least = min(begins)
         if least not in (0, 1):
-            raise DataError(f"positions begin at {least} in {begins[least]}: set position_base to 0 or 1")
+            raise DataError(
+                f"positions begin at {least} in {begins[least]}: say from where they count "
+                f"(--position-base 0 or --position-base 1)"
+            )
         return int(least)
 
     def _with_earlier(self, new: Expression) -> Expression:

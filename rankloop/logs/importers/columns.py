@@ -79,7 +79,8 @@ def import_columns(
         clicked = None if clicks is None else Sample.read(as_paths(clicks), "clicks")
         guess = guess_columns(sample, given, events, clicked)
         names, kinds = guess.columns, guess.events or Events()
-        refuse_unusable(sample, guess, clicks_elsewhere=clicks is not None or bool(kinds.clicks))
+        elsewhere = clicks is not None or bool(kinds.clicks)
+        refuse_unusable(sample, guess, clicks_elsewhere=elsewhere, filtered=bool(only))
         sample = guess.sample
         session.hints += guess.notes
         chosen: list[str] = []

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from rankloop.errors import DataError, one_line
 from rankloop.logs.importers.csv_rows import read_csv_rows
-from rankloop.logs.importers.database_rows import read_database
+from rankloop.logs.importers.database_rows import file_of, read_database
 from rankloop.logs.importers.formats import (
     CSV,
     CSV_DELIMITERS,
@@ -78,7 +78,7 @@ class SourceFiles:
         """
         for path in as_paths(sources):
             number = self.add_file(path)
-            kind, delimiter = detect_format(path, what)
+            kind, delimiter = detect_format(file_of(path), what)
             first = command is not None
             for line, values in self._rows(path, number, kind, delimiter):
                 place = place_of(number, line)
@@ -89,7 +89,7 @@ class SourceFiles:
 
     def add_file(self, path: Path, unit: str = "line") -> int:
         """Register a file and return its number; ``unit`` is what its places count."""
-        if not path.exists():
+        if not file_of(path).exists():
             raise DataError(f"{path} is not a file")
         self.paths.append(path)
         self._units.append(unit)

@@ -282,5 +282,6 @@ def _write_features(session: ImportSession, writer: LogWriter, cleaning: Cleanin
 def _no_impressions(what: str, sources: tuple[str, ...], session: ImportSession) -> DataError:
     reasons = [str(problem) for problem in session.found.problems()]
     reasons += [f"{count:,} {kind}: set aside" for kind, count in session.aside.items()]
-    reasons += session.hints
-    return DataError(f"{', '.join(sources)}: {what}: {'; '.join(reasons) or 'the files are empty'}")
+    text = "; ".join(reasons) or "the files are empty"
+    hints = [*describe_source(session.found, 0, 0), *session.hints]
+    return DataError(f"{', '.join(sources)}: {' '.join([f'{what}: {text}.', *hints]).removesuffix('.')}")

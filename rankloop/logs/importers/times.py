@@ -120,6 +120,11 @@ def _in_range(result: int, value: Any, name: str) -> int:
     return result
 
 
+def are_slashed(values: Iterable[Any]) -> bool:
+    """Whether all values are dates with slashes, such as 5/1/2024."""
+    return all(isinstance(value, str) and _SLASHES.match(value.strip()) for value in values)
+
+
 def is_day_first(values: Iterable[Any]) -> bool | None:
     """Whether dates with slashes have the day first; None if they do not tell.
 

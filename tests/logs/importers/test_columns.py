@@ -87,7 +87,7 @@ def test_mixed_position_bases_are_rejected_unless_one_is_given(tmp_path: Path) -
     with pytest.raises(
         DataError,
         match=r"count from 0 in 1 impressions \(such as .*t.csv, line 2\) and from 1 in 1 impressions "
-        r"\(such as .*t.csv, line 4\): set position_base",
+        r"\(such as .*t.csv, line 4\): say which is right \(--position-base 0",
     ):
         import_columns(path, tmp_path / "log", columns=NAMES)
     assert not (tmp_path / "log").exists()

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
 from rankloop.logs.importers.tables.words import CLICK_EVENT, SHOWN_EVENTS
+
+# Kinds of events that are listed in a message.
+MANY = 6
 
 
 @dataclass(frozen=True)
@@ -48,11 +51,11 @@ class Events:
         text = f"Events that show documents: {_listed(self.shown)}"
         text += f"; clicks: {_listed(self.clicks)}" if self.clicks else ", each with its click"
         if self.others:
-            text += (
-                f"; set aside: {_listed(self.others)} (--signal {self.others[0]}=5 would give one a weight)"
-            )
+            weight = f"--signal {self.others[0]}=5 would give one a weight"
+            text += f"; set aside: {_listed(self.others, MANY)} ({weight})"
         return f"{text}. Correct it with --shown-event and --click-event."
 
 
-def _listed(names: Iterable[str]) -> str:
-    return ", ".join(names) or "none"
+def _listed(names: Sequence[str], most: int | None = None) -> str:
+    more = 0 if most is None else len(names[most:])
+    return (", ".join(names[:most]) or "none") + (f" and {more} more" if more else "")

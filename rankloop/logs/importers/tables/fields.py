@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from rankloop.logs.importers.column_names import Columns
 from rankloop.logs.importers.parsing import BadValueError, clicked, score, text_id, whole
-from rankloop.logs.importers.tables.lists import as_list, clicked_of, labelled
+from rankloop.logs.importers.tables.lists import as_list, before_comma, clicked_of, labelled
 from rankloop.logs.importers.tables.paths import ColumnPath
 from rankloop.logs.importers.tables.shape import TableShape, is_missing
 from rankloop.logs.importers.times import microseconds
@@ -81,6 +81,13 @@ class RowFields:
             return position
         return pages.position(whole(self.get("page", values), names.page), position)
 
+    def _on_earlier_pages(self, values: dict[str, Any]) -> int:
+        """The number of positions above those of a list."""
+        names, pages = self.names, self.shape.pages
+        if pages is None or names.page is None or names.position is not None:
+            return 0
+        return pages.position(whole(self.get("page", values), names.page), 0)
+
     def query(self, values: dict[str, Any], impression: str) -> str:
         """The query; the impression if there is no column for it."""
         return impression if self.names.query_id is None else self.text("query_id", values)
@@ -116,8 +123,11 @@ class RowFields:
         flags, strangers = [False] * len(elements), list[str]()
         if names.clicked == names.doc_id:
             elements, flags = labelled(elements, names.doc_id)
+        if self.shape.pairs:
+            elements = [before_comma(element) for element in elements]
         documents = [text_id(element, names.doc_id) for element in elements]
-        positions: list[Any] = list(range(1, len(documents) + 1))
+        before = self._on_earlier_pages(values)
+        positions: list[Any] = list(range(before + 1, before + len(documents) + 1))
         if names.position is not None:
             positions = as_list(self.get("position", values), names.position)
             if len(positions) != len(documents):
@@ -135,6 +145,8 @@ class RowFields:
         return shown, strangers
 
     def _was_clicked(self, values: dict[str, Any]) -> bool:
+        if self.shape.timed_clicks:
+            return not is_missing(self.get("clicked", values))
         if self.shape.empty_is_unclicked and is_missing(self.get("clicked", values)):
             return False
         return self.flag("clicked", values)

@@ -18,30 +18,37 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from rankloop.logs.importers.column_names import AUTO, Columns
-from rankloop.logs.importers.parsing import shortened
+from rankloop.logs.importers.parsing import shortened, whole
 from rankloop.logs.importers.tables import words
 from rankloop.logs.importers.tables.column_families import find_family
 from rankloop.logs.importers.tables.events import Events
 from rankloop.logs.importers.tables.impression_guess import ImpressionGuess
-from rankloop.logs.importers.tables.lists import are_labelled, are_lists, as_list
-from rankloop.logs.importers.tables.pages import restarts_on_pages
+from rankloop.logs.importers.tables.lists import are_labelled, are_lists, as_list, hold_lists
+from rankloop.logs.importers.tables.pages import are_pages, restarts_on_pages
 from rankloop.logs.importers.tables.paths import OR, ColumnPath
 from rankloop.logs.importers.tables.sample import Sample
+from rankloop.logs.importers.tables.shape import is_missing
+from rankloop.logs.importers.tables.unnamed_events import guess_unnamed
 from rankloop.logs.importers.tables.value_kinds import (
     MOST,
     are_dates,
     are_events,
     are_flags,
     are_kinds,
+    are_marks,
     are_positions,
     are_times,
 )
+from rankloop.logs.importers.times import are_slashed
 
 DEFAULTS = Columns()
 Accept = Callable[[list[Any]], bool]
 # Patterns of names: what they have, and what they do not have.
 Like = tuple[re.Pattern[str], re.Pattern[str]]
 OPTIONAL = ("timestamp", "query_id", "policy_id", "randomised", "event", "page")
+KNOWN = ("position", "page", "doc_id", "query_id", "timestamp", "clicked")
+# How many times as many positions as rows an impression may have, typically, if positions are guessed.
+FAR_APART = 10
 KIND_OF = {"position": "whole numbers", "clicked": "true and false, or 0 and 1", "doc_id": "documents"}
 
 
@@ -110,6 +117,7 @@ class _Guesser:
         self._set("randomised", words.RANDOMISED, are_flags)
         self._set("page", words.PAGE, self._is_page)
         notes = self._impression()
+        self._check_positions()
         self._in_clicks()
         columns = replace(self.given, **self.found)
         return Guess(
@@ -185,8 +193,8 @@ class _Guesser:
 
     def _clicks_or_events(self) -> None:
         """Find the column of clicks; or one of events, with the kinds that were shown and clicked."""
-        if not self.separate:
-            self._set("clicked", words.CLICKED, are_flags)
+        if not self.separate and self._is_open("clicked"):
+            self._marks_or_counts()
         clicked_in_rows = not self.separate and (not self._is_open("clicked") or "clicked" in self.found)
         clicked_in_rows &= self.given.clicked is not None
         if self._is_open("event"):
@@ -210,6 +218,22 @@ class _Guesser:
         self.found["clicked"] = None
         self.events, self.clicks, self.sample = found, clicks, shown
 
+    def _marks_or_counts(self) -> None:
+        """Find a column of clicks: of 0 and 1 if there is one, because counts may be those of the past."""
+        like = (words.LIKE_CLICK, words.UNLIKE_CLICK)
+        column = self._pick(self.sample, words.CLICKED, are_marks)
+        counts = column or self._pick(self.sample, words.CLICKED, are_flags, field="clicked")
+        if column is None and counts is not None:
+            column = self._pick(self.sample, (), are_marks, like=like, without=(counts,)) or counts
+        column = column or self._pick(self.sample, words.CLICK_TIME, self._are_times_of_some)
+        if column is not None:
+            self.found["clicked"] = column
+
+    def _are_times_of_some(self, values: list[Any]) -> bool:
+        """Whether values are times, and some rows have none: those that were not clicked."""
+        there = [value for value in values if not is_missing(value)]
+        return 0 < len(there) < len(self.sample) and are_times(there)
+
     def _has_lists(self, sample: Sample) -> bool:
         return self._pick(sample, (*words.LISTS, *words.DOCUMENT), are_lists) is not None
 
@@ -220,10 +244,12 @@ class _Guesser:
     def _documents(self) -> None:
         """Find documents: one per row if there are positions, lists otherwise."""
         like = (words.LIKE_DOCUMENT, words.UNLIKE_DOCUMENT)
+        if self._is_open("doc_id") and self._unnamed_events():
+            return
         if self._at("position") is not None:
             self._set("doc_id", words.DOCUMENT, _are_several, like)
         elif self._is_open("doc_id"):
-            column = self._pick(self.sample, (*words.LISTS, *words.DOCUMENT), are_lists, like=like)
+            column = self._pick(self.sample, (*words.LISTS, *words.DOCUMENT), self._are_lists, like=like)
             column = column or find_family(self.sample.columns, words.DOCUMENT)
             if column is None and self.sample.is_unnamed:
                 column = self._by_value(are_labelled)
@@ -231,7 +257,7 @@ class _Guesser:
             if column is not None:
                 self.found["doc_id"] = column
         column = self._at("doc_id")
-        if column is None or not are_lists(self.sample.present(column)):
+        if column is None or not self._are_lists(self.sample.present(column)):
             if not self.separate and "clicked" not in self.found:
                 like = (words.LIKE_CLICK, words.UNLIKE_CLICK)
                 self._set("clicked", words.CLICKED, are_flags, like)
@@ -242,6 +268,25 @@ class _Guesser:
             name = self._clicked_in_lists(column)
             if name is not None:
                 self.found["clicked"] = name
+
+    def _unnamed_events(self) -> bool:
+        """Whether columns of events without names were found, by what searches and clicks share."""
+        event = self._at("event")
+        if event is None or self.clicks is None or not self.sample.is_unnamed:
+            return False
+        guess = guess_unnamed(self.sample, self.clicks, event)
+        if guess is None:
+            return False
+        names = guess.impression
+        found: dict[str, Any] = {"doc_id": guess.documents, "position": None, "query_id": guess.query}
+        found["impression_id"] = names[0] if len(names) == 1 else names
+        self.found.update({name: value for name, value in found.items() if self._is_open(name)})
+        return True
+
+    def _are_lists(self, values: list[Any]) -> bool:
+        """Whether the values of a column of documents are lists of them."""
+        others = (self.sample.present(self._at(field)) for field in ("position", "clicked"))
+        return hold_lists(values, *others)
 
     def _clicked_in_lists(self, documents: str) -> str | None:
         """The column that says which documents of a list were clicked."""
@@ -271,7 +316,7 @@ class _Guesser:
         return there > 0 and right >= MOST * there
 
     def _query(self, without: Sequence[str]) -> None:
-        if self._is_open("query_id"):
+        if self._is_open("query_id") and "query_id" not in self.found:
             self.found["query_id"] = self._pick(
                 self.sample,
                 words.QUERY,
@@ -283,12 +328,15 @@ class _Guesser:
 
     def _is_page(self, values: list[Any]) -> bool:
         position = self._at("position")
-        return position is not None and restarts_on_pages(values, self.sample.present(position))
+        if position is not None:
+            return restarts_on_pages(values, self.sample.present(position))
+        documents = self.sample.present(self._at("doc_id"))
+        return self._are_lists(documents) and are_pages(values, len(documents))
 
     def _impression(self) -> list[str]:
-        if not self._is_open("impression_id"):
+        if not self._is_open("impression_id") or "impression_id" in self.found:
             return []
-        known = {name: self._at(name) for name in ("position", "page", "doc_id", "query_id", "timestamp")}
+        known = {name: self._at(name) for name in KNOWN}
         guess = ImpressionGuess(self.sample, self.clicks, known)
         found = guess.run()
         if found is None:
@@ -298,6 +346,21 @@ class _Guesser:
             del self.found["query_id"]
             self._query(without=found)
         return guess.notes
+
+    def _check_positions(self) -> None:
+        """Forget guessed positions that are far apart: another number, such as a rank of sales."""
+        column, names = self.found.get("position"), replace(self.given, **self.found).impression_columns
+        if column is None or not names:
+            return
+        parts = [self.sample.values(name) for name in names]
+        places: dict[str, list[int]] = {}
+        for value, *key in zip(self.sample.values(column), *parts, strict=True):
+            if are_positions([value]) and not isinstance(value, list):
+                places.setdefault(str(key), []).append(whole(value, ""))
+        spans = sorted((max(some) - min(some) + 1) / len(some) for some in places.values())
+        if spans and spans[len(spans) // 2] > FAR_APART:
+            self.rejected["position"] = f"the numbers in {column} are far apart within an impression"
+            del self.found["position"]
 
     def _in_clicks(self) -> None:
         """Names of the same things in the table or events of clicks, if they differ."""
@@ -328,12 +391,17 @@ class _Guesser:
         if columns.page is not None:
             yield (
                 f"Positions begin again on every page ({columns.page}): they are counted on from page to "
-                f"page (--columns page=- if they are not)."
+                f"page (--columns page=- prevents it)."
             )
         if "timestamp" in self.found and columns.timestamp is None:
             names = [name for name in self.sample.columns if set(words.spellings(name)) & {*words.TIME}]
-            why = f": {names[0]} does not hold dates or numbers since 1970" if names else ""
+            why = f": {self._no_times(names[0])}" if names else ""
             yield f"No column holds times{why}. Impressions are kept without them."
+
+    def _no_times(self, column: str) -> str:
+        if are_slashed(self.sample.present(column)):
+            return f"in {column}, it is not known whether the day or the month comes first (write 2024-05-31)"
+        return f"{column} does not hold dates or numbers since 1970"
 
 
 def _are_several(values: list[Any]) -> bool:

@@ -16,7 +16,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from rankloop.logs.importers.parsing import BadValueError, whole
 from rankloop.logs.importers.tables import words
-from rankloop.logs.importers.tables.lists import are_lists, as_list
+from rankloop.logs.importers.tables.lists import as_list, hold_lists
+from rankloop.logs.importers.tables.paths import OR
 from rankloop.logs.importers.tables.sample import Sample
 from rankloop.logs.importers.tables.value_kinds import HALF, MOST
 
@@ -40,8 +41,7 @@ class ImpressionGuess:
     def __init__(self, sample: Sample, clicks: Sample | None, known: Mapping[str, str | None]) -> None:
         self.sample, self.clicks, self.known = sample, clicks, known
         self.notes: list[str] = []
-        documents = known["doc_id"]
-        self.lists = documents is not None and are_lists(sample.present(documents))
+        self.lists = hold_lists(*(sample.present(known[name]) for name in ("doc_id", "position", "clicked")))
 
     def run(self) -> Names | None:
         """The columns; none of them if rows tell impressions apart by themselves; None if nothing does."""
@@ -108,14 +108,22 @@ class ImpressionGuess:
             return True
         return len(self.clicks.present(column)) >= HALF * len(self.clicks)
 
+    def _with_name_in_clicks(self, column: str) -> str | None:
+        """A column that clicks have, too, perhaps within another object; None if they do not."""
+        if self.clicks is None or self._in_clicks(column):
+            return column
+        same = (one for one in self.clicks.columns if words.normalised(one) == words.normalised(column))
+        return next((f"{column}{OR}{one}" for one in same if self._in_clicks(one)), None)
+
     def _all(self, names: Sequence[str]) -> list[Names]:
         """Columns of these names, in order of preference, that clicks have, too."""
         order = {name: number for number, name in reversed(list(enumerate(names)))}
         known = []
         for column in self.sample.columns:
             ranks = [order[name] for name in words.spellings(column) if name in order]
-            if ranks and self._in_clicks(column):
-                known.append((min(ranks), column.count("."), column))
+            name = self._with_name_in_clicks(column) if ranks and column != self.known["doc_id"] else None
+            if name is not None:
+                known.append((min(ranks), column.count("."), name))
         return [(column,) for *_, column in sorted(known)]
 
     def _other_ids(self) -> list[Names]:
@@ -128,7 +136,13 @@ class ImpressionGuess:
             and words.LIKE_ID.search(words.normalised(column))
             and not other.intersection(words.spellings(column))
             and self._in_clicks(column)
+            and self._comes_in_clicks(column)
         ]
+
+    def _comes_in_clicks(self, column: str) -> bool:
+        """Whether some click has an id that was shown: an id of events has not."""
+        clicks = {str(value) for value in ([] if self.clicks is None else self.clicks.present(column))}
+        return not clicks or not clicks.isdisjoint(map(str, self.sample.present(column)))
 
     def _keys(self, names: Iterable[str]) -> list[tuple[str, ...]]:
         return list(zip(*(map(str, self.sample.values(name)) for name in names), strict=True))

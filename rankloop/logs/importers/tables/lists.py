@@ -16,6 +16,8 @@ SEPARATORS = ("\t", "|", ";", ",", None)
 _QUOTED = re.compile(r"""'([^']*)'|"([^"]*)\"""")
 # Share of the values of a column that must be lists.
 MOST = 0.9
+# How programs write that nothing was clicked, as a position.
+NOTHING = "-1"
 _BRACKETS = ("[]", "()", "{}")
 _LABELLED = re.compile(r"(.+)[-:]([01])$")
 
@@ -70,6 +72,43 @@ def are_lists(values: Sequence[Any]) -> bool:
     return bool(values) and several >= MOST * len(values)
 
 
+def hold_lists(documents: Sequence[Any], positions: Sequence[Any], marks: Sequence[Any]) -> bool:
+    """Whether documents are lists: not if each has one position, or one mark, whatever is in its name.
+
+    Args:
+        documents: what the column of documents holds.
+        positions: what the column of positions holds, if there is one.
+        marks: what the column of clicks holds, if there is one.
+
+    Example:
+        >>> hold_lists(["a, b", "c, d"], [], []), hold_lists(["a, b", "c, d"], [1, 2], [])
+        (True, False)
+    """
+    if not are_lists(documents) or (positions and not any(isinstance(one, list) for one in positions)):
+        return False
+    names = [one for one in documents if isinstance(one, str) and one[:1] + one[-1:] not in _BRACKETS]
+    return not (names and marks and all(str(mark).strip().lower() in _FLAGS for mark in marks))
+
+
+def before_comma(value: Any) -> Any:
+    """The document in a value such as ``url,domain``."""
+    return value.partition(",")[0] if isinstance(value, str) else value
+
+
+def are_pairs(values: Sequence[Any]) -> bool:
+    """Whether documents are followed by something that they determine, as in ``url,domain``.
+
+    >>> are_pairs([["7,1", "8,1"], ["9,2", "7,1"]]), are_pairs([["7,1", "8,1"], ["7,2"]])
+    (True, False)
+    """
+    elements = {str(one) for value in values if isinstance(value, list) for one in value}
+    return (
+        bool(elements)
+        and all(one.count(",") == 1 and not one.startswith(",") for one in elements)
+        and len({before_comma(one) for one in elements}) == len(elements)
+    )
+
+
 def labelled(elements: Sequence[Any], name: str) -> tuple[list[str], list[bool]]:
     """Documents that carry at their ends whether they were clicked, and whether they were.
 
@@ -114,6 +153,8 @@ def clicked_of(
         (([False, True], ['c']), ([False, True], []))
     """
     given = [_plain(element) for element in as_list(value, name)]
+    if given == [NOTHING] and NOTHING not in documents:
+        given = []
     if len(given) == len(documents) and all(element.lower() in _FLAGS for element in given):
         return [_FLAGS[element.lower()] for element in given], []
     clicked = set(given)
@@ -145,7 +186,7 @@ def first_position(values: Sequence[Any], documents: Sequence[Any], name: str) -
 def _are_positions(given: Sequence[str], documents: Sequence[str], name: str) -> bool:
     if not all(element.isdecimal() for element in given):
         return False
-    named = any(word in name.lower() for word in ("rank", "pos"))
+    named = any(word in name.lower() for word in ("rank", "pos", "index", "idx"))
     return named or not any(document.isdecimal() for document in documents)
 
 

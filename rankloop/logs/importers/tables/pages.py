@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -14,7 +15,7 @@ class Pages(NamedTuple):
 
     Attributes:
         first: the number of the first page.
-        size: the number of positions of a page.
+        size: the number of positions of a page; 1 if the column has the first position of the page instead.
     """
 
     first: int
@@ -23,8 +24,11 @@ class Pages(NamedTuple):
     @classmethod
     def of(cls, pages: Sequence[Any], positions: Sequence[Any]) -> Pages:
         """Find out from the first rows."""
-        numbers, places = _numbers(pages), _numbers(positions)
-        return cls(min(numbers, default=1), max(places, default=0) - min(places, default=0) + 1)
+        numbers, places = sorted(set(_numbers(pages))), _numbers(positions)
+        first = min(numbers, default=1)
+        if _are_offsets(numbers):
+            return cls(first, 1)
+        return cls(first, max(places, default=0) - min(places, default=0) + 1)
 
     def position(self, page: int, position: int) -> int:
         """The position in the list of all pages.
@@ -33,6 +37,29 @@ class Pages(NamedTuple):
         13
         """
         return (page - self.first) * self.size + position
+
+
+def are_pages(values: Sequence[Any], rows: int) -> bool:
+    """Whether lists have the numbers of their pages, or first positions; later ones are rarer.
+
+    >>> are_pages([1, 1, 2], 3), are_pages([0, 0, 10, 20], 4), are_pages([17, 4, 25], 3)
+    (True, True, False)
+    """
+    numbers = _numbers(values)
+    counts = Counter(numbers)
+    order = sorted(counts)
+    return (
+        len(numbers) == rows
+        and len(order) > 1
+        and order[0] in (0, 1)
+        and all(counts[order[0]] >= counts[later] for later in order)
+        and all((number - order[0]) % (order[1] - order[0]) == 0 for number in order)
+    )
+
+
+def _are_offsets(numbers: Sequence[int]) -> bool:
+    """Whether different numbers are first positions (0, 10, 20), not pages (0, 1, 2)."""
+    return len(numbers) > 1 and numbers[1] - numbers[0] > 1
 
 
 def restarts_on_pages(pages: Sequence[Any], positions: Sequence[Any]) -> bool:

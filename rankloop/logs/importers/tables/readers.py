@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from rankloop.errors import DataError
 from rankloop.logs.importers.column_names import Columns
+from rankloop.logs.importers.database_rows import file_of
 from rankloop.logs.importers.files import Paths, Record, as_paths, parquet_batches, place_of, python_rows
 from rankloop.logs.importers.formats import JSON, PARQUET, check_importer, detect_format, recognise
 from rankloop.logs.importers.parsing import score, text_id, whole
@@ -51,9 +52,9 @@ class TableReader:
         """Read files."""
         for path in as_paths(sources):
             self._checked = False
-            if not path.is_file():
+            if not file_of(path).is_file():
                 raise DataError(f"{path} is not a file")
-            kind, _ = detect_format(path, self.what)
+            kind, _ = detect_format(file_of(path), self.what)
             if kind == PARQUET:
                 self._parquet(self.session.files.add_file(path, "row"))
             else:
@@ -206,7 +207,9 @@ class ImpressionReader(TableReader):
         names, batch, aside = self.names, _batch, {}
         by_row = (names.randomised, names.signal, names.event, names.page)
         shape = self.fields.shape
-        if any(name is not None for name in by_row) or shape.lists or self.fields.signals:
+        if any(name is not None for name in by_row) or self.fields.signals:
+            return None
+        if shape.lists or shape.timed_clicks:
             return None
         for column, wanted in self.only.items():
             if not is_id(batch[column].type):

@@ -12,28 +12,35 @@ from rankloop.logs.importers.tables import words
 from rankloop.logs.importers.tables.guesses import Guess
 from rankloop.logs.importers.tables.paths import ColumnPath
 from rankloop.logs.importers.tables.sample import Sample
-from rankloop.logs.importers.tables.value_kinds import are_counts
+from rankloop.logs.importers.tables.shape import is_missing
+from rankloop.logs.importers.tables.value_kinds import are_counts, are_marks
 
 HOW_TO_NAME = "Name columns as in --columns 'doc_id=sku, position=rank'."
+# Share of rows without a mark from which on it is no accident.
+MANY = 0.1
 # The longest value in a message.
 LONGEST = 20
 # What a column that is missing holds, and what to do if there is none.
 MISSING = {
     "doc_id": "the documents that were shown",
-    "position": "positions. If documents are in the order in which they were shown, say so: --columns "
-    "position=-",
-    "impression_id": "ids of impressions, which tell what was shown together. If several columns do, name "
-    "them: --impression session_id,query,timestamp",
+    "position": "positions",
+    "impression_id": "ids of impressions, which tell what was shown together",
+}
+REMEDIES = {
+    "position": "If documents are in the order in which they were shown, say so: --columns position=-.",
+    "impression_id": "If several columns together tell impressions apart, name them: --impression "
+    "session_id,query,timestamp. If each row was shown alone, say so: --columns impression_id=-.",
 }
 
 
-def refuse_unusable(sample: Sample, guess: Guess, *, clicks_elsewhere: bool) -> None:
+def refuse_unusable(sample: Sample, guess: Guess, *, clicks_elsewhere: bool, filtered: bool = False) -> None:
     """Raise an error if a table has no clicks, holds nothing but clicks, or is a table of sums.
 
     Args:
         sample: the first rows of the table.
         guess: what its columns mean.
         clicks_elsewhere: whether clicks are in another table, or in events.
+        filtered: whether only some of the rows are imported.
     """
     names = guess.columns
     if not len(sample) or recognise(sample.rows[0]) in ("ubi", "metarank"):
@@ -52,16 +59,45 @@ def refuse_unusable(sample: Sample, guess: Guess, *, clicks_elsewhere: bool) -> 
             f"the rows are clicks ({', '.join(only_clicks)}), and do not say what else was shown. A log "
             f"needs what was shown and not clicked, too: give a table of it, and this one as --clicks TABLE"
         )
+    if clicked and not filtered and (found := _kind_with_marks(sample, names)) is not None:
+        column, value, share = found
+        raise DataError(
+            f"{names.clicked} is empty in {share:.0%} of the rows, and only rows where {column} is {value} "
+            f"have a value: what happened to the others was not logged. Import the rows that have one with "
+            f"--only {column}={value}"
+        )
     if unknown and (clicked or clicks_elsewhere or sample.is_unnamed):
         raise _missing_columns(unknown, guess, sample)
     if not clicked and not clicks_elsewhere and "doc_id" not in unknown:
         why = dict(guess.rejected).get("clicked", "")
+        marks = [name for name in sample.columns if sample.present(name) and are_marks(sample.present(name))]
+        name = marks[0] if len(marks) == 1 else "NAME"
         raise DataError(
             f"the rows have no clicks{f' ({why})' if why else ''}: name the column that contains them "
-            f"(--columns clicked=NAME), or give a table with one row per click (--clicks TABLE). If each row "
-            f"is a click, what was shown and not clicked is missing. The columns are "
+            f"(--columns clicked={name}), or give a table with one row per click (--clicks TABLE). If each "
+            f"row is a click, what was shown and not clicked is missing. The columns are "
             f"{', '.join(sample.columns)}"
         )
+
+
+def _kind_with_marks(sample: Sample, names: Columns) -> tuple[str, str, float] | None:
+    """A column and its only value with which rows say whether they were clicked; and the share of the others.
+
+    Only if clicked rows and others have values in the column of clicks, and many rows have none.
+    """
+    marks = sample.values(str(names.clicked))
+    there = [not is_missing(mark) for mark in marks]
+    values = {str(mark) for mark, is_there in zip(marks, there, strict=True) if is_there}
+    missing = there.count(False) / len(there)
+    if len(values) < 2 or missing <= MANY:
+        return None
+    for column in sample.columns:
+        kinds = list(map(str, sample.values(column)))
+        having = {kind for kind, is_there in zip(kinds, there, strict=True) if is_there}
+        lacking = {kind for kind, is_there in zip(kinds, there, strict=True) if not is_there}
+        if column != names.clicked and len(having) == 1 and having.isdisjoint(lacking):
+            return column, having.pop(), missing
+    return None
 
 
 def _is_missing(field: str, names: Columns, sample: Sample) -> bool:
@@ -78,12 +114,13 @@ def _missing_columns(unknown: Sequence[str], guess: Guess, sample: Sample) -> Da
     for field in unknown:
         why = f" ({rejected[field]})" if rejected.get(field) else ""
         reasons.append(f"no column is known to hold {MISSING[field]}{why}")
-    listed = ", ".join(columns)
+    listed = ", ".join(filter(None, columns))
     if sample.is_unnamed:
         row = max(sample.rows, key=lambda values: sum(value != "" for value in values.values()))
         first = ", ".join(f"{name}={shortened(value, LONGEST)}" for name, value in row.items())
         listed = f"not named in the first line. One row is {first}. Documents may be a range, as in c6..c15"
-    return DataError(f"{'; '.join(reasons)}. {HOW_TO_NAME} The columns are {listed}")
+    remedies = " ".join([*(REMEDIES[field] for field in unknown if field in REMEDIES), HOW_TO_NAME])
+    return DataError(f"{'; '.join(reasons)}. {remedies} The columns are {listed}")
 
 
 def _counts(sample: Sample) -> str | None:

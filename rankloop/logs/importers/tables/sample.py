@@ -53,8 +53,10 @@ class Sample:
             self._values[column] = [path.of(row) for row in self.rows]
         return self._values[column]
 
-    def present(self, column: str) -> list[Any]:
-        """The values of a column that are there."""
+    def present(self, column: str | None) -> list[Any]:
+        """The values of a column that are there; none if there is no column."""
+        if column is None:
+            return []
         return [value for value in self.values(column) if value is not None and value != ""]
 
     def __len__(self) -> int:

@@ -9,9 +9,11 @@ from typing import Any, Self
 from rankloop.logs.importers.column_names import Columns
 from rankloop.logs.importers.parsing import BadValueError, clicked
 from rankloop.logs.importers.tables.impression_guess import ImpressionGuess
-from rankloop.logs.importers.tables.lists import are_lists, first_position
+from rankloop.logs.importers.tables.lists import are_pairs, as_list, first_position, hold_lists
 from rankloop.logs.importers.tables.pages import Pages
+from rankloop.logs.importers.tables.paths import RANGE
 from rankloop.logs.importers.tables.sample import Sample
+from rankloop.logs.importers.tables.value_kinds import are_times
 from rankloop.logs.importers.times import is_day_first
 
 # How programs write that there is no value, in columns of numbers.
@@ -31,6 +33,8 @@ class TableShape:
         empty_is_unclicked: whether rows without a value in the column of clicks were not clicked, because
             all values that are there are clicks.
         pages: how pages are numbered, if positions begin again on every page.
+        pairs: whether documents are followed by a comma and something else, such as their domain.
+        timed_clicks: whether the column of clicks has their times; a row without one was not clicked.
     """
 
     lists: bool = False
@@ -40,6 +44,8 @@ class TableShape:
     first_clicked: int = 1
     empty_is_unclicked: bool = False
     pages: Pages | None = None
+    pairs: bool = False
+    timed_clicks: bool = False
 
     @classmethod
     def of(cls, sample: Sample, names: Columns, position_base: int | None) -> Self:
@@ -50,7 +56,7 @@ class TableShape:
             names: the columns.
             position_base: the number of the first position, if it was given.
         """
-        arrays = are_lists(sample.present(names.doc_id))
+        arrays = hold_lists(*(sample.present(name) for name in (names.doc_id, names.position, names.clicked)))
         lists = names.position is None and arrays
         first = position_base
         if first is None and lists and names.clicked is not None:
@@ -59,9 +65,16 @@ class TableShape:
         pages = None
         if names.page is not None and names.position is not None:
             pages = Pages.of(sample.present(names.page), sample.present(names.position))
+        elif names.page is not None and lists:
+            shown = [as_list(value, names.doc_id) for value in sample.present(names.doc_id)]
+            pages = Pages.of(sample.present(names.page), range(1, max(map(len, shown)) + 1))
         empty = not lists and names.clicked is not None and _only_clicks(sample.values(names.clicked))
         restarts = not arrays and _restarts(sample, names)
-        return cls(lists, arrays, restarts, day_first, 1 if first is None else first, empty, pages)
+        first = 1 if first is None else first
+        pairs = lists and RANGE in names.doc_id and are_pairs(sample.present(names.doc_id))
+        clicks = [value for value in sample.present(names.clicked) if not is_missing(value)]
+        timed = not arrays and bool(clicks) and are_times(clicks)
+        return cls(lists, arrays, restarts, day_first, first, empty, pages, pairs, timed)
 
     def notes(self, names: Columns) -> list[str]:
         """Sentences on what was found out, for the report."""
@@ -73,13 +86,17 @@ class TableShape:
             )
         if names.impression_id is None and not self.lists and not self.restarts and not self.arrays:
             found.append("Each row is an impression of its own, with a single document.")
+        if self.timed_clicks:
+            found.append(f"Rows with a time in {names.clicked} were clicked, the others were not.")
+        if self.pairs:
+            found.append("A document is what stands before the comma, as in 'url,domain'.")
         if self.first_clicked == 0:
             found.append(f"Positions in {names.clicked} count from 0.")
         return found
 
 
 def _restarts(sample: Sample, names: Columns) -> bool:
-    fields = ("position", "page", "doc_id", "query_id", "timestamp")
+    fields = ("position", "page", "doc_id", "query_id", "timestamp", "clicked")
     known = {name: getattr(names, name) for name in fields}
     return names.impression_id is None and ImpressionGuess(sample, None, known).restarts()
 

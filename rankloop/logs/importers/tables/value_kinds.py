@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from rankloop.logs.importers.parsing import BadValueError, clicked, whole
+from rankloop.logs.importers.parsing import CLICKED, BadValueError, clicked, whole
 from rankloop.logs.importers.tables.events import Events
 from rankloop.logs.importers.times import is_day_first, microseconds
 
@@ -47,6 +47,15 @@ def _is_position(value: Any) -> bool:
 def are_flags(values: Sequence[Any]) -> bool:
     """Whether most values are true, false, or numbers of clicks."""
     return share(values, lambda value: clicked(value) in (True, False))
+
+
+def are_marks(values: Sequence[Any]) -> bool:
+    """Whether all values are true, false, 0 or 1, not numbers of clicks.
+
+    >>> are_marks(["0", "1.0"]), are_marks([0, 1, 7])
+    (True, False)
+    """
+    return all(str(value).strip().lower().removesuffix(".0") in CLICKED for value in values)
 
 
 def are_times(values: Sequence[Any]) -> bool:

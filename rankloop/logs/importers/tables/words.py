@@ -77,11 +77,16 @@ LISTS = (
 POSITION = (
     "position", "rank", "pos", "display_position", "display_rank", "rank_position", "result_rank",
     "result_position", "item_position", "item_rank", "list_position", "doc_rank", "ordinal", "slot", "place",
-    "index", "idx",
+    "index", "idx", "display_order", "result_order", "shown_order", "serp_position", "serp_rank",
 )  # fmt: skip
 CLICKED = (
     "clicked", "click", "is_clicked", "is_click", "was_clicked", "has_click", "click_bool", "click_flag",
     "clicks", "click_count", "clicks_count", "num_clicks", "n_clicks", "iscl", "user_click",
+)  # fmt: skip
+# The time of a click, empty where there was none.
+CLICK_TIME = (
+    "click_time", "clicked_at", "click_timestamp", "click_ts", "click_date", "clicked_time", "time_of_click",
+    "click_datetime", "clicked_timestamp", "click_at",
 )  # fmt: skip
 TIME = (
     "timestamp", "time", "ts", "date_time", "datetime", "event_time", "event_timestamp", "time_stamp",
@@ -89,7 +94,11 @@ TIME = (
     "shown_at", "created_at", "logged_at", "created", "occurred_at", "event_date", "date", "day",
     "start_time", "starttime", "timestamp_ms", "time_ms", "unix_time", "epoch", "epoch_ms",
 )  # fmt: skip
-PAGE = ("page", "page_number", "page_num", "page_no", "page_index", "serp_page", "result_page")
+# The page, or the first position on it.
+PAGE = (
+    "page", "page_number", "page_num", "page_no", "page_index", "serp_page", "result_page", "offset", "start",
+    "start_index", "start_row", "start_rank", "first_result", "from", "result_offset", "page_offset", "skip",
+)  # fmt: skip
 # Counts of a table that has been added up.
 COUNTS = (
     "impressions", "impression", "impression_count", "impressions_count", "num_impressions", "n_impressions",
@@ -122,13 +131,17 @@ SHOWN_EVENTS = tuple(
         r"impression|shown|display",
         r"result|serp|view_item_list|list.?view|item.?list|slate|ranking",
         r"search|query|^q$",
+        r"view|exposure|served",
     )
 )
 
 
 # Names that no list has, by their words: the last resort, and only with values of the right kind.
 LIKE_POSITION = re.compile(r"(^|_)(pos|position|rank|slot|ordinal|list_index)(_|$)")
-UNLIKE_POSITION = re.compile(r"click|page_rank|score|avg|average|mean|count|total|max|type|new|old")
+UNLIKE_POSITION = re.compile(
+    r"click|page_rank|score|avg|average|mean|count|total|max|type|new|old|sales|seller|price|popular|original"
+    r"|initial|previous|retriev"
+)
 LIKE_TIME = re.compile(r"(^|_)(time|timestamp|tstamp|ts|date|datetime|at|epoch|when)(_|$)|time$|date$")
 UNLIKE_TIME = re.compile(r"click|duration|passed|delta|spent|window|birth|updated|modified|end|dwell|frame")
 LIKE_QUERY = re.compile(
