@@ -237,45 +237,6 @@ def test_a_rate_is_limited(store: Store, connect: Connect) -> None:
     assert {429} < {*statuses} <= {200, 422, 429}
 
 
-def test_metarank_and_ubi_clients_need_no_change(url: str, connect: Connect) -> None:
-    client = connect(url)
-    fields = [*({"name": name, "value": 1} for name in "abc"), {"name": "color", "value": ["red"]}]
-    items = [{"id": one, "fields": fields} for one in ("x", "y", "z")]
-    ranking = {
-        "event": "ranking",
-        "id": "r1",
-        "timestamp": "1599391467000",
-        "user": "u",
-        "session": "s",
-        "fields": [{"name": "query", "value": "cat"}],
-        "items": items,
-    }
-    answer = client.send("POST", "/rank/xgboost", ranking)
-    assert sorted(one["item"] for one in answer["items"]) == ["x", "y", "z"]
-    click = {"event": "interaction", "id": "e1", "timestamp": "1599391467001", "ranking": "r1", "item": "y"}
-    assert client.send("POST", "/feedback", {**click, "type": "click", "user": "u"})["accepted"] == 1
-    browser = {
-        "application": "shop",
-        "action_name": "click_through",
-        "query_id": "r1",
-        "timestamp": "2020-09-06T11:24:30Z",
-        "event_attributes": {
-            "object": {"object_id": "z", "object_id_field": "sku"},
-            "position": {"ordinal": 3},
-        },
-    }
-    unknown = {"object": None, "position": None}
-    others = [
-        {"action_name": "search", "query_id": "r1"},
-        {"action_name": "page_exit", "query_id": None, "event_attributes": None},
-        {"action_name": "hover", "query_id": "r1", "event_attributes": unknown, "client_id": "c"},
-    ]
-    assert client.send("POST", "/ubi/events", [browser, *others]) == {
-        "accepted": 1,
-        "problems": {"early_clicks": 1},
-    }
-
-
 def test_browsers_of_configured_origins_may_send_events(store: Store) -> None:
     prepare(store)
     with serving(store, ServiceSettings(origins=("https://shop.example",))) as url:

@@ -9,9 +9,11 @@ from msgspec import Meta, Struct
 
 from rankloop.live.ranking.rules import RequestError
 
-# The characters of an id, a query and a text for people.
+# The characters of an id, a text that may be empty, a query, and a text for people.
+LONGEST_QUERY = 1000
 Id = Annotated[str, Meta(min_length=1, max_length=256)]
-QueryText = Annotated[str, Meta(max_length=1000)]
+ShortText = Annotated[str, Meta(max_length=256)]
+QueryText = Annotated[str, Meta(max_length=LONGEST_QUERY)]
 Words = Annotated[str, Meta(min_length=1, max_length=1000)]
 Position = Annotated[int, Meta(ge=1, le=10_000)]
 Number = float | None

@@ -130,8 +130,8 @@ def to_event(message: EventMessage) -> UserEvent:
     Raises:
         RequestError: its time or its value is not a number that can be used.
     """
-    if message.time is not None and not 0.0 <= message.time <= LATEST:
-        raise RequestError(f"time: {message.time:g} is not a time in seconds since 1970")
+    if message.time is not None:
+        check_time(message.time)
     if message.value is not None and not math.isfinite(message.value):
         raise RequestError("value: it must be finite")
     return UserEvent(
@@ -143,6 +143,16 @@ def to_event(message: EventMessage) -> UserEvent:
         message.time,
         message.position,
     )
+
+
+def check_time(seconds: float) -> None:
+    """Refuse a time that is not in seconds since 1970.
+
+    Raises:
+        RequestError: it is before 1970, or after the year 9999.
+    """
+    if not 0.0 <= seconds <= LATEST:
+        raise RequestError(f"time: {seconds:g} is not a time in seconds since 1970")
 
 
 async def record(state: ServerState, batch: Sequence[UserEvent]) -> Counter[str]:
