@@ -7,6 +7,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -251,9 +252,55 @@ def test_health_and_description(url: str, store: Store, connect: Connect) -> Non
     assert client.send("GET", "/healthz") == {"status": "ok"}
     assert client.send("GET", "/readyz") == {"ready": True, "problems": []}
     assert client.send("GET", "/openapi.json") == json.loads(json.dumps(describe()))
-    assert {path for path, *_ in OPERATIONS} == {*describe()["paths"]}
+    assert {one.path for one in OPERATIONS} == {*describe()["paths"]}
     with read(store) as connection:
         assert current_deployment(connection) is not None
+
+
+def test_answers_are_those_of_the_description(url: str) -> None:
+    """Seven of 14 operations had no description of their answers, and the status 201 was not mentioned."""
+    bodies = {
+        ("post", "/rank"): {"query": "cat", "candidates": [{"id": "x"}]},
+        ("post", "/events"): {"events": []},
+        ("post", "/rank/{model}"): {"id": "r", "items": [{"id": "x"}]},
+        ("post", "/feedback"): [],
+        ("post", "/ubi/events"): [],
+        ("post", "/deployments"): {"why": "a test", "shares": [{"policy": "start", "share": 1}]},
+        ("post", "/rollback"): {},
+    }
+    for one in OPERATIONS:
+        query = "?name=shuffle&kind=uniform" if (one.method, one.path) == ("post", "/policies") else ""
+        body = json.dumps(bodies.get((one.method, one.path))).encode() if one.message else None
+        request = urllib.request.Request(url + one.path + query, body, method=one.method.upper())
+        with urllib.request.urlopen(request, timeout=10) as answer:
+            assert answer.status == one.status, one.path
+            if one.answer is None:
+                continue
+            content = json.loads(answer.read())
+            msgspec.convert(content, one.answer)
+            optional = {"note"}
+            assert {*content} - optional == {*one.answer.__struct_fields__} - optional, one.path
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status", "allowed"),
+    [
+        ("PUT", "/policies", 405, {"GET", "HEAD", "POST"}),
+        ("DELETE", "/rank", 405, {"POST"}),
+        ("GET", "/nothing", 404, set()),
+    ],
+)
+def test_unknown_paths_and_methods_say_what_there_is(
+    url: str, method: str, path: str, status: int, allowed: set[str]
+) -> None:
+    """They were answered with plain text, and `Allow` named the first method of a path only."""
+    request = urllib.request.Request(url + path, method=method)
+    with pytest.raises(urllib.error.HTTPError) as caught:
+        urllib.request.urlopen(request, timeout=10)
+    with caught.value as answer:
+        assert answer.code == status
+        assert {*filter(None, answer.headers.get("Allow", "").split(", "))} == allowed
+        assert path in json.loads(answer.read())["error"]
 
 
 SCRIPT = "<script>alert(1)</script>"

@@ -6,15 +6,15 @@ import math
 import time
 from collections.abc import Collection, Mapping
 from datetime import UTC, datetime
-from typing import Any
+from typing import Annotated, Any
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 from starlette.requests import Request
 from starlette.responses import Response
 
 from rankloop.live.http.guards import json_response, read_body
-from rankloop.live.http.messages import LONGEST_QUERY, Id, ShortText, decode
-from rankloop.live.http.requests import answer_events, check_time, record, serve
+from rankloop.live.http.messages import LATEST, LONGEST_QUERY, Id, ShortText, decode
+from rankloop.live.http.requests import answer_events, record, serve
 from rankloop.live.http.state import ServerState
 from rankloop.live.ranking.problem import RankingProblem
 from rankloop.live.ranking.rules import RequestError
@@ -46,7 +46,7 @@ class MetarankRanking(Struct):
     """A ranking event of Metarank, as `/rank/<model>` takes it."""
 
     id: Id
-    items: list[MetarankItem]
+    items: Annotated[list[MetarankItem], Meta(min_length=1)]
     event: str = "ranking"
     timestamp: str | int | None = None
     user: ShortText | None = None
@@ -124,8 +124,8 @@ async def metarank_rank(state: ServerState, request: Request) -> Response:
     state.allow(request, RANK)
     begun = time.perf_counter()
     message: MetarankRanking = await state.message(request, MetarankRanking)
-    if not message.items or message.id.startswith(OWN):
-        raise RequestError("items: at least one is needed, and the id must not begin with a dot")
+    if message.id.startswith(OWN):
+        raise RequestError(f"id: an id that begins with {OWN!r} cannot be chosen")
     fields = {each.name: each.value for each in message.fields}
     known = state.service.schema.columns
     asked = RankRequest(
@@ -235,9 +235,10 @@ def _seconds(given: str | int | None) -> float | None:
         else:
             at = datetime.fromisoformat(given)
             seconds = (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()
-        check_time(seconds)
-    except (ValueError, OverflowError, RequestError):
-        raise RequestError(f"timestamp: {str(given)[:50]!r} is not a time after 1970") from None
+    except (ValueError, OverflowError):
+        seconds = -1.0
+    if not 0.0 <= seconds <= LATEST:
+        raise RequestError(f"timestamp: {str(given)[:50]!r} is not a time after 1970")
     return seconds
 
 
