@@ -15,7 +15,7 @@ from rankloop.errors import RankloopError
 from rankloop.live import Client, ServiceError, ServiceSettings, Store, prepare
 from rankloop.live.http.openapi import OPERATIONS, describe
 from rankloop.live.ranking.live_policy import policy_of
-from rankloop.live.server import check_host
+from rankloop.live.server import check_host, read_feature_options
 from rankloop.live.store.database import read
 from rankloop.live.store.impressions import find_impression
 from rankloop.live.store.keys import add_key
@@ -247,6 +247,33 @@ def test_browsers_of_configured_origins_may_send_events(store: Store) -> None:
             assert answer.headers["Access-Control-Allow-Origin"] == "https://shop.example"
 
 
+def status_of(request: urllib.request.Request) -> int:
+    try:
+        with urllib.request.urlopen(request, timeout=10) as answer:
+            return int(answer.status)
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code
+
+
+def test_pages_of_other_sites_cannot_send_events_without_a_key(store: Store) -> None:
+    """Any page that a browser on this machine showed could rank and click, and so teach the learner."""
+    prepare(store)
+    body = json.dumps({"query": "cat", "candidates": [{"id": "x"}]}).encode()
+    with serving(store, ServiceSettings(origins=("https://shop.example",))) as url:
+        for origin, path, sent, status in (
+            ("https://evil.example", "/rank", body, 403),
+            ("https://evil.example", "/events", b'{"events": []}', 403),
+            ("null", "/ubi/events", b"[]", 403),
+            ("https://shop.example", "/rank", body, 200),
+            ("https://shop.example", "/rollback", b"", 403),
+        ):
+            # Browsers send text without asking first.
+            headers = {"Origin": origin, "Content-Type": "text/plain"}
+            request = urllib.request.Request(url + path, sent, headers, method="POST")
+            assert status_of(request) == status, (origin, path)
+
+
 def test_health_and_description(url: str, store: Store, connect: Connect) -> None:
     client = connect(url)
     assert client.send("GET", "/healthz") == {"status": "ok"}
@@ -301,6 +328,15 @@ def test_unknown_paths_and_methods_say_what_there_is(
         assert answer.code == status
         assert {*filter(None, answer.headers.get("Allow", "").split(", "))} == allowed
         assert path in json.loads(answer.read())["error"]
+
+
+@pytest.mark.parametrize("text", ["tabel.parquet", "features.csv", "data/table"])
+def test_a_table_of_features_that_is_not_there_is_refused(location: str, text: str) -> None:
+    """A file name with a typing error became the name of a feature, and the store kept it for good."""
+    assert location
+    with pytest.raises(RankloopError, match="there is no such file"):
+        read_feature_options([text])
+    assert read_feature_options(["price, age"]) == (("price", "age"), None)
 
 
 SCRIPT = "<script>alert(1)</script>"
