@@ -108,7 +108,7 @@ def authorise(request: Request, keys: Keys, scope: str, origins: Collection[str]
         foreign = origin and origin.partition("://")[2] != request.headers.get("host")
         if host not in LOCAL_NAMES or (foreign and (scope == ADMIN or origin not in origins)):
             raise AnswerError(
-                403, "without keys, the service answers this machine, and no pages of other sites"
+                403, "without keys, the service answers this machine only, not pages of other sites"
             )
         return "local"
     header = request.headers.get("authorization", "")
