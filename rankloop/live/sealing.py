@@ -26,7 +26,7 @@ from rankloop.live.store.events import CLICK
 from rankloop.live.store.impressions import read_drawn, read_pins
 from rankloop.live.store.parts import begin_part, finish_part, sealed_parts, unfinished
 from rankloop.live.store.tables import events, impressions, policies, problems, scorings
-from rankloop.logs.folder import STARTS_KEY, VERSION_KEY
+from rankloop.logs.folder import PINNED_KEY, STARTS_KEY, VERSION_KEY
 from rankloop.logs.schema import CANDIDATES, FEATURES, IMPRESSIONS, VERSION, arrow_schema
 from rankloop.logs.writer import SIGNAL
 from rankloop.storage.files import write_whole
@@ -115,6 +115,8 @@ def write_part(store: Store, number: int, signals: Mapping[str, float]) -> Seale
 def write_table(store: Store, table: str, number: int, content: pa.Table, *, starts: bool = False) -> None:
     """Write one file of a part, whole or not at all."""
     metadata = {VERSION_KEY: VERSION.encode()}
+    if table == IMPRESSIONS:
+        metadata[PINNED_KEY] = str(len(content)).encode()
     if starts:
         metadata[STARTS_KEY] = str(len(content)).encode()
     buffer = io.BytesIO()

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 DocumentTable = tuple[tuple[str, ...], Mapping[str, Float32]]
 STARTER = "rankloop serve"
+# Names of features do not end like this: a file was meant that is not there.
+TABLE_SUFFIXES = (".parquet", ".csv", ".gz")
 
 
 def prepare(store: Store, policies: Sequence[str | os.PathLike[str]] = ()) -> None:
@@ -50,12 +52,14 @@ def read_feature_options(given: Sequence[str]) -> tuple[tuple[str, ...], Documen
     """Names of features, and a table of them by document, from options that are either.
 
     Raises:
-        RankloopError: there are two tables, or a table is not keyed by doc_id alone.
+        RankloopError: there are two tables, a table does not exist, or it is not keyed by doc_id alone.
     """
     names: list[str] = []
     table: DocumentTable | None = None
     for text in given:
         if not Path(text).is_file():
+            if Path(text).suffix.lower() in TABLE_SUFFIXES or "/" in text:
+                raise RankloopError(f"{text}: there is no such file; names of features look like price,age")
             names += [name.strip() for name in text.split(",") if name.strip()]
             continue
         if table is not None:

@@ -28,6 +28,7 @@ from rankloop.logs.policy_exposures import CandidateExposures, compute_exposures
 from rankloop.logs.problems import KEPT, Problem, ProblemCounter
 from rankloop.logs.sanity import Sanity, check_sanity
 from rankloop.logs.schema import CANDIDATES, FEATURES, ITEM, REPORT_FILE
+from rankloop.logs.slots import find_placements, find_slots
 from rankloop.logs.support import (
     LogSupport,
     Misfit,
@@ -258,7 +259,7 @@ def check_log(log: LogFolder, engine: Engine, progress: Progress | None = None) 
     # With α = 1 at every rank, the exposure is the probability of being shown at all.
     anywhere = Bias(np.ones(counts.ranks), np.zeros(counts.ranks), np.ones(counts.ranks))
     report(progress, "check", note="computing exposures")
-    exact = compute_exposures(counter, counts, anywhere) if log.has(CANDIDATES) else {}
+    exact = _exposures(counter, counts, anywhere) if log.has(CANDIDATES) else {}
     report(progress, "check", note="looking for problems")
     problems = _problems(counter)
     periods = count_by_period(counter)
@@ -289,6 +290,12 @@ def check_log(log: LogFolder, engine: Engine, progress: Progress | None = None) 
         movement=measure_movement(counts),
         imported=_imported(log),
     )
+
+
+def _exposures(counter: LogCounter, counts: LogCounts, bias: Bias) -> dict[str, CandidateExposures]:
+    """The exposures of all policies, on the slots that their impressions have."""
+    slots = find_slots(counter.log, counter.engine, counts)
+    return compute_exposures(counter, counts, bias, find_placements(slots, counts))
 
 
 def _policy(

@@ -16,6 +16,8 @@ from rankloop.logs.schema import FEATURES, IMPRESSIONS, TABLES, VERSION, check_c
 # Keys of a file's own metadata, written after the rows have been checked. The second one records the number
 # of rows it is true for: other programs copy metadata into files that they derive from this one.
 VERSION_KEY, STARTS_KEY = b"rankloop.version", b"rankloop.starts"
+# Also with the number of rows: positions without a row were taken before anything was drawn.
+PINNED_KEY = b"rankloop.pinned"
 # A JSON list of the policies that were declared to show documents in random order.
 RANDOMISED_KEY = b"rankloop.randomised"
 
@@ -33,12 +35,15 @@ class LogFolder:
             faster.
         randomised: the policies that were declared, when the log was imported, to show documents in random
             order.
+        pinned: whether positions without a row are known to have been taken, by documents that were pinned
+            there, before the policies drew the others.
     """
 
     folder: Path
     tables: tuple[str, ...]
     starts: bool = False
     randomised: tuple[str, ...] = ()
+    pinned: bool = False
 
     def source(self, table: str) -> str:
         """The path of a table, for messages."""
@@ -75,7 +80,7 @@ def open_folder(folder: str | os.PathLike[str]) -> LogFolder:
             f"`rankloop import` converts other formats into a log"
         )
     verify_checksums(place)
-    starts, log = True, LogFolder(place, tables)
+    starts, pinned, log = True, True, LogFolder(place, tables)
     randomised: dict[str, None] = {}
     for table in tables:
         for file in log.files(table):
@@ -83,10 +88,11 @@ def open_folder(folder: str | os.PathLike[str]) -> LogFolder:
             check_columns(schema, table, str(file))
             if table == FEATURES:
                 feature_columns(schema, str(file))
-            starts &= table != IMPRESSIONS or metadata.get(STARTS_KEY) == str(rows).encode()
             if table == IMPRESSIONS:
+                starts &= metadata.get(STARTS_KEY) == str(rows).encode()
+                pinned &= metadata.get(PINNED_KEY) == str(rows).encode()
                 randomised |= dict.fromkeys(_randomised(metadata))
-    return LogFolder(place, tables, starts, tuple(randomised))
+    return LogFolder(place, tables, starts, tuple(randomised), pinned)
 
 
 def _read_schema(file: Path) -> tuple[Any, dict[bytes, bytes], int]:

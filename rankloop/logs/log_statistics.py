@@ -89,8 +89,8 @@ def assemble_statistics(
 
         alpha_d = Σ_k α_k · (how often d was shown at rank k) / (number of impressions of its query)
 
-    So they are where a policy's impressions of the query have gaps among the first ranks: displays hold
-    whatever the reason of the gap.
+    So they are where a policy's impressions of the query have gaps among the first ranks, unless the log says
+    that documents were pinned there: displays hold whatever the reason of the gap.
 
     Args:
         counts: the counts, of as many ranks as the bias has.

@@ -23,6 +23,7 @@ from rankloop.kernels.expectations import LARGEST_SCORE
 from rankloop.logs.counter import LogCounter
 from rankloop.logs.counts import LogCounts
 from rankloop.logs.schema import CANDIDATES, ITEM
+from rankloop.logs.slots import Placement
 from rankloop.policies import expected_rank_weights
 from rankloop.ragged import segment_index
 from rankloop.types import Bias, Float64, Int64
@@ -58,18 +59,18 @@ class RankShares(NamedTuple):
 
 
 def compute_exposures(
-    counter: LogCounter, counts: LogCounts, bias: Bias, filled: Mapping[str, Float64] | None = None
+    counter: LogCounter, counts: LogCounts, bias: Bias, placements: Mapping[str, Placement] | None = None
 ) -> dict[str, CandidateExposures]:
     """The exact exposures of every policy of the log, by its id.
 
-        alpha_d = Σ_k α_k · P(rank(d) = k) · filled_k     and the same for β and examination
+        alpha_d = Σ_j α_j · P(d at j)     and the same for β and examination
 
     Args:
         counter: counts the log.
         counts: its counts.
         bias: α, β and examination by rank.
-        filled: by policy, float64, queries × ranks; the share of impressions that have a k-th slot. None if
-            every impression has as many slots as there are documents and ranks.
+        placements: by policy, at which positions its ranks are. None if every impression has as many slots as
+            there are documents and ranks, each at its own position.
     """
     by_rank = np.stack([getattr(bias, part) for part in PARTS])
     result = {
@@ -78,12 +79,12 @@ def compute_exposures(
     }
     query_of = segment_index(counts.offsets)
     rows = 0
-    for policy, items, values in _expected(counter, by_rank if filled is None else np.eye(bias.ranks)):
+    for policy, items, values in _expected(counter, by_rank if placements is None else np.eye(bias.ranks)):
         own = result[policy]
         rows += len(items)
         own.known[items] = True
         own.values[:, items] = (
-            values.T if filled is None else by_rank @ (values * filled[policy][query_of[items]]).T
+            values.T if placements is None else by_rank @ placements[policy].place(values, query_of[items]).T
         )
     if rows > sum(int(own.known.sum()) for own in result.values()):
         _refuse_repeated_candidates(counter)

@@ -19,7 +19,7 @@ from rankloop.logs.grading import TARGETS, Grading, find_grading
 from rankloop.logs.log_statistics import LogStatistics, assemble_statistics
 from rankloop.logs.policy_exposures import compute_exposures, compute_rank_shares
 from rankloop.logs.schema import CANDIDATES
-from rankloop.logs.slots import Slots, find_slots
+from rankloop.logs.slots import Slots, find_placements, find_slots
 from rankloop.progress import Progress, report
 from rankloop.ragged import segment_index
 from rankloop.types import Bias, Float64, Split
@@ -111,11 +111,10 @@ class LogReader(LogFolder):
         counts, slots = self.count(bias.ranks), self.slots()
         if not self.draws:
             return assemble_statistics(counts, bias, None, slots)
-        filled = {policy: slots.filled(counts, number) for number, policy in enumerate(counts.policy_ids)}
-        short = any(_is_short(share, counts) for share in filled.values())
+        placements = find_placements(slots, counts)
         with self.open_engine() as running:
             counter = LogCounter(self, running, bias.ranks, counts)
-            exact = compute_exposures(counter, counts, bias, filled if short else None)
+            exact = compute_exposures(counter, counts, bias, placements)
             return assemble_statistics(counts, bias, exact, slots)
 
     @property
@@ -156,13 +155,13 @@ class LogReader(LogFolder):
         if not self.draws:
             return result
         numbers = {policy: number for number, policy in enumerate(counts.policy_ids)}
-        filled = [slots.filled(counts, number) for number in range(len(numbers))]
+        placements = [slots.placement(counts, number) for number in range(len(numbers))]
         with self.open_engine() as running:
             counter = LogCounter(self, running, ranks, counts)
             for policy, items, shares in compute_rank_shares(counter, ranks):
                 queries, number = query_of[items], numbers[policy]
                 weight = counts.query_counts[number][queries] / came[queries] * found.exact[policy][queries]
-                result[items] += weight[:, None] * shares * filled[number][queries]
+                result[items] += weight[:, None] * placements[number].place(shares, queries)
         return result
 
     def split(self) -> Split:
@@ -209,9 +208,3 @@ class LogReader(LogFolder):
 def _are_equal(first: Bias, second: Bias) -> bool:
     names = ("alpha", "beta", "examination")
     return all(np.array_equal(getattr(first, name), getattr(second, name)) for name in names)
-
-
-def _is_short(filled: Float64, counts: LogCounts) -> bool:
-    """Whether any impression has fewer slots than there are documents and ranks."""
-    expected = np.arange(filled.shape[1]) < np.diff(counts.offsets)[:, None]
-    return bool((filled[expected] < 1.0).any())

@@ -22,7 +22,7 @@ from rankloop.logs.counts import LogCounts
 from rankloop.logs.engines import Engine, Expression
 from rankloop.logs.folder import LogFolder
 from rankloop.logs.schema import IMPRESSIONS
-from rankloop.ragged import segment_sum
+from rankloop.ragged import offsets_of, segment_sum
 from rankloop.types import Float64, Int64
 
 if TYPE_CHECKING:
@@ -64,6 +64,51 @@ class GapSummary(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
+class Placement:
+    """At which positions the ranks of one policy's draws are, query by query.
+
+    Attributes:
+        stays: float64, queries × ranks; the share of impressions that have the k-th slot at position k.
+        offsets: the cells of each query, and their number; other slots than these have no cells.
+        slot: int64, cells; the number of the slot, from 0.
+        position: int64, cells; its position, from 0: another one.
+        share: float64, cells; the share of the query's impressions in which the slot has the position.
+    """
+
+    stays: Float64
+    offsets: Int64
+    slot: Int64
+    position: Int64
+    share: Float64
+
+    def is_plain(self, sizes: Int64) -> bool:
+        """Whether all impressions show as many documents as there are, each rank at its own position."""
+        shown = np.arange(self.stays.shape[1]) < sizes[:, None]
+        return not len(self.slot) and bool((self.stays[shown] >= 1.0).all())
+
+    def place(self, by_rank: Float64, queries: Int64) -> Float64:
+        """The probabilities of documents at each position: float64, documents × ranks.
+
+            P(d at j) = Σ_k P(d is drawn as the k-th) · (share of impressions whose k-th slot is at j)
+
+        Args:
+            by_rank: float64, documents × ranks; the probability to be drawn as the k-th.
+            queries: documents; the numbers of their queries.
+        """
+        result = by_rank * self.stays[queries]
+        cells = self.offsets[queries + 1] - self.offsets[queries]
+        document = np.repeat(np.arange(len(queries)), cells)
+        begins = np.repeat(self.offsets[queries] - (np.cumsum(cells) - cells), cells)
+        cell = np.arange(len(document)) + begins
+        np.add.at(
+            result,
+            (document, self.position[cell]),
+            by_rank[document, self.slot[cell]] * self.share[cell],
+        )
+        return result
+
+
+@dataclass(frozen=True, eq=False)
 class Slots:
     """Which positions the impressions with gaps fill; the arrays have one entry per cell.
 
@@ -74,6 +119,7 @@ class Slots:
         slot: int64, cells; the number of the slot in its impression, from 0.
         position: int64, cells; its position, from 0.
         times: int64, cells; in how many impressions with gaps the slot has the position.
+        pinned: whether gaps are known to have been there before the policies drew.
     """
 
     summary: GapSummary
@@ -82,23 +128,38 @@ class Slots:
     slot: Int64
     position: Int64
     times: Int64
+    pinned: bool = False
 
     def displaced(self, shape: tuple[int, ...], ranks: int) -> NDArray[np.bool_]:
-        """Whether any of the first slots is not at its own rank, in an array of policies × queries."""
+        """Where it is not known what was drawn for which slot, in an array of policies × queries.
+
+        That is where any of the first slots is not at its own rank, and nobody knows why.
+        """
         result = np.zeros(shape, np.bool_)
         moved = (self.slot < ranks) & (self.slot != self.position)
-        result[self.policy[moved], self.query[moved]] = True
+        result[self.policy[moved], self.query[moved]] = not self.pinned
         return result
 
-    def filled(self, counts: LogCounts, policy: int) -> Float64:
-        """The share of a policy's impressions that have a first, second … slot: queries × ranks.
+    def placement(self, counts: LogCounts, policy: int) -> Placement:
+        """At which positions the ranks of a policy's draws are; its own where it never served the query.
 
-        1 where the policy never served the query. Only for queries without gaps: the share of impressions
-        with a row at each rank.
+        Args:
+            counts: the counts of the log.
+            policy: the number of the policy.
         """
         came = counts.query_counts[policy]
         rows = segment_sum(counts.displays_of(policy), counts.offsets)
-        return np.where(came[:, None] > 0, rows / np.maximum(came, 1)[:, None], 1.0)
+        moved = (self.policy == policy) & (self.slot != self.position) & (self.position < counts.ranks)
+        order = np.flatnonzero(moved)[np.argsort(self.query[moved], kind="stable")]
+        query, position, times = self.query[order], self.position[order], self.times[order]
+        np.subtract.at(rows, (query, position), times)
+        return Placement(
+            np.where(came[:, None] > 0, rows / np.maximum(came, 1)[:, None], 1.0),
+            offsets_of(np.bincount(query, minlength=counts.n_queries)),
+            self.slot[order],
+            position,
+            times / came[query],
+        )
 
     def rank_weights(self, counts: LogCounts, vectors: Float64) -> Float64 | None:
         """What the k-th document of a ranking is worth on each query, queries × vectors × ranks.
@@ -157,7 +218,15 @@ def find_slots(log: LogFolder, engine: Engine, counts: LogCounts) -> Slots:
         table["slot"].to_numpy(),
         table["position"].to_numpy() - 1,
         table["times"].to_numpy(),
+        log.pinned,
     )
+
+
+def find_placements(slots: Slots, counts: LogCounts) -> dict[str, Placement] | None:
+    """By policy, at which positions its ranks are; None if all impressions show all documents in order."""
+    found = {policy: slots.placement(counts, number) for number, policy in enumerate(counts.policy_ids)}
+    sizes = np.diff(counts.offsets)
+    return None if all(one.is_plain(sizes) for one in found.values()) else found
 
 
 def _summary(engine: Engine, impressions: Expression) -> GapSummary:

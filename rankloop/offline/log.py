@@ -145,6 +145,7 @@ def open_log(
         found.tables,
         found.starts,
         found.randomised,
+        found.pinned,
         engine=engine,
         master=master,
         exposure=exposure,

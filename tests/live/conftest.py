@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -18,13 +19,19 @@ from rankloop.live.store.policies import deploy, register_policy
 from rankloop.models import Linear
 
 FEATURES = ("a", "b", "c")
+BUILD = Path(__file__).parents[2] / "build"
 
 
 @pytest.fixture(scope="session")
 def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     pgserver = pytest.importorskip("pgserver", reason="no PostgreSQL for tests on this system")
-    server = pgserver.get_server(tmp_path_factory.mktemp("postgres") / "data", cleanup_mode="delete")
+    data = tmp_path_factory.mktemp("postgres") / "data"
+    server = pgserver.get_server(data, cleanup_mode="delete")
     yield server.get_uri()
+    if not server.get_postmaster_info().is_running() and (data / "log").is_file():
+        # It vanished twice in long campaigns, and its log with it.
+        BUILD.mkdir(exist_ok=True)
+        shutil.copy(data / "log", BUILD / "postgresql.log")
     server.cleanup()
 
 

@@ -7,6 +7,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -14,7 +15,7 @@ from rankloop.errors import RankloopError
 from rankloop.live import Client, ServiceError, ServiceSettings, Store, prepare
 from rankloop.live.http.openapi import OPERATIONS, describe
 from rankloop.live.ranking.live_policy import policy_of
-from rankloop.live.server import check_host
+from rankloop.live.server import check_host, read_feature_options
 from rankloop.live.store.database import read
 from rankloop.live.store.impressions import find_impression
 from rankloop.live.store.keys import add_key
@@ -237,45 +238,6 @@ def test_a_rate_is_limited(store: Store, connect: Connect) -> None:
     assert {429} < {*statuses} <= {200, 422, 429}
 
 
-def test_metarank_and_ubi_clients_need_no_change(url: str, connect: Connect) -> None:
-    client = connect(url)
-    fields = [*({"name": name, "value": 1} for name in "abc"), {"name": "color", "value": ["red"]}]
-    items = [{"id": one, "fields": fields} for one in ("x", "y", "z")]
-    ranking = {
-        "event": "ranking",
-        "id": "r1",
-        "timestamp": "1599391467000",
-        "user": "u",
-        "session": "s",
-        "fields": [{"name": "query", "value": "cat"}],
-        "items": items,
-    }
-    answer = client.send("POST", "/rank/xgboost", ranking)
-    assert sorted(one["item"] for one in answer["items"]) == ["x", "y", "z"]
-    click = {"event": "interaction", "id": "e1", "timestamp": "1599391467001", "ranking": "r1", "item": "y"}
-    assert client.send("POST", "/feedback", {**click, "type": "click", "user": "u"})["accepted"] == 1
-    browser = {
-        "application": "shop",
-        "action_name": "click_through",
-        "query_id": "r1",
-        "timestamp": "2020-09-06T11:24:30Z",
-        "event_attributes": {
-            "object": {"object_id": "z", "object_id_field": "sku"},
-            "position": {"ordinal": 3},
-        },
-    }
-    unknown = {"object": None, "position": None}
-    others = [
-        {"action_name": "search", "query_id": "r1"},
-        {"action_name": "page_exit", "query_id": None, "event_attributes": None},
-        {"action_name": "hover", "query_id": "r1", "event_attributes": unknown, "client_id": "c"},
-    ]
-    assert client.send("POST", "/ubi/events", [browser, *others]) == {
-        "accepted": 1,
-        "problems": {"early_clicks": 1},
-    }
-
-
 def test_browsers_of_configured_origins_may_send_events(store: Store) -> None:
     prepare(store)
     with serving(store, ServiceSettings(origins=("https://shop.example",))) as url:
@@ -285,14 +247,96 @@ def test_browsers_of_configured_origins_may_send_events(store: Store) -> None:
             assert answer.headers["Access-Control-Allow-Origin"] == "https://shop.example"
 
 
+def status_of(request: urllib.request.Request) -> int:
+    try:
+        with urllib.request.urlopen(request, timeout=10) as answer:
+            return int(answer.status)
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code
+
+
+def test_pages_of_other_sites_cannot_send_events_without_a_key(store: Store) -> None:
+    """Any page that a browser on this machine showed could rank and click, and so teach the learner."""
+    prepare(store)
+    body = json.dumps({"query": "cat", "candidates": [{"id": "x"}]}).encode()
+    with serving(store, ServiceSettings(origins=("https://shop.example",))) as url:
+        for origin, path, sent, status in (
+            ("https://evil.example", "/rank", body, 403),
+            ("https://evil.example", "/events", b'{"events": []}', 403),
+            ("null", "/ubi/events", b"[]", 403),
+            ("https://shop.example", "/rank", body, 200),
+            ("https://shop.example", "/rollback", b"", 403),
+        ):
+            # Browsers send text without asking first.
+            headers = {"Origin": origin, "Content-Type": "text/plain"}
+            request = urllib.request.Request(url + path, sent, headers, method="POST")
+            assert status_of(request) == status, (origin, path)
+
+
 def test_health_and_description(url: str, store: Store, connect: Connect) -> None:
     client = connect(url)
     assert client.send("GET", "/healthz") == {"status": "ok"}
     assert client.send("GET", "/readyz") == {"ready": True, "problems": []}
     assert client.send("GET", "/openapi.json") == json.loads(json.dumps(describe()))
-    assert {path for path, *_ in OPERATIONS} == {*describe()["paths"]}
+    assert {one.path for one in OPERATIONS} == {*describe()["paths"]}
     with read(store) as connection:
         assert current_deployment(connection) is not None
+
+
+def test_answers_are_those_of_the_description(url: str) -> None:
+    """Seven of 14 operations had no description of their answers, and the status 201 was not mentioned."""
+    bodies = {
+        ("post", "/rank"): {"query": "cat", "candidates": [{"id": "x"}]},
+        ("post", "/events"): {"events": []},
+        ("post", "/rank/{model}"): {"id": "r", "items": [{"id": "x"}]},
+        ("post", "/feedback"): [],
+        ("post", "/ubi/events"): [],
+        ("post", "/deployments"): {"why": "a test", "shares": [{"policy": "start", "share": 1}]},
+        ("post", "/rollback"): {},
+    }
+    for one in OPERATIONS:
+        query = "?name=shuffle&kind=uniform" if (one.method, one.path) == ("post", "/policies") else ""
+        body = json.dumps(bodies.get((one.method, one.path))).encode() if one.message else None
+        request = urllib.request.Request(url + one.path + query, body, method=one.method.upper())
+        with urllib.request.urlopen(request, timeout=10) as answer:
+            assert answer.status == one.status, one.path
+            if one.answer is None:
+                continue
+            content = json.loads(answer.read())
+            msgspec.convert(content, one.answer)
+            optional = {"note"}
+            assert {*content} - optional == {*one.answer.__struct_fields__} - optional, one.path
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status", "allowed"),
+    [
+        ("PUT", "/policies", 405, {"GET", "HEAD", "POST"}),
+        ("DELETE", "/rank", 405, {"POST"}),
+        ("GET", "/nothing", 404, set()),
+    ],
+)
+def test_unknown_paths_and_methods_say_what_there_is(
+    url: str, method: str, path: str, status: int, allowed: set[str]
+) -> None:
+    """They were answered with plain text, and `Allow` named the first method of a path only."""
+    request = urllib.request.Request(url + path, method=method)
+    with pytest.raises(urllib.error.HTTPError) as caught:
+        urllib.request.urlopen(request, timeout=10)
+    with caught.value as answer:
+        assert answer.code == status
+        assert {*filter(None, answer.headers.get("Allow", "").split(", "))} == allowed
+        assert path in json.loads(answer.read())["error"]
+
+
+@pytest.mark.parametrize("text", ["tabel.parquet", "features.csv", "data/table"])
+def test_a_table_of_features_that_is_not_there_is_refused(location: str, text: str) -> None:
+    """A file name with a typing error became the name of a feature, and the store kept it for good."""
+    assert location
+    with pytest.raises(RankloopError, match="there is no such file"):
+        read_feature_options([text])
+    assert read_feature_options(["price, age"]) == (("price", "age"), None)
 
 
 SCRIPT = "<script>alert(1)</script>"

@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
+import math
 import time
-from collections import Counter
-from collections.abc import Mapping
-from datetime import datetime
-from typing import Any
+from collections.abc import Collection, Mapping
+from datetime import UTC, datetime
+from typing import Annotated, Any
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 from starlette.requests import Request
 from starlette.responses import Response
 
 from rankloop.live.http.guards import json_response, read_body
-from rankloop.live.http.messages import Id, decode
+from rankloop.live.http.messages import LATEST, LONGEST_QUERY, Id, ShortText, decode
 from rankloop.live.http.requests import answer_events, record, serve
 from rankloop.live.http.state import ServerState
+from rankloop.live.ranking.problem import RankingProblem
 from rankloop.live.ranking.rules import RequestError
 from rankloop.live.service import OWN, RankRequest
 from rankloop.live.store.events import CLICK, UserEvent
 from rankloop.live.store.keys import EVENTS, RANK
 
-# The field of a Metarank ranking event that holds the query.
-QUERY = "query"
+# Fields of a Metarank ranking event: the query, and a score of an item.
+QUERY, RELEVANCY = "query", "relevancy"
 UBI_CLICKS = ("click", "click_through")
 
 
@@ -34,22 +35,38 @@ class MetarankField(Struct):
 
 
 class MetarankItem(Struct):
-    """A candidate, with its features as numeric fields."""
+    """A candidate, with its features as numeric fields; older clients give one of them as ``relevancy``."""
 
     id: Id
     fields: list[MetarankField] = []
+    relevancy: float | None = None
 
 
 class MetarankRanking(Struct):
     """A ranking event of Metarank, as `/rank/<model>` takes it."""
 
     id: Id
-    items: list[MetarankItem]
+    items: Annotated[list[MetarankItem], Meta(min_length=1)]
     event: str = "ranking"
     timestamp: str | int | None = None
-    user: str | None = None
-    session: str | None = None
+    user: ShortText | None = None
+    session: ShortText | None = None
     fields: list[MetarankField] = []
+
+
+class MetarankScored(Struct, omit_defaults=True):
+    """A document of the answer; the score falls with the position, for clients that sort by it."""
+
+    item: str
+    score: float
+    features: list[MetarankField] | None = None
+
+
+class MetarankAnswer(Struct):
+    """The answer of `/rank/<model>`: what to show, in this order; ``took`` is in milliseconds."""
+
+    took: int
+    items: list[MetarankScored]
 
 
 class MetarankFeedback(Struct):
@@ -58,15 +75,25 @@ class MetarankFeedback(Struct):
     event: str
     id: Id
     timestamp: str | int | None = None
-    ranking: str | None = None
-    item: str | None = None
-    type: str = CLICK
+    ranking: ShortText | None = None
+    item: ShortText | None = None
+    type: Id = CLICK
+
+
+class MetarankFeedbackAnswer(Struct):
+    """The answer of `/feedback`: how many events were taken, and how many of them had which problem."""
+
+    status: str
+    accepted: int
+    updated: int
+    tookMillis: int  # noqa: N815
+    problems: dict[str, int]
 
 
 class UbiObject(Struct):
     """What was clicked."""
 
-    object_id: str | int | None = None
+    object_id: ShortText | int | None = None
 
 
 class UbiPosition(Struct):
@@ -85,9 +112,9 @@ class UbiAttributes(Struct):
 class UbiEvent(Struct):
     """An event of User Behavior Insights."""
 
-    action_name: str
-    query_id: str | None = None
-    event_id: str | None = None
+    action_name: Id
+    query_id: ShortText | None = None
+    event_id: ShortText | None = None
     timestamp: str | int | None = None
     event_attributes: UbiAttributes | None = None
 
@@ -97,13 +124,14 @@ async def metarank_rank(state: ServerState, request: Request) -> Response:
     state.allow(request, RANK)
     begun = time.perf_counter()
     message: MetarankRanking = await state.message(request, MetarankRanking)
-    if not message.items or message.id.startswith(OWN):
-        raise RequestError("items: at least one is needed, and the id must not begin with a dot")
+    if message.id.startswith(OWN):
+        raise RequestError(f"id: an id that begins with {OWN!r} cannot be chosen")
     fields = {each.name: each.value for each in message.fields}
+    known = state.service.schema.columns
     asked = RankRequest(
-        str(fields.get(QUERY, "")),
+        _query(fields.get(QUERY, "")),
         tuple([item.id for item in message.items]),
-        tuple([_features(item) for item in message.items]),
+        tuple([_features(item, known) for item in message.items]),
         message.id,
         len(message.items),
         context={
@@ -111,20 +139,49 @@ async def metarank_rank(state: ServerState, request: Request) -> Response:
         },
     )
     served, _ = await serve(state, asked)
-    scores = {} if served.scores is None else dict(zip(served.problem.documents, served.scores, strict=True))
-    items = [{"item": one, "score": float(scores.get(one, 0.0))} for one in served.shown.values()]
-    return json_response({"state": None, "items": items, "took": round(1000 * (time.perf_counter() - begun))})
+    explain = request.query_params.get("explain", "").lower() == "true"
+    items = [
+        MetarankScored(one, 1.0 / position, _explained(served.problem, one) if explain else None)
+        for position, one in served.shown.items()
+    ]
+    return json_response(MetarankAnswer(_milliseconds(begun), items))
 
 
-def _features(item: MetarankItem) -> Mapping[str, float] | None:
-    """The numeric fields; Metarank's clients also send texts and lists, which are not features."""
-    numbers = [each for each in item.fields if isinstance(each.value, int | float)]
-    return {each.name: float(each.value) for each in numbers if not isinstance(each.value, bool)} or None
+def _query(value: Any) -> str:
+    if len(str(value)) > LONGEST_QUERY:
+        raise RequestError(f"fields: the query has more than {LONGEST_QUERY} characters")
+    return str(value)
+
+
+def _features(item: MetarankItem, known: Collection[str]) -> Mapping[str, float] | None:
+    """The fields that are features here; Metarank's clients also send texts, lists, and fields for others."""
+    given = {each.name: each.value for each in item.fields}
+    if item.relevancy is not None:
+        given.setdefault(RELEVANCY, item.relevancy)
+    numbers = {name: _number(name, value) for name, value in given.items() if name in known}
+    return {name: value for name, value in numbers.items() if value is not None} or None
+
+
+def _number(name: str, value: Any) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        return float(value)
+    except OverflowError:
+        raise RequestError(f"fields: the value of {name!r} is too large") from None
+
+
+def _explained(problem: RankingProblem, document: str) -> list[MetarankField]:
+    """The features of a document, without missing ones."""
+    row = problem.features[problem.documents.index(document)].tolist()
+    pairs = zip(problem.feature_names, row, strict=True)
+    return [MetarankField(name, value) for name, value in pairs if not math.isnan(value)]
 
 
 async def metarank_feedback(state: ServerState, request: Request) -> Response:
-    """Answer `POST /feedback`: one event or a list; other events than interactions are counted only."""
+    """Answer `POST /feedback`: one event or a list; of other events than interactions, nothing is stored."""
     state.allow(request, EVENTS)
+    begun = time.perf_counter()
     body = await read_body(request, state.settings.max_body)
     messages = _listed(body, MetarankFeedback)
     batch = [
@@ -132,8 +189,8 @@ async def metarank_feedback(state: ServerState, request: Request) -> Response:
         for one in messages
         if one.event == "interaction" and one.ranking and one.item
     ]
-    counts = await record(state, batch)
-    return json_response({"status": "ok", "accepted": counts["accepted"], "problems": _others(counts)})
+    problems = answer_events(await record(state, batch)).problems
+    return json_response(MetarankFeedbackAnswer("ok", len(messages), 0, _milliseconds(begun), problems))
 
 
 async def ubi_events(state: ServerState, request: Request) -> Response:
@@ -146,13 +203,19 @@ async def ubi_events(state: ServerState, request: Request) -> Response:
         if one.query_id is None or clicked is None or clicked.object_id is None:
             continue
         kind = CLICK if one.action_name in UBI_CLICKS else one.action_name
-        at = _seconds(one.timestamp)
-        batch.append(UserEvent(one.query_id, str(clicked.object_id), kind, one.event_id, None, at))
+        where = one.event_attributes and one.event_attributes.position
+        batch.append(
+            UserEvent(
+                one.query_id,
+                str(clicked.object_id),
+                kind,
+                one.event_id,
+                None,
+                _seconds(one.timestamp),
+                None if where is None else where.ordinal,
+            )
+        )
     return json_response(answer_events(await record(state, batch)))
-
-
-def _others(counts: Counter[str]) -> dict[str, int]:
-    return {name: count for name, count in counts.items() if name != "accepted"}
 
 
 def _listed(body: bytes, kind: type[Any]) -> list[Any]:
@@ -163,12 +226,21 @@ def _listed(body: bytes, kind: type[Any]) -> list[Any]:
 
 
 def _seconds(given: str | int | None) -> float | None:
-    """A time in milliseconds since 1970, as a number or as text, or in ISO 8601."""
+    """A time in milliseconds since 1970, as a number or as text, or in ISO 8601: UTC if it names no zone."""
     if given is None:
         return None
     try:
         if isinstance(given, int) or given.isdigit():
-            return int(given) / 1000.0
-        return datetime.fromisoformat(given).timestamp()
+            seconds = int(given) / 1000.0
+        else:
+            at = datetime.fromisoformat(given)
+            seconds = (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()
     except (ValueError, OverflowError):
-        raise RequestError(f"timestamp: {str(given)[:50]!r} is not a time") from None
+        seconds = -1.0
+    if not 0.0 <= seconds <= LATEST:
+        raise RequestError(f"timestamp: {str(given)[:50]!r} is not a time after 1970")
+    return seconds
+
+
+def _milliseconds(begun: float) -> int:
+    return round(1000 * (time.perf_counter() - begun))

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
@@ -17,7 +18,7 @@ from starlette.routing import Route
 
 from rankloop.live import page
 from rankloop.live.http import administration, aliases, openapi, operations, pages, requests
-from rankloop.live.http.guards import LOGGER, answered
+from rankloop.live.http.guards import LOGGER, answered, json_response
 from rankloop.live.http.state import REFRESH_SECONDS, ServerState
 from rankloop.live.service import Service
 
@@ -72,16 +73,41 @@ def build_app(service: Service) -> Starlette:
             state.close()
 
     routes = [
-        Route(path, partial(_observed, state, handler, path), methods=[method])
-        for method, path, handler in ROUTES
+        Route(path, partial(_observed, state, handlers, path), methods=list(handlers))
+        for path, handlers in _handlers().items()
     ]
-    app = Starlette(routes=routes, middleware=middleware, lifespan=lifespan)
+    refusals = {404: _refused, 405: _refused}
+    app = Starlette(routes=routes, middleware=middleware, lifespan=lifespan, exception_handlers=refusals)
     app.state.server = state
     return app
 
 
-async def _observed(state: ServerState, handler: Handler, path: str, request: Request) -> Response:
-    begun = time.perf_counter()
+def _handlers() -> dict[str, dict[str, Handler]]:
+    """The handlers of each path, by method; GET also answers HEAD."""
+    found: dict[str, dict[str, Handler]] = {}
+    for method, path, handler in ROUTES:
+        own = found.setdefault(path, {})
+        own[method] = handler
+        if method == "GET":
+            own["HEAD"] = handler
+    return found
+
+
+async def _refused(request: Request, error: Exception) -> Response:
+    """Say that there is no such path, or which methods it has."""
+    assert isinstance(error, HTTPException)
+    path = request.url.path[:100]
+    if error.status_code == 404:
+        return json_response({"error": f"there is no path {path!r}: GET /openapi.json lists them"}, 404)
+    headers = dict(error.headers or {})
+    text = f"{path} answers {headers.get('Allow', 'other methods')}, not {request.method}"
+    return json_response({"error": text}, error.status_code, headers)
+
+
+async def _observed(
+    state: ServerState, handlers: Mapping[str, Handler], path: str, request: Request
+) -> Response:
+    begun, handler = time.perf_counter(), handlers[request.method]
     limit = pages.LONGEST_SECONDS if handler is pages.page else state.settings.request_seconds
     response = await answered(partial(handler, state), request, limit)
     state.instruments.requests.labels(path, response.status_code).inc()

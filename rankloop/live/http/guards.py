@@ -6,7 +6,7 @@ import asyncio
 import ipaddress
 import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from typing import Any
 
 from sqlalchemy.exc import SQLAlchemyError
@@ -18,7 +18,7 @@ from rankloop.live.http.messages import encode
 from rankloop.live.ranking.rules import RequestError
 from rankloop.live.service import NotReadyError
 from rankloop.live.store.group_commit import StoreBusyError
-from rankloop.live.store.keys import hash_key
+from rankloop.live.store.keys import ADMIN, hash_key
 
 LOGGER = logging.getLogger("rankloop.live")
 JSON = "application/json"
@@ -87,11 +87,17 @@ class Limiter:
         return allowed
 
 
-def authorise(request: Request, keys: Keys, scope: str) -> str:
+def authorise(request: Request, keys: Keys, scope: str, origins: Collection[str] = ()) -> str:
     """The name of the client, if its key has the scope.
 
     Without any keys the service answers on this machine only, to everybody on it, but not to web pages of
     other sites that a browser on it shows.
+
+    Args:
+        request: the request.
+        keys: the keys that there are, by their hashes.
+        scope: what the client wants to do.
+        origins: other sites whose pages may rank and send events without a key.
 
     Raises:
         AnswerError: the key is missing, wrong, or lacks the scope.
@@ -100,8 +106,10 @@ def authorise(request: Request, keys: Keys, scope: str) -> str:
         host = request.headers.get("host", "").rpartition(":")[0] or request.headers.get("host", "")
         origin = request.headers.get("origin", "")
         foreign = origin and origin.partition("://")[2] != request.headers.get("host")
-        if host not in LOCAL_NAMES or (foreign and scope == "admin"):
-            raise AnswerError(403, "without keys, the service answers only requests from this machine")
+        if host not in LOCAL_NAMES or (foreign and (scope == ADMIN or origin not in origins)):
+            raise AnswerError(
+                403, "without keys, the service answers this machine only, not pages of other sites"
+            )
         return "local"
     header = request.headers.get("authorization", "")
     key = header[7:].strip() if header[:7].lower() == "bearer " else request.headers.get("x-api-key", "")

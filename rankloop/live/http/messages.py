@@ -9,12 +9,17 @@ from msgspec import Meta, Struct
 
 from rankloop.live.ranking.rules import RequestError
 
-# The characters of an id, a query and a text for people.
+# The characters of an id, a text that may be empty, a query, and a text for people.
+LONGEST_QUERY = 1000
 Id = Annotated[str, Meta(min_length=1, max_length=256)]
-QueryText = Annotated[str, Meta(max_length=1000)]
+ShortText = Annotated[str, Meta(max_length=256)]
+QueryText = Annotated[str, Meta(max_length=LONGEST_QUERY)]
 Words = Annotated[str, Meta(min_length=1, max_length=1000)]
 Position = Annotated[int, Meta(ge=1, le=10_000)]
 Number = float | None
+# Times are seconds since 1970, up to the year 9999.
+LATEST = 253_402_300_799.0
+Seconds = Annotated[float, Meta(ge=0.0, le=LATEST)]
 # Text of this kind cannot be stored in PostgreSQL.
 NUL = b"\\u0000"
 
@@ -72,7 +77,7 @@ class EventMessage(Struct, forbid_unknown_fields=True):
     kind: Id = "click"
     id: Id | None = None
     value: float | None = None
-    time: float | None = None
+    time: Seconds | None = None
     position: Position | None = None
 
 

@@ -1,7 +1,9 @@
-"""The description of the interface, derived from the messages themselves."""
+"""The description of the interface, derived from the messages and answers themselves."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -9,7 +11,16 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from rankloop._version import __version__
-from rankloop.live.http.guards import json_response
+from rankloop.live.http import answers
+from rankloop.live.http.administration import NAME
+from rankloop.live.http.aliases import (
+    MetarankAnswer,
+    MetarankFeedback,
+    MetarankFeedbackAnswer,
+    MetarankRanking,
+    UbiEvent,
+)
+from rankloop.live.http.guards import JSON, json_response
 from rankloop.live.http.messages import (
     DeployMessage,
     EventsAnswer,
@@ -19,56 +30,167 @@ from rankloop.live.http.messages import (
     RollbackMessage,
 )
 from rankloop.live.http.state import ServerState
+from rankloop.live.ranking.live_policy import INCOMING, MODEL, UNIFORM
+from rankloop.live.store.keys import ADMIN, EVENTS, RANK
 
-# Path, method, what it does, the message and the answer; None where it is plain JSON.
-OPERATIONS: tuple[tuple[str, str, str, Any, Any], ...] = (
-    ("/rank", "post", "Rank candidates; scope rank.", RankMessage, RankAnswer),
-    ("/events", "post", "Report clicks and other events; scope events.", EventsMessage, EventsAnswer),
-    ("/rank/{model}", "post", "Rank, as clients of Metarank ask for it; scope rank.", None, None),
-    ("/feedback", "post", "Events, as clients of Metarank send them; scope events.", None, None),
-    ("/ubi/events", "post", "UBI events, as browsers send them; scope events.", None, None),
-    ("/policies", "get", "Policies, and the features that requests may give; scope admin.", None, None),
-    ("/policies", "post", "Register a policy: a model file, or a kind; scope admin.", None, None),
-    ("/deployments", "get", "The history of deployments; scope admin.", None, None),
-    ("/deployments", "post", "Deploy policies with shares; scope admin.", DeployMessage, None),
-    ("/rollback", "post", "Restore an earlier deployment; scope admin.", RollbackMessage, None),
-    ("/evidence", "get", "The trial, and what the learner found out; scope admin.", None, None),
-    ("/healthz", "get", "Whether the process runs.", None, None),
-    ("/readyz", "get", "Whether it can serve.", None, None),
-    ("/metrics", "get", "Metrics for Prometheus; scope admin.", None, None),
+ERRORS = MappingProxyType(
+    {
+        400: "the request cannot be done; the answer says why",
+        401: "a key is needed",
+        403: "the key lacks the scope",
+        413: "the body is too large",
+        422: "the request is not valid; the answer says where and why",
+        429: "too many requests",
+        503: "try again: nothing was stored",
+    }
 )
-ERRORS = {
-    "400": "the request cannot be done; the answer says why",
-    "401": "a key is needed",
-    "403": "the key lacks the scope",
-    "413": "the body is too large",
-    "422": "the request is not valid; the answer says where and why",
-    "429": "too many requests",
-    "503": "try again: nothing was stored",
-}
+OF_BODIES = (400, 413, 422)
+OF_SCOPES = (401, 403, 429)
+TEXT, BYTES = "text/plain", "application/octet-stream"
 
 
-def describe() -> dict[str, Any]:
+@dataclass(frozen=True)
+class Operation:
+    """A path and a method.
+
+    Attributes:
+        path: the path.
+        method: the method, in lower case.
+        summary: what it does.
+        scope: the scope that a key needs; None if no key is needed.
+        message: the type of the body; None if there is none, or if it is not JSON.
+        answer: the type of the answer; None if it is text.
+        status: the status if all is well.
+        required: whether a body is needed.
+        parameters: parameters of the path and of the query.
+    """
+
+    path: str
+    method: str
+    summary: str
+    scope: str | None
+    message: Any
+    answer: Any
+    status: int = 200
+    required: bool = True
+    parameters: tuple[dict[str, Any], ...] = ()
+
+    @property
+    def errors(self) -> tuple[int, ...]:
+        """The statuses of errors that it may answer."""
+        body = OF_BODIES if self.method == "post" else ()
+        return (*body, *(OF_SCOPES if self.scope else ()), 503)
+
+
+def _parameter(name: str, schema: dict[str, Any], where: str = "query", *, required: bool = False) -> Any:
+    return {"name": name, "in": where, "required": required, "schema": schema}
+
+
+MODEL_NAME = _parameter("model", {"type": "string", "minLength": 1}, "path", required=True)
+EXPLAIN = _parameter("explain", {"type": "boolean"})
+OF_POLICIES = (
+    _parameter("name", {"type": "string", "pattern": f"^{NAME.pattern}$"}, required=True),
+    _parameter("scale", {"type": "number", "exclusiveMinimum": 0, "default": 1}),
+    _parameter("kind", {"enum": [MODEL, UNIFORM, INCOMING], "default": MODEL}),
+)
+OPERATIONS = (
+    Operation("/rank", "post", "Rank candidates.", RANK, RankMessage, RankAnswer),
+    Operation("/events", "post", "Report clicks and other events.", EVENTS, EventsMessage, EventsAnswer),
+    Operation(
+        "/rank/{model}",
+        "post",
+        "Rank, as clients of Metarank ask for it.",
+        RANK,
+        MetarankRanking,
+        MetarankAnswer,
+        parameters=(MODEL_NAME, EXPLAIN),
+    ),
+    Operation(
+        "/feedback",
+        "post",
+        "Events, as clients of Metarank send them.",
+        EVENTS,
+        MetarankFeedback | list[MetarankFeedback],
+        MetarankFeedbackAnswer,
+    ),
+    Operation(
+        "/ubi/events",
+        "post",
+        "UBI events, as browsers send them.",
+        EVENTS,
+        UbiEvent | list[UbiEvent],
+        EventsAnswer,
+    ),
+    Operation(
+        "/policies",
+        "get",
+        "Policies, and the features that requests may give.",
+        ADMIN,
+        None,
+        answers.PoliciesAnswer,
+    ),
+    Operation(
+        "/policies",
+        "post",
+        "Register a policy: a model file, or a kind that needs none.",
+        ADMIN,
+        None,
+        answers.RegisteredAnswer,
+        201,
+        parameters=OF_POLICIES,
+    ),
+    Operation("/deployments", "get", "The history of deployments.", ADMIN, None, answers.DeploymentsAnswer),
+    Operation(
+        "/deployments",
+        "post",
+        "Deploy policies with shares.",
+        ADMIN,
+        DeployMessage,
+        answers.DeploymentAnswer,
+        201,
+    ),
+    Operation(
+        "/rollback",
+        "post",
+        "Restore an earlier deployment.",
+        ADMIN,
+        RollbackMessage,
+        answers.DeploymentAnswer,
+        201,
+        required=False,
+    ),
+    Operation(
+        "/evidence",
+        "get",
+        "The trial, and what the learner found out.",
+        ADMIN,
+        None,
+        answers.EvidenceAnswer,
+    ),
+    Operation("/healthz", "get", "Whether the process runs.", None, None, answers.HealthAnswer),
+    Operation("/readyz", "get", "Whether it can serve.", None, None, answers.ReadyAnswer),
+    Operation("/metrics", "get", "Metrics for Prometheus.", ADMIN, None, None),
+)
+
+
+def describe(*, keys: bool = False) -> dict[str, Any]:
     """The description, as OpenAPI 3.1.
 
-    >>> sorted(describe()["paths"]["/rank"]["post"]["responses"])[:2]
-    ['200', '400']
+    Args:
+        keys: whether there are keys, so that requests need one.
+
+    >>> sorted(describe()["paths"]["/rank"]["post"]["responses"])
+    ['200', '400', '401', '403', '413', '422', '429', '503']
     """
-    kinds = [kind for *_, message, answer in OPERATIONS for kind in (message, answer) if kind is not None]
-    _, components = msgspec.json.schema_components(kinds, ref_template="#/components/schemas/{name}")
+    kinds = [kind for one in OPERATIONS for kind in (one.message, one.answer) if kind is not None]
+    found, components = msgspec.json.schema_components(
+        [*kinds, answers.ErrorAnswer], ref_template="#/components/schemas/{name}"
+    )
+    # By identity: types that are unions cannot be told apart otherwise.
+    schemas = {id(kind): schema for kind, schema in zip(kinds, found, strict=False)}
     paths: dict[str, dict[str, Any]] = {}
-    for path, method, summary, message, answer in OPERATIONS:
-        done = {"description": "done", **({"content": _content(answer)} if answer is not None else {})}
-        operation: dict[str, Any] = {
-            "summary": summary,
-            "responses": {"200": done, **{status: {"description": text} for status, text in ERRORS.items()}},
-        }
-        if message is not None:
-            operation["requestBody"] = {"required": True, "content": _content(message)}
-        if "{model}" in path:
-            schema = {"type": "string"}
-            operation["parameters"] = [{"name": "model", "in": "path", "required": True, "schema": schema}]
-        paths.setdefault(path, {})[method] = operation
+    for one in OPERATIONS:
+        paths.setdefault(one.path, {})[one.method] = _operation(one, schemas, found[-1])
     return {
         "openapi": "3.1.0",
         "info": {"title": "rankloop", "version": __version__},
@@ -77,14 +199,38 @@ def describe() -> dict[str, Any]:
             "schemas": components,
             "securitySchemes": {"key": {"type": "http", "scheme": "bearer"}},
         },
-        "security": [{"key": []}, {}],
+        # Without keys, the service answers to everybody on its machine.
+        "security": [{"key": []}] if keys else [{"key": []}, {}],
     }
 
 
-def _content(kind: Any) -> dict[str, Any]:
-    return {"application/json": {"schema": {"$ref": f"#/components/schemas/{kind.__name__}"}}}
+def _operation(one: Operation, schemas: dict[int, Any], error: Any) -> dict[str, Any]:
+    answer = (
+        _content(TEXT, {"type": "string"}) if one.answer is None else _content(JSON, schemas[id(one.answer)])
+    )
+    responses = {str(one.status): {"description": "done", "content": answer}}
+    for status in one.errors:
+        ready = one.answer is answers.ReadyAnswer
+        content = answer if ready else _content(JSON, error)
+        responses[str(status)] = {"description": ERRORS[status], "content": content}
+    scope = "No key is needed." if one.scope is None else f"Scope {one.scope}."
+    result: dict[str, Any] = {"summary": one.summary, "description": scope, "responses": responses}
+    if one.scope is None:
+        result["security"] = []
+    if one.parameters:
+        result["parameters"] = list(one.parameters)
+    if one.message is not None:
+        body = _content(JSON, schemas[id(one.message)])
+        result["requestBody"] = {"required": one.required, "content": body}
+    elif one.method == "post":
+        result["requestBody"] = {"required": False, "content": _content(BYTES, {})}
+    return result
+
+
+def _content(kind: str, schema: Any) -> dict[str, Any]:
+    return {kind: {"schema": schema}}
 
 
 async def openapi(state: ServerState, request: Request) -> Response:  # noqa: ARG001
     """Answer `GET /openapi.json`."""
-    return json_response(describe())
+    return json_response(describe(keys=bool(state.keys)))

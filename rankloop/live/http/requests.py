@@ -28,8 +28,6 @@ from rankloop.live.store.impressions import Served
 from rankloop.live.store.keys import EVENTS, RANK
 
 LARGEST_CONTEXT = 4000
-# Times of events are seconds since 1970, up to the year 9999.
-LATEST = 253_402_300_799.0
 
 
 async def rank(state: ServerState, request: Request) -> Response:
@@ -128,10 +126,8 @@ def to_event(message: EventMessage) -> UserEvent:
     """The event that a message describes.
 
     Raises:
-        RequestError: its time or its value is not a number that can be used.
+        RequestError: its value is not a number that can be used.
     """
-    if message.time is not None and not 0.0 <= message.time <= LATEST:
-        raise RequestError(f"time: {message.time:g} is not a time in seconds since 1970")
     if message.value is not None and not math.isfinite(message.value):
         raise RequestError("value: it must be finite")
     return UserEvent(

@@ -61,7 +61,7 @@ class ServerState:
 
     def allow(self, request: Request, scope: str) -> str:
         """The name of the client, if it may do this now; see `authorise`."""
-        name = authorise(request, self.keys, scope)
+        name = authorise(request, self.keys, scope, self.settings.origins)
         host = request.client.host if request.client else ""
         if not self.limiter.allows(name if self.keys else host):
             raise AnswerError(429, f"more than {self.settings.rate:g} requests per second: wait a moment")

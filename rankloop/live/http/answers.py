@@ -1,0 +1,100 @@
+"""What the service answers, for the description of its interface."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import Struct
+
+
+class ErrorAnswer(Struct):
+    """What is wrong, and what to do."""
+
+    error: str
+
+
+class PolicyAnswer(Struct):
+    """A policy without its model."""
+
+    number: int
+    name: str
+    kind: str
+    fingerprint: str
+    created_at: float
+    created_by: str
+    scale: float
+    feature_names: list[str]
+    fill_values: list[float] | None
+    details: dict[str, Any]
+
+
+class PoliciesAnswer(Struct):
+    """The policies, oldest first, and the features that requests may give, in their order."""
+
+    policies: list[PolicyAnswer]
+    features: list[str]
+
+
+class RegisteredAnswer(Struct):
+    """A policy that was registered."""
+
+    name: str
+    number: int
+    fingerprint: str
+
+
+class ShareAnswer(Struct):
+    """A policy's share of the traffic."""
+
+    policy: str
+    share: float
+    role: str
+
+
+class DeploymentAnswer(Struct):
+    """A deployment: what is live, since when, by whom, why, and with which numbers."""
+
+    number: int
+    shares: list[ShareAnswer]
+    kind: str
+    created_at: float
+    who: str
+    why: str
+    numbers: dict[str, Any]
+
+
+class DeploymentsAnswer(Struct):
+    """The last deployments, newest first."""
+
+    deployments: list[DeploymentAnswer]
+
+
+class VerdictAnswer(Struct):
+    """Something that the learner found out."""
+
+    created_at: float
+    kind: str
+    text: str
+    numbers: dict[str, Any]
+
+
+class EvidenceAnswer(Struct):
+    """The trial and the trust in clicks, if any; what was found out; events by what became of them."""
+
+    trial: dict[str, Any] | None
+    trust: dict[str, Any] | None
+    verdicts: list[VerdictAnswer]
+    events: dict[str, int]
+
+
+class HealthAnswer(Struct):
+    """The process runs."""
+
+    status: str
+
+
+class ReadyAnswer(Struct):
+    """Whether the service can serve, and what prevents it."""
+
+    ready: bool
+    problems: list[str]
