@@ -148,10 +148,11 @@ def judge(
         rung = "documents"
     elif features[0] and queries >= QUERIES_FOR_FEATURES and clicks >= CLICKS_PER_RANK * movement.ranks:
         rung = "features"
+    on_bias = _bias_lesson(movement, rung, randomised)
     lessons = (
-        _bias_lesson(movement, rung, randomised),
+        on_bias,
         _fit_lesson(features, clicks, queries),
-        _value_lesson(rung, explores, queries),
+        _value_lesson(rung, on_bias.answer, explores, queries),
     )
     if blocking:
         stuck = tuple(Lesson(lesson.what, "no", blocking[0]) for lesson in lessons)
@@ -267,7 +268,7 @@ def _fit_lesson(features: tuple[bool, int | None], clicks: int, queries: int) ->
         return Lesson(
             "fit", "no",
             "There are no features that can be used: import the log with --features TABLE (query_id, doc_id "
-            "and features, or doc_id and features).",
+            "and features, or doc_id and features), or with --feature-columns auto if it has them.",
         )  # fmt: skip
     if not clicks or queries < 2:
         return Lesson("fit", "no", f"{clicks:,} clicks on {queries:,} queries are too few.")
@@ -280,7 +281,7 @@ def _fit_lesson(features: tuple[bool, int | None], clicks: int, queries: int) ->
     return Lesson("fit", "yes", f"There are features, and {clicks:,} clicks on {queries:,} queries.")
 
 
-def _value_lesson(rung: str, explores: bool, queries: int) -> Lesson:
+def _value_lesson(rung: str, bias: str, explores: bool, queries: int) -> Lesson:
     if not explores:
         return Lesson(
             "evaluate", "partly",
@@ -297,4 +298,9 @@ def _value_lesson(rung: str, explores: bool, queries: int) -> Lesson:
         return Lesson(
             "evaluate", "partly", f"{queries:,} queries are too few to tell how much queries differ."
         )
+    if bias == "partly":
+        return Lesson(
+            "evaluate", "partly",
+            "Rankings vary; a verdict is as good as the estimate of how users click, which may fail.",
+        )  # fmt: skip
     return Lesson("evaluate", "yes", "Rankings vary, and position bias can be estimated.")

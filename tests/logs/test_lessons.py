@@ -33,3 +33,17 @@ def test_features_are_the_last_source_of_a_bias(features: bool, queries: int, ru
     assert bias.answer == answer
     assert ("there are features" in bias.text) == (rung == "features")
     assert (found.command is not None and "rankloop bias" in found.command) == (rung == "features")
+
+
+@pytest.mark.parametrize(("pair_clicks", "answer"), [(100, "partly"), (100_000, "yes")])
+def test_a_verdict_is_promised_only_where_the_bias_is(pair_clicks: int, answer: str) -> None:
+    """Before: "what a ranker is worth: yes" beside a bias that `rankloop bias` then refused to estimate."""
+    moved = DocumentMovement(15_000, 1_000, pair_clicks, 15_000, 1_000, pair_clicks, 10)
+    found = judge(
+        folder="log", movement=moved, clicks=200_000, queries=3_000, explores=True, features=(True, 0)
+    )
+    assert {lesson.what: lesson.answer for lesson in found.lessons} == {
+        "bias": answer,
+        "fit": "yes",
+        "evaluate": answer,
+    }
