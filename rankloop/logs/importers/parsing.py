@@ -86,13 +86,14 @@ def _number(value: Any) -> float:
 
 CLICKED = {"1": True, "true": True, "t": True, "yes": True, "y": True}
 CLICKED |= {"0": False, "false": False, "f": False, "no": False, "n": False}
+CLICKED |= {"clicked": True, "click": True, "not clicked": False, "no click": False}
 
 
 def clicked(value: Any, name: str = "clicked") -> bool:
     """Parse whether there was a click: true or false, or the number of clicks.
 
-    >>> clicked("1"), clicked(False), clicked("true"), clicked(3)
-    (True, False, True, True)
+    >>> clicked("1"), clicked(False), clicked("true"), clicked(3), clicked("Not clicked")
+    (True, False, True, True, False)
     """
     if isinstance(value, bool):
         return value
