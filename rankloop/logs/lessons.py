@@ -149,10 +149,12 @@ def judge(
     elif features[0] and queries >= QUERIES_FOR_FEATURES and clicks >= CLICKS_PER_RANK * movement.ranks:
         rung = "features"
     on_bias = _bias_lesson(movement, rung, randomised)
+    enough = CLICKS_PER_RANK * (movement.ranks - 1)
+    sure = on_bias.answer == "yes" or (rung == "documents" and movement.document_clicks >= enough)
     lessons = (
         on_bias,
         _fit_lesson(features, clicks, queries),
-        _value_lesson(rung, on_bias.answer, explores, queries),
+        _value_lesson(rung, explores, queries, sure=sure),
     )
     if blocking:
         stuck = tuple(Lesson(lesson.what, "no", blocking[0]) for lesson in lessons)
@@ -281,7 +283,8 @@ def _fit_lesson(features: tuple[bool, int | None], clicks: int, queries: int) ->
     return Lesson("fit", "yes", f"There are features, and {clicks:,} clicks on {queries:,} queries.")
 
 
-def _value_lesson(rung: str, bias: str, explores: bool, queries: int) -> Lesson:
+def _value_lesson(rung: str, explores: bool, queries: int, *, sure: bool) -> Lesson:
+    """Whether policies can be compared; ``sure`` if clicks suffice to estimate the bias."""
     if not explores:
         return Lesson(
             "evaluate", "partly",
@@ -298,7 +301,7 @@ def _value_lesson(rung: str, bias: str, explores: bool, queries: int) -> Lesson:
         return Lesson(
             "evaluate", "partly", f"{queries:,} queries are too few to tell how much queries differ."
         )
-    if bias == "partly":
+    if not sure:
         return Lesson(
             "evaluate", "partly",
             "Rankings vary; a verdict is as good as the estimate of how users click, which may fail.",

@@ -47,7 +47,7 @@ def test_a_usual_log_is_not_suspicious(tmp_path: Path) -> None:
     found = checked(tmp_path / "log", usual())
     assert codes(found) == set()
     assert found.verdict.summary == (
-        "This log can teach what a ranker is worth; it can teach how users click only in part; it cannot "
+        "This log can teach how users click and what a ranker is worth only in part; it cannot "
         "teach a ranker."
     )
     assert found.verdict.command is not None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
 import os
 import random
 import shutil
@@ -199,14 +198,10 @@ def test_another_master_than_the_active_one_is_refused(tmp_path: Path) -> None:
 def test_without_spark_the_error_says_what_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def without_spark(name: str, *arguments: Any, **options: Any) -> Any:
-        if name.startswith("pyspark"):
-            raise ImportError("No module named 'pyspark'")
-        return real_import(name, *arguments, **options)
-
-    real_import = builtins.__import__
     log = open_log(write_rows(tmp_path / "log", [Row("i", "q", "a", 1, "x", True)]))
-    monkeypatch.setattr(builtins, "__import__", without_spark)
+    # As if it were not installed.
+    monkeypatch.setitem(sys.modules, "pyspark", None)
+    monkeypatch.setitem(sys.modules, "pyspark.sql", None)
     with pytest.raises(RankloopError, match=r'pip install "rankloop\[spark\]"'):
         replace(log, engine="spark").count()
 

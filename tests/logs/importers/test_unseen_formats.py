@@ -139,10 +139,13 @@ def test_each_kind_of_event_has_an_object_of_its_own(tmp_path: Path) -> None:
     assert (content(report), report.impressions, report.losses) == (EXPECTED, len(SEARCHES), ())
 
 
+@pytest.mark.parametrize("none", ["", 0, -1])
 @pytest.mark.parametrize("time", ["2024-05-01 10:00:05", 1_714_564_805])
-def test_a_row_with_the_time_of_its_click_was_clicked(tmp_path: Path, time: str | int) -> None:
+def test_a_row_with_the_time_of_its_click_was_clicked(
+    tmp_path: Path, time: str | int, none: str | int
+) -> None:
     """Before, the rows were said to have no clicks."""
-    rows = [[*row[:5], time if row[5] else ""] for row in flat()]
+    rows = [[*row[:5], time if row[5] else none] for row in flat()]
     path = table(tmp_path / "t.csv", [*ONLY_ROWS[:5], "clicked_at"], rows)
     assert content(import_columns(path, tmp_path / "log")) == EXPECTED
 

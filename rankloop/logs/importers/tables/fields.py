@@ -10,7 +10,7 @@ from rankloop.logs.importers.column_names import Columns
 from rankloop.logs.importers.parsing import BadValueError, clicked, score, text_id, whole
 from rankloop.logs.importers.tables.lists import as_list, before_comma, clicked_of, labelled
 from rankloop.logs.importers.tables.paths import ColumnPath
-from rankloop.logs.importers.tables.shape import TableShape, is_missing
+from rankloop.logs.importers.tables.shape import TableShape, is_missing, is_no_time
 from rankloop.logs.importers.times import microseconds
 
 # Between the parts of an id of several columns.
@@ -146,7 +146,7 @@ class RowFields:
 
     def _was_clicked(self, values: dict[str, Any]) -> bool:
         if self.shape.timed_clicks:
-            return not is_missing(self.get("clicked", values))
+            return not is_no_time(self.get("clicked", values))
         if self.shape.empty_is_unclicked and is_missing(self.get("clicked", values)):
             return False
         return self.flag("clicked", values)

@@ -27,7 +27,7 @@ from rankloop.logs.importers.tables.lists import are_labelled, are_lists, as_lis
 from rankloop.logs.importers.tables.pages import are_pages, restarts_on_pages
 from rankloop.logs.importers.tables.paths import OR, ColumnPath
 from rankloop.logs.importers.tables.sample import Sample
-from rankloop.logs.importers.tables.shape import is_missing
+from rankloop.logs.importers.tables.shape import is_no_time
 from rankloop.logs.importers.tables.unnamed_events import guess_unnamed
 from rankloop.logs.importers.tables.value_kinds import (
     MOST,
@@ -231,7 +231,7 @@ class _Guesser:
 
     def _are_times_of_some(self, values: list[Any]) -> bool:
         """Whether values are times, and some rows have none: those that were not clicked."""
-        there = [value for value in values if not is_missing(value)]
+        there = [value for value in values if not is_no_time(value)]
         return 0 < len(there) < len(self.sample) and are_times(there)
 
     def _has_lists(self, sample: Sample) -> bool:

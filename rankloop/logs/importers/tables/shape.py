@@ -72,7 +72,7 @@ class TableShape:
         restarts = not arrays and _restarts(sample, names)
         first = 1 if first is None else first
         pairs = lists and RANGE in names.doc_id and are_pairs(sample.present(names.doc_id))
-        clicks = [value for value in sample.present(names.clicked) if not is_missing(value)]
+        clicks = [value for value in sample.present(names.clicked) if not is_no_time(value)]
         timed = not arrays and bool(clicks) and are_times(clicks)
         return cls(lists, arrays, restarts, day_first, first, empty, pages, pairs, timed)
 
@@ -119,3 +119,12 @@ def is_missing(value: Any) -> bool:
     if isinstance(value, str):
         return value.strip().lower() in MISSING
     return value is None or value != value
+
+
+def is_no_time(value: Any) -> bool:
+    """Whether a value of a column of times says that nothing happened: none, or 0 or -1 as programs write it.
+
+    >>> [is_no_time(value) for value in (None, "", 0, "0", "-1", "2024-05-31")]
+    [True, True, True, True, True, False]
+    """
+    return is_missing(value) or str(value).strip().removesuffix(".0") in ("0", "-1")
