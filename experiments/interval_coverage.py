@@ -29,12 +29,11 @@ from rankloop.offline import Comparison, EvaluationOptions, open_log
 from rankloop.offline.bias_resamples import BiasResamples, BiasSpread, QueryValues
 from rankloop.offline.comparison import compare
 from rankloop.offline.control_variate import ControlVariate
-from rankloop.offline.earned_weights import sorted_rank_weights
 from rankloop.offline.impression_sums import ImpressionSums
 from rankloop.offline.intervals import ImpressionSample
 from rankloop.offline.policy_rankings import PolicyRanking
 from rankloop.offline.verdict import VerdictEvidence
-from rankloop.policies import expected_rank_weights, rank_marginals
+from rankloop.policies import expected_rank_weights, rank_marginals, sorted_rank_weights
 from rankloop.ragged import offsets_of, segment_std, segment_sum
 from rankloop.statistics import Exposure, Statistics, of_impressions
 from rankloop.types import Bias, Float64, Split

@@ -13,9 +13,9 @@ from rankloop.errors import DataError, RankloopError
 from rankloop.kernels.expectations import LARGEST_SCORE
 from rankloop.objectives import ExpectedReward, Reward, TrainingObjective, expected_reward
 from rankloop.objectives.expected_reward import check_doc_weights
-from rankloop.policies import expected_rank_weights
+from rankloop.policies import expected_rank_weights, sorted_rank_weights
 from rankloop.policies.plackett_luce import check_rank_weights
-from rankloop.ragged import offsets_of, ranks, segment_sum
+from rankloop.ragged import offsets_of, segment_sum
 from rankloop.types import Float32, Float64, Int64, Split, as_whole_numbers, check_offsets
 
 # A query takes up to a millisecond per step of a network.
@@ -115,11 +115,10 @@ class Task:
         return float(self.values(scores).mean())
 
     def sorted_values(self, scores: Float64) -> Float64:
-        """Compute the reward of sorting by score, per query; ties keep their order."""
+        """Compute the reward of sorting by score, per query; items with equal scores share their ranks."""
         _check_scores(scores)
-        padded = np.append(self.rank_weights, 0.0)
-        at = np.minimum(ranks(scores, self.offsets), len(self.rank_weights) + 1)
-        result: Float64 = segment_sum(self.doc_weights * padded[at - 1], self.offsets)
+        earned = sorted_rank_weights(scores, self.offsets, self.rank_weights)
+        result: Float64 = segment_sum(self.doc_weights * earned, self.offsets)
         return result
 
     def sorted_value(self, scores: Float64) -> float:

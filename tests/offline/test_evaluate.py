@@ -16,8 +16,7 @@ from rankloop.errors import RankloopError
 from rankloop.estimators import InterventionAware
 from rankloop.offline import Comparison, EvaluationOptions, Log, open_log
 from rankloop.offline.comparison import ESTIMATOR
-from rankloop.offline.earned_weights import sorted_rank_weights
-from rankloop.policies import expected_rank_weights
+from rankloop.policies import expected_rank_weights, sorted_rank_weights
 from rankloop.progress import Update
 from rankloop.ragged import segment_sum
 from rankloop.rank_weights import dcg

@@ -9,9 +9,8 @@ import pytest
 
 from rankloop.models import Linear
 from rankloop.offline import Log, open_log
-from rankloop.offline.earned_weights import sorted_rank_weights
 from rankloop.offline.policy_rankings import Measure, PolicyRanking, RankingResolver
-from rankloop.policies import expected_rank_weights
+from rankloop.policies import expected_rank_weights, sorted_rank_weights
 from rankloop.rank_weights import dcg
 from rankloop.types import Float32, Float64
 from tests.logs.logs_of import Row, write_rows

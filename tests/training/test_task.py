@@ -77,3 +77,13 @@ def test_an_epoch_is_divided_into_whole_batches(batch: int, monkeypatch: pytest.
     assert np.concatenate(parts).tolist() == list(range(31))
     assert all(len(part) % batch == 0 for part in parts[:-1])
     assert len(parts) == {1: 8, 3: 6, 4: 8, 100: 1}[batch]
+
+
+def test_items_with_equal_scores_are_worth_the_same_in_any_order() -> None:
+    """Before: ties went by row, and an untrained model won where the rows of a log were in a good order."""
+    weights = np.array([3.0, 1.0, 0.0, 2.0])
+    task = Task(np.zeros((4, 1), np.float32), np.array([0, 4]), weights, np.array([1.0, 0.5]))
+    mean = weights.mean() * 1.5
+    assert task.sorted_value(np.zeros(4)) == pytest.approx(mean)
+    assert task.sorted_value(np.array([1.0, 0.0, 1.0, 0.0])) == pytest.approx(1.5 * 1.5)
+    assert task.sorted_value(np.array([4.0, 2.0, 1.0, 3.0])) == pytest.approx(3.0 + 0.5 * 2.0)
