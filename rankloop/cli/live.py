@@ -93,12 +93,13 @@ def serve(
     """
     from rankloop.cli import console
     from rankloop.live.learner.process import start_process
-    from rankloop.live.server import build_server, prepare, read_feature_options
+    from rankloop.live.server import build_server, check_port, prepare, read_feature_options
     from rankloop.live.store.database import open_store
 
     settings = read_spec(ServiceSettings, {**given, "origins": tuple(origin or ())})
     learner_settings = read_spec(LearnerSettings, {**learning_options, "window": settings.window})
     names, table = read_feature_options(features or ())
+    check_port(host, port)
     opened = open_store(store, log=log)
     prepare(opened, policy or ())
     with console.announce_compilation():

@@ -41,7 +41,7 @@ class Client:
     """
 
     def __init__(self, url: str, *, key: str | None = None, timeout: float = 15.0, retries: int = 3) -> None:
-        parts = urllib.parse.urlsplit(url)
+        parts = urllib.parse.urlsplit(url if "://" in url else f"http://{url}")
         kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
         self._connection = kind(parts.hostname or "127.0.0.1", parts.port, timeout=timeout)
         self._base, self._retries = parts.path.rstrip("/"), retries

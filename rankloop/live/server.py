@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -83,6 +84,25 @@ def check_host(store: Store, host: str) -> None:
             f"without keys, the service listens on this machine only, not on {host}: make a key first "
             f"(`rankloop key {store.location} NAME --scope rank`)"
         )
+
+
+def check_port(host: str, port: int) -> None:
+    """Refuse an address that cannot be listened on, before anything else is started.
+
+    Raises:
+        RankloopError: another program listens there, or the address is not of this machine.
+    """
+    try:
+        with socket.create_server((host.strip("[]"), port), family=_family(host)):
+            pass
+    except OSError as error:
+        raise RankloopError(
+            f"port {port} of {host} cannot be used: {error.strerror or error}; --port chooses another one"
+        ) from error
+
+
+def _family(host: str) -> socket.AddressFamily:
+    return socket.AF_INET6 if ":" in host else socket.AF_INET
 
 
 def build_server(

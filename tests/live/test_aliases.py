@@ -162,6 +162,7 @@ def test_metarank_explains_with_feature_values(post: Post) -> None:
     answer = post("/rank/xgboost?explain=true", RANK)
     values = {one["item"]: one["features"] for one in answer["items"]}
     assert values["sku-3"] == [{"name": "relevancy", "value": 2.0}]
+    assert "explain" in post("/rank/xgboost?explain=maybe", RANK)["error"]
 
 
 def test_metarank_fields_that_are_not_features_are_left_out(post: Post) -> None:

@@ -15,7 +15,7 @@ from rankloop.errors import RankloopError
 from rankloop.live import Client, ServiceError, ServiceSettings, Store, prepare
 from rankloop.live.http.openapi import OPERATIONS, describe
 from rankloop.live.ranking.live_policy import policy_of
-from rankloop.live.server import check_host, read_feature_options
+from rankloop.live.server import check_host, check_port, read_feature_options
 from rankloop.live.store.database import read
 from rankloop.live.store.impressions import find_impression
 from rankloop.live.store.keys import add_key
@@ -337,6 +337,19 @@ def test_a_table_of_features_that_is_not_there_is_refused(location: str, text: s
     with pytest.raises(RankloopError, match="there is no such file"):
         read_feature_options([text])
     assert read_feature_options(["price, age"]) == (("price", "age"), None)
+
+
+def test_a_port_that_is_taken_is_refused_before_anything_starts(url: str) -> None:
+    """The command said that it serves there, started a second process, and ended with a line of uvicorn."""
+    port = int(url.rpartition(":")[2])
+    with pytest.raises(RankloopError, match=f"port {port} of 127.0.0.1 cannot be used: .*--port"):
+        check_port("127.0.0.1", port)
+    check_port("127.0.0.1", 0)
+
+
+def test_a_url_may_be_given_without_its_scheme(url: str, connect: Connect) -> None:
+    """`rankloop rollback localhost:8017` asked port 80, and said that nothing answers."""
+    assert connect(url.removeprefix("http://")).send("GET", "/healthz") == {"status": "ok"}
 
 
 SCRIPT = "<script>alert(1)</script>"

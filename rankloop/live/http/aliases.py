@@ -123,6 +123,7 @@ async def metarank_rank(state: ServerState, request: Request) -> Response:
     """Answer `POST /rank/<model>`: the id of the event becomes that of the impression."""
     state.allow(request, RANK)
     begun = time.perf_counter()
+    explain = _is_true(request.query_params.get("explain", "false"))
     message: MetarankRanking = await state.message(request, MetarankRanking)
     if message.id.startswith(OWN):
         raise RequestError(f"id: an id that begins with {OWN!r} cannot be chosen")
@@ -139,12 +140,17 @@ async def metarank_rank(state: ServerState, request: Request) -> Response:
         },
     )
     served, _ = await serve(state, asked)
-    explain = request.query_params.get("explain", "").lower() == "true"
     items = [
         MetarankScored(one, 1.0 / position, _explained(served.problem, one) if explain else None)
         for position, one in served.shown.items()
     ]
     return json_response(MetarankAnswer(_milliseconds(begun), items))
+
+
+def _is_true(text: str) -> bool:
+    if text not in ("true", "false"):
+        raise RequestError(f"explain: true or false, not {text[:50]!r}")
+    return text == "true"
 
 
 def _query(value: Any) -> str:
