@@ -91,11 +91,15 @@ def _kind_with_marks(sample: Sample, names: Columns) -> tuple[str, str, float] |
     missing = there.count(False) / len(there)
     if len(values) < 2 or missing <= MANY:
         return None
+    others = (names.query_id, names.doc_id, names.position, names.timestamp, names.clicked)
     for column in sample.columns:
+        # An id or a place may tell rows apart by accident.
+        if column in (*names.impression_columns, *others):
+            continue
         kinds = list(map(str, sample.values(column)))
         having = {kind for kind, is_there in zip(kinds, there, strict=True) if is_there}
         lacking = {kind for kind, is_there in zip(kinds, there, strict=True) if not is_there}
-        if column != names.clicked and len(having) == 1 and having.isdisjoint(lacking):
+        if len(having) == 1 and having.isdisjoint(lacking):
             return column, having.pop(), missing
     return None
 
