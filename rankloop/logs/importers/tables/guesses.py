@@ -13,7 +13,7 @@ A guess is printed, and what is given by name is never guessed. The rules, for c
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -22,6 +22,7 @@ from rankloop.logs.importers.parsing import shortened, whole
 from rankloop.logs.importers.tables import words
 from rankloop.logs.importers.tables.column_families import find_family
 from rankloop.logs.importers.tables.events import Events
+from rankloop.logs.importers.tables.guess_notes import describe_guesses
 from rankloop.logs.importers.tables.impression_guess import ImpressionGuess
 from rankloop.logs.importers.tables.lists import are_labelled, are_lists, as_list, hold_lists
 from rankloop.logs.importers.tables.pages import are_pages, restarts_on_pages
@@ -39,7 +40,6 @@ from rankloop.logs.importers.tables.value_kinds import (
     are_positions,
     are_times,
 )
-from rankloop.logs.importers.times import are_slashed
 
 DEFAULTS = Columns()
 Accept = Callable[[list[Any]], bool]
@@ -124,7 +124,7 @@ class _Guesser:
             columns,
             self.events,
             self.sample,
-            (*self._notes(columns), *notes),
+            (*describe_guesses(columns, self.events, self.found, self.rejected, self.sample), *notes),
             tuple(item for item in self.rejected.items() if item[0] not in self.found),
         )
 
@@ -375,34 +375,6 @@ class _Guesser:
             if other is not None:
                 self.found[field] = f"{shown}{OR}{other}"
 
-    def _notes(self, columns: Columns) -> Iterable[str]:
-        guessed = {name: value for name, value in self.found.items() if value is not None}
-        if guessed:
-            named = ", ".join(f"{name}={_joined(value)}" for name, value in guessed.items())
-            yield f"Columns were guessed: {named}. Correct a guess with --columns, as in 'doc_id=sku'."
-        if columns.event is not None and self.events is not None:
-            yield self.events.sentence
-        if "query_id" in self.found and columns.query_id is None:
-            why = f" ({self.rejected['query_id']})" if "query_id" in self.rejected else ""
-            yield (
-                f"No column holds queries{why}: each impression is a query of its own. Learn from features "
-                f"and from documents that come again (--columns query_id=NAME names a column)."
-            )
-        if columns.page is not None:
-            yield (
-                f"Positions begin again on every page ({columns.page}): they are counted on from page to "
-                f"page (--columns page=- prevents it)."
-            )
-        if "timestamp" in self.found and columns.timestamp is None:
-            names = [name for name in self.sample.columns if set(words.spellings(name)) & {*words.TIME}]
-            why = f": {self._no_times(names[0])}" if names else ""
-            yield f"No column holds times{why}. Impressions are kept without them."
-
-    def _no_times(self, column: str) -> str:
-        if are_slashed(self.sample.present(column)):
-            return f"in {column}, it is not known whether the day or the month comes first (write 2024-05-31)"
-        return f"{column} does not hold dates or numbers since 1970"
-
 
 def _are_several(values: list[Any]) -> bool:
     return len({str(value) for value in values}) > 1
@@ -418,10 +390,6 @@ def _rejection(field: str, column: str, example: Any) -> str:
         return f"{column} is empty in many rows"
     expected = KIND_OF.get(field)
     return "" if expected is None else f"{column} does not hold {expected}, such as {shortened(example)}"
-
-
-def _joined(value: str | tuple[str, ...]) -> str:
-    return value if isinstance(value, str) else "+".join(value)
 
 
 def _speaks_of_clicks(column: str) -> bool:
