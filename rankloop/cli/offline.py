@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -110,7 +110,7 @@ def fit(
     Ctrl-C ends training, and the best model so far is stored.
     """
     require_for_fit(model)
-    from rankloop import open_log, write_report
+    from rankloop import write_report
     from rankloop.cli import console
     from rankloop.offline.fit_result import PAGE_FILE, check_fit_path
     from rankloop.reports.fit import fit_document
@@ -118,13 +118,7 @@ def fit(
 
     check_fit_path(out)
     chosen = learning_named(learning, estimator=estimator, guess=guess)
-    opened = open_log(
-        log,
-        engine=engine,
-        master=master,
-        exposure="displays" if displays else "candidates",
-        target=target,
-    )
+    opened = opened_log(log, engine, master, displays=displays, target=target)
     with console.announce_compilation(), console.progress() as progress:
         found = opened.fit(
             model,
@@ -296,7 +290,7 @@ def evaluate(
 ) -> None:
     """Estimate the value of a policy before it is deployed, with an interval and a verdict."""
     import rankloop
-    from rankloop import EvaluationOptions, open_log
+    from rankloop import EvaluationOptions
     from rankloop.cli import console
     from rankloop.offline import VerdictKind, exit_code
     from rankloop.reports.evaluation import evaluation_document
@@ -305,13 +299,7 @@ def evaluate(
 
     check_writable(out)
     required = None if require is None else VerdictKind.read(require)
-    opened = open_log(
-        log,
-        engine=engine,
-        master=master,
-        exposure="displays" if displays else "candidates",
-        target=target,
-    )
+    opened = opened_log(log, engine, master, displays=displays, target=target)
     chosen = _read_queries(Path(queries)) if queries not in (None, ALL) else queries
     options = EvaluationOptions(
         ranking=ranking,  # type: ignore[arg-type]
@@ -353,6 +341,14 @@ def require_for_fit(model: str) -> None:
     from rankloop.models.specs import LightGBMSpec, model_spec
 
     extras.require("logs", *(["trees"] if isinstance(model_spec(model), LightGBMSpec) else []))
+
+
+def opened_log(log: Path, engine: str, master: str | None, *, displays: bool, target: str) -> Log:
+    """Open a log as the options of fit, evaluate and pipeline say."""
+    from rankloop import open_log
+
+    exposure: Literal["displays", "candidates"] = "displays" if displays else "candidates"
+    return open_log(log, engine=engine, master=master, exposure=exposure, target=target)
 
 
 def chosen_bias(

@@ -13,6 +13,7 @@ from rankloop.cli.offline import (
     DisplaysOption,
     HoldOutFromOption,
     TargetOption,
+    opened_log,
     require_for_fit,
 )
 from rankloop.cli.options import EngineOption, JsonOption, LogArgument, MasterOption, SeedOption
@@ -42,18 +43,11 @@ def pipeline(
     the log does not tell (the same, undecided, or only leaning), 2 for errors.
     """
     require_for_fit(model)
-    from rankloop import open_log
     from rankloop.cli import console
     from rankloop.reports.evaluation import evaluation_document
     from rankloop.reports.pipeline import PAGE, PipelineOptions, run_pipeline
 
-    opened = open_log(
-        log,
-        engine=engine,
-        master=master,
-        exposure="displays" if displays else "candidates",
-        target=target,
-    )
+    opened = opened_log(log, engine, master, displays=displays, target=target)
     options = PipelineOptions(
         model=model,
         bias=None if bias == "estimate" else bias,
