@@ -119,14 +119,15 @@ class InProcess:
 
     def rank(self, query: str, candidates: Mapping[str, Any], **_: Any) -> dict[str, Any]:
         """Rank at once, and store it soon."""
+        if self._served and self._served % 500 == 0:
+            self.flush()
+            # Between two pages, so that no click comes after its page was sealed.
+            if self._served % 20_000 == 0:
+                seal(self.store, time.time())
         asked = RankRequest(query, tuple(candidates), tuple(candidates.values()))
         served = self.service.serve(self.service.draft(asked), self.service.choose())
         self._stored = self.service.keep(served)
         self._served += 1
-        if self._served % 500 == 0:
-            self.flush()
-        if self._served % 20_000 == 0:
-            seal(self.store, time.time())
         return {"impression": served.id, "ranking": [*served.shown.values()], "policy": served.policy.name}
 
     def send_events(self, events: Sequence[Mapping[str, Any]]) -> None:
