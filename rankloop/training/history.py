@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import ndtr, stdtrit
 
 from rankloop.progress import Progress, report
-from rankloop.types import Model
+from rankloop.types import Float64, Model
 
 # The name of the task that progress is reported under.
 TRAINING = "training"
@@ -113,3 +114,33 @@ class History:
         """Whether training should stop."""
         gain = self.epochs[-1].held_out - self.epochs[-2].held_out
         return self.epochs[-1].number - self._last_rise >= self._patience or gain < self._least_gain
+
+
+def convinces(gain: Float64, caution: float) -> bool:
+    """Whether the mean gain over the start exceeds ``caution`` standard errors.
+
+    The standard error of few queries is itself uncertain, so it is multiplied by the quantile of Student's
+    distribution that is exceeded as rarely as ``caution`` is by a standard normal number. Queries that never
+    came have no clicks and a gain of exactly 0; they say nothing, and do not count.
+
+    Args:
+        gain: held-out queries, each the difference of two policies: how much queries differ in what can be
+            earned on them cancels out. NaN without held-out queries, and then every epoch convinces.
+        caution: number of standard errors; 0 for any gain.
+
+    Example:
+        >>> convinces(np.array([0.1, 0.3, 0.2]), caution=3.0)  # 3.5 standard errors, of three queries
+        False
+        >>> convinces(np.tile([0.1, 0.3, 0.2], 10), caution=3.0)
+        True
+    """
+    if np.isnan(gain).any():
+        return True
+    if caution == 0.0:
+        return bool(gain.mean() >= 0.0)
+    of_queries = gain[gain != 0.0]
+    n = len(of_queries)
+    if n <= 1:
+        return False
+    quantile = stdtrit(n - 1, ndtr(caution))
+    return bool(of_queries.mean() >= quantile * of_queries.std(ddof=1) / np.sqrt(n))

@@ -10,7 +10,7 @@ from rankloop.models.mlp import Network, NetworkLearner
 from rankloop.objectives import ExpectedReward, TrainingObjective
 from rankloop.progress import Progress
 from rankloop.ragged import segment_max, segment_std
-from rankloop.training.history import History, Training
+from rankloop.training.history import History, Training, convinces
 from rankloop.training.settings import Settings
 from rankloop.training.task import Task, diverged, in_parts
 from rankloop.types import Float64, Int64, Learner, Model
@@ -70,7 +70,7 @@ def train_network(
         for _ in range(chosen.epochs):
             _run_epoch(learner, task, rng.permutation(task.n_queries), chosen.batch)
             values = _values(held_out, learner, task.objective)
-            convincing = not keep_start or _convincing(values - first, chosen.caution)
+            convincing = not keep_start or convinces(values - first, chosen.caution)
             if history.add(values.mean(), convincing=convincing):
                 best = learner.model()
             if history.exhausted:
@@ -98,13 +98,6 @@ def _policy_of(best: Model, start: Model, task: Task) -> Model:
     spread = segment_std(best.scores(task.features), task.offsets)[several]
     mean = float(spread.mean()) if len(spread) else 0.0
     return best.times(PEAKED_SPREAD / mean) if mean > 0.0 else best  # type: ignore[attr-defined]
-
-
-def _convincing(gain: Float64, caution: float) -> bool:
-    """Whether the mean gain per query exceeds ``caution`` of its standard errors."""
-    # Differences per query: how much queries differ in what can be earned on them cancels out.
-    # Without held-out queries the gain is NaN, and every epoch convinces.
-    return not gain.mean() < caution * gain.std() / np.sqrt(len(gain))
 
 
 def _run_epoch(learner: Learner, task: Task, order: Int64, batch: int) -> None:

@@ -22,7 +22,8 @@ class Settings:
         least_gain: stop as soon as an epoch gains less than this, independently of the patience;
             None for no such rule. The paper's programs stop at 0.001.
         caution: an epoch is kept only if its mean held-out gain over the start, measured per query, exceeds
-            this many standard errors. It guards against keeping a model whose gain may be noise.
+            this many standard errors; more of them if few queries have clicks (Student's t). It guards
+            against keeping a model whose gain may be noise.
     """
 
     optimiser: Optimiser = field(default_factory=lambda: Adam(rate=0.003))

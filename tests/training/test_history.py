@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
+from scipy.special import ndtr
 
 from rankloop.progress import Update
-from rankloop.training.history import Epoch, History
+from rankloop.training.history import Epoch, History, convinces
 
 
 def history(*values: float, patience: int = 100, least_gain: float | None = None) -> History:
@@ -56,3 +58,27 @@ def test_every_epoch_is_reported() -> None:
     made.add(math.nan)
     assert [update.detail for update in seen] == made.epochs
     assert [update.note for update in seen] == ["tree   0  held out 0.2500", "tree   1"]
+
+
+@pytest.mark.parametrize("n", [3, 8, 40])
+def test_noise_convinces_as_rarely_with_few_queries_as_with_many(n: int) -> None:
+    """At two standard errors 2.3 % of the draws convince; of three queries, a normal quantile lets 9 % pass.
+
+    6,000 draws: five standard deviations of their share are .0096; a false alarm has a chance below 1e-6.
+    """
+    rng = np.random.default_rng(n)
+    found = np.mean([convinces(rng.normal(size=n), 2.0) for _ in range(6_000)])
+    assert found == pytest.approx(ndtr(-2.0), abs=0.0096)
+
+
+def test_queries_that_never_came_do_not_count() -> None:
+    gain = np.array([0.1, 0.3, 0.2, 0.25])
+    for caution in (1.0, 3.0, 5.0):
+        assert convinces(gain, caution) == convinces(np.append(gain, np.zeros(500)), caution)
+    assert not convinces(np.append(0.5, np.zeros(10)), 0.1)
+
+
+def test_without_caution_any_gain_convinces_and_without_held_out_queries_everything() -> None:
+    assert convinces(np.array([0.5, -0.4]), 0.0)
+    assert not convinces(np.array([0.4, -0.5]), 0.0)
+    assert convinces(np.array([np.nan]), 3.0)
