@@ -8,6 +8,7 @@ TABLE is one of
     efficiency   the new default, the one before it, PDGD, biased PDGD and the paper's form; 10⁶ interactions
     static       no interventions: one log of the production ranker, 3·10⁵ interactions
     small        300 queries, 30 of them held out, 50,000 interactions
+    exploration  shares of the traffic that explore, and how much; 10⁵ interactions
     evidence     caution over queries, or the rule of evidence with its trust region; 10⁵ interactions
     real         MQ2008, the MSLR sample and LightGBM's example, 10⁵ interactions; set RANKLOOP_DATA
     estimators   estimators with and without interventions; 10⁶ interactions
@@ -36,7 +37,7 @@ from rankloop import online
 from rankloop.experiments.baselines import oracle as learn_oracle
 from rankloop.experiments.baselines import production_ranker
 from rankloop.experiments.summary import Mean
-from rankloop.loop import Deployment, Evaluated, Loop, exponential_times
+from rankloop.loop import Deployment, Evaluated, Loop, exploration, exponential_times
 from rankloop.training import DOUBLY_ROBUST, LEARNING
 from rankloop.types import Dataset, Model
 
@@ -129,6 +130,15 @@ COMPARED = {
     "biased-pdgd": method("biased-pdgd"),
     "paper": preset("paper"),
 }
+EXPLORATIONS = (
+    "explore(share=0.1, decay=0.25, to=1.5)",
+    "explore(share=0.3, decay=0.25, to=1.5)",
+    "explore(share=0.5, decay=0.5, to=1.5)",
+    "explore(share=0.3, decay=0.25, to=3)",
+    "explore(share=0.6, decay=0.25, to=3)",
+    "explore(share=0.6, decay=0.25, to=4)",
+    "spread(to=4)",
+)
 ESTIMATORS = ("intervention-aware", "intervention-oblivious", "policy-aware", "affine")
 TABLES = {
     "efficiency": Table(COMPARED, (1_000, 3_000, 10_000, 30_000, 100_000, 1_000_000), generated(2_000)),
@@ -141,6 +151,14 @@ TABLES = {
         {name: preset(name, 10) for name in ("doubly-robust", "robust")},
         (1_000, 10_000, 50_000),
         generated(300),
+    ),
+    "exploration": Table(
+        {
+            name: Learner(15, {"learning": DOUBLY_ROBUST, "exploration": exploration(name)})
+            for name in EXPLORATIONS
+        },
+        (1_000, 3_000, 10_000, 30_000, 100_000),
+        generated(2_000),
     ),
     "evidence": Table(
         {
