@@ -39,6 +39,13 @@ def train(
         str, typer.Option(help="mlp, linear or lightgbm, with options such as mlp(hidden=64-32).")
     ] = "mlp",
     metric: Annotated[str, typer.Option(help="Metric to maximise.")] = "ndcg@5",
+    objective: Annotated[
+        str | None,
+        typer.Option(
+            help="Networks only: what to train on instead of the metric, which still decides when to stop: "
+            r"pairwise-logistic, softmax or linear. \[default: the metric, in expectation]"
+        ),
+    ] = None,
     optimiser: Annotated[
         str | None,
         typer.Option(
@@ -86,7 +93,13 @@ def train(
     with console.announce_compilation(), console.progress() as progress:
         named = rename_task(progress, f"training {model}")
         result = rankloop.train(
-            collection, model, metric=metric, settings=settings, seed=seed, progress=named
+            collection,
+            model,
+            metric=metric,
+            objective=objective,
+            settings=settings,
+            seed=seed,
+            progress=named,
         )
     rankloop.save(result.model, out)
     scores = result.model.scores(collection.test.features)

@@ -27,9 +27,24 @@ class LearningProblem:
     guess: RelevanceGuess | None = None
 
     @classmethod
-    def from_labels(cls, dataset: Dataset, metric: str | evaluation.Metric) -> Self:
-        """Build the problem of maximising a metric of known labels; the test split is not read."""
-        return cls(Task.supervised(dataset.train, metric), Task.supervised(dataset.validation, metric))
+    def from_labels(
+        cls,
+        dataset: Dataset,
+        metric: str | evaluation.Metric,
+        *,
+        objective: TrainingObjective | None = None,
+    ) -> Self:
+        """Build the problem of maximising a metric of known labels; the test split is not read.
+
+        Args:
+            dataset: its train and validation splits are used.
+            metric: what is reported, and decides when to stop.
+            objective: what networks are trained on; None for the metric itself, in expectation.
+        """
+        train, held_out = (
+            Task.supervised(split, metric, objective) for split in (dataset.train, dataset.validation)
+        )
+        return cls(train, held_out)
 
     @classmethod
     def from_weights(

@@ -21,6 +21,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn is not typed
     Args:
         model: ``mlp``, ``linear`` or ``lightgbm``, with options as in ``mlp(hidden=64-32)``.
         metric: the metric to maximise, which `score` reports.
+        objective: what networks are trained on instead, such as ``pairwise-logistic``; None for the metric.
         settings: the settings of networks (`rankloop.Settings`); None for the defaults.
         validation: the share of queries held out for early stopping, unless `fit` is given an ``eval_set``.
         seed: the random seed.
@@ -44,12 +45,14 @@ class Ranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn is not typed
         model: str = "mlp",
         *,
         metric: str = "ndcg@5",
+        objective: str | None = None,
         settings: Settings | None = None,
         validation: float = 0.2,
         seed: int = 0,
     ) -> None:
         self.model = model
         self.metric = metric
+        self.objective = objective
         self.settings = settings
         self.validation = validation
         self.seed = seed
@@ -87,7 +90,12 @@ class Ranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn is not typed
         # Training never reads the test split.
         dataset = Dataset("fit", given, held_out, test=held_out)
         self.training_: Training = train(
-            dataset, self.model, metric=self.metric, settings=self.settings, seed=self.seed
+            dataset,
+            self.model,
+            metric=self.metric,
+            objective=self.objective,
+            settings=self.settings,
+            seed=self.seed,
         )
         self.model_: Model = self.training_.model
         self.n_features_in_ = given.n_features

@@ -55,8 +55,15 @@ class Task:
             raise DataError(f"a task has one vector of rank weights, got shape {self.rank_weights.shape}")
 
     @classmethod
-    def supervised(cls, split: Split, metric: str | evaluation.Metric) -> Task:
+    def supervised(
+        cls, split: Split, metric: str | evaluation.Metric, objective: TrainingObjective | None = None
+    ) -> Task:
         """Build the task of maximising a metric of known labels.
+
+        Args:
+            split: the queries and their labels.
+            metric: what is reported, and decides when to stop.
+            objective: what networks are trained on; None for the metric itself, in expectation.
 
         Example:
             >>> split = Split.build(np.eye(2), [1, 0], sizes=[2])
@@ -72,7 +79,7 @@ class Task:
                 "choose dcg, ndcg, precision, rctr or nrctr"
             )
         doc_weights, rank_weights = chosen.as_weights(split.labels, split.offsets)
-        return cls(split.features, split.offsets, doc_weights, rank_weights)
+        return cls(split.features, split.offsets, doc_weights, rank_weights, objective or ExpectedReward())
 
     @property
     def n_queries(self) -> int:

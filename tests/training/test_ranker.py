@@ -37,10 +37,11 @@ def ranker(**options: Any) -> Ranker:
 
 
 def test_parameters_can_be_read_set_and_cloned() -> None:
-    given = Ranker("linear", metric="dcg@3", settings=SETTINGS, validation=0.3, seed=7)
+    given = Ranker("linear", metric="dcg@3", objective="softmax", settings=SETTINGS, validation=0.3, seed=7)
     assert given.get_params() == {
         "model": "linear",
         "metric": "dcg@3",
+        "objective": "softmax",
         "settings": SETTINGS,
         "validation": 0.3,
         "seed": 7,
@@ -73,11 +74,10 @@ def test_queries_by_name_and_by_size_are_the_same(split: Split, qid: Any) -> Non
 
 
 def test_it_trains_what_train_trains(split: Split, qid: Any) -> None:
-    fitted = ranker(validation=0.25, seed=3, metric="dcg@3").fit(split.features, split.labels, qid=qid)
+    options = {"metric": "dcg@3", "objective": "pairwise-logistic", "seed": 3}
+    fitted = ranker(validation=0.25, **options).fit(split.features, split.labels, qid=qid)
     parts = split_queries(split, (0.75, 0.25), np.random.default_rng(3))
-    expected = train(
-        Dataset("same", parts[0], parts[1], parts[1]), "linear", metric="dcg@3", settings=SETTINGS, seed=3
-    )
+    expected = train(Dataset("same", parts[0], parts[1], parts[1]), "linear", settings=SETTINGS, **options)
     assert fitted.model_.fingerprint == expected.model.fingerprint
     np.testing.assert_array_equal(fitted.predict(split.features), expected.model.scores(split.features))
 

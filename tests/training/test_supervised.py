@@ -107,3 +107,26 @@ def test_the_test_split_is_not_read() -> None:
     other = Dataset("other", data.train, data.validation, poisoned)
     first, second = (train(d, "linear", metric="rctr@5", settings=Settings(epochs=1)) for d in (data, other))
     assert first.model.fingerprint == second.model.fingerprint
+
+
+@pytest.mark.parametrize("objective", ["pairwise-logistic", "softmax", "linear", "expected-reward(ranks=2)"])
+def test_a_network_learns_on_another_objective_and_is_judged_by_the_metric(
+    easy: Dataset, objective: str
+) -> None:
+    settings = Settings(epochs=10)
+    plain = train(easy, "linear", settings=settings)
+    other = train(easy, "linear", objective=objective, settings=settings)
+    assert other.model.fingerprint != plain.model.fingerprint
+    # The first epoch is the start, which is the same, and so is its held-out metric.
+    assert other.history[0].held_out == plain.history[0].held_out
+    assert other.best.held_out > other.history[0].held_out
+
+
+def test_an_objective_for_trees_is_refused_with_the_way_to_say_it(easy: Dataset) -> None:
+    with pytest.raises(RankloopError, match=r"lightgbm\(objective=lambdarank\)"):
+        train(easy, "lightgbm(rounds=2)", objective="softmax")
+
+
+def test_an_unknown_objective_is_named(easy: Dataset) -> None:
+    with pytest.raises(RankloopError, match="hinge"):
+        train(easy, "linear", objective="hinge")
