@@ -150,7 +150,7 @@ def fit(
     # The policy that logged last is the one that a new ranker would replace.
     against = _latest_policy(others.statistics, log.policy_ids)
     compared = evaluate(log, result, against, progress=progress)
-    return replace(result, held_out=HeldOutEstimate.of(compared))
+    return replace(result, held_out=HeldOutEstimate.of(compared), comparison=compared)
 
 
 class _Trained(NamedTuple):

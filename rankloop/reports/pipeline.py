@@ -12,6 +12,7 @@ from rankloop.bias import BiasEstimate, save_bias
 from rankloop.errors import RankloopError
 from rankloop.offline import Comparison, Fit, Log
 from rankloop.offline.assumed_bias import BiasSource, explain_missing_bias
+from rankloop.offline.policy_rankings import DEFAULT_MEASURE
 from rankloop.progress import Progress, report
 from rankloop.reports.bias import bias_document
 from rankloop.reports.check import check_document
@@ -50,7 +51,7 @@ class PipelineOptions:
     model: str = "lightgbm"
     bias: BiasSource = None
     against: str | None = None
-    measure: str = "dcg"
+    measure: str = DEFAULT_MEASURE
     hold_out_from: str | None = None
     seed: int = 0
 
@@ -118,8 +119,7 @@ def run_pipeline(
     fit.save(place / POLICY)
     publish("Fit", fit_document(fit))
     write_report(fit, place / POLICY / "report.html")
-    against = chosen.against or (fit.held_out.against if fit.held_out else log.policy_ids[-1])
-    comparison = log.evaluate(fit, against, measure=chosen.measure, progress=progress)
+    comparison = _compare(log, fit, chosen, progress)
     (place / RESULT).write_text(json.dumps(comparison.to_dict(), indent=2) + "\n", encoding="utf-8")
     evaluated = evaluation_document(comparison)
     publish("Evaluation", evaluated)
@@ -133,6 +133,16 @@ def run_pipeline(
     if comparison.verdict.kind not in EXIT_CODES:
         raise RankloopError(f"the verdict {comparison.verdict.kind!r} has no exit code")
     return Pipeline(place, fit, comparison)
+
+
+def _compare(log: Log, fit: Fit, options: PipelineOptions, progress: Progress | None) -> Comparison:
+    """The evaluation that came with the fit if it answers what was asked, and a new one otherwise."""
+    first = fit.comparison
+    assert first is not None, "fits are evaluated before they are stored"
+    against = options.against or first.against.name
+    if against == first.against.name and options.measure in (DEFAULT_MEASURE, first.measure):
+        return first
+    return log.evaluate(fit, against, measure=options.measure, progress=progress)
 
 
 def _page(log: Log, sections: list[Section]) -> Document:

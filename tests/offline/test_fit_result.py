@@ -33,8 +33,9 @@ def test_a_fit_comes_back_whole(fit: Fit, tmp_path: Path) -> None:
     path = fit.save(tmp_path / "new" / "policy")
     back = rankloop.load_fit(path)
     assert back.name == "policy"
+    assert back.comparison is None
     for name in vars(fit):
-        if name not in ("model", "bias", "name"):
+        if name not in ("model", "bias", "name", "comparison"):
             assert getattr(back, name) == getattr(fit, name), name
     assert back.model.fingerprint == fit.model.fingerprint
     for name in ("alpha", "beta", "examination"):
