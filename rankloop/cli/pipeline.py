@@ -39,8 +39,8 @@ def pipeline(
 ) -> None:
     """Check a log, estimate its bias, fit a ranker and evaluate it, with one page for everything.
 
-    The exit code is for schedulers: 0 if the new ranker is better than the old policy, 4 if it is worse, 1 if
-    the log does not tell (the same, undecided, or only leaning), 2 for errors.
+    The exit code is for schedulers: 0 if the new ranker is better than the old policy, 10 if it leans better,
+    11 if both rank alike, 12 if the log does not tell, 13 if it leans worse, 14 if it is worse, 2 for errors.
     """
     require_for_fit(model)
     from rankloop.cli import console

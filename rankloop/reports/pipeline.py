@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from rankloop.bias import BiasEstimate, save_bias
-from rankloop.errors import RankloopError
-from rankloop.offline import Comparison, Fit, Log
+from rankloop.offline import Comparison, Fit, Log, VerdictKind, exit_code
 from rankloop.offline.assumed_bias import BiasSource, explain_missing_bias
 from rankloop.offline.policy_rankings import DEFAULT_MEASURE
 from rankloop.progress import Progress, report
@@ -23,16 +21,6 @@ from rankloop.reports.fit import fit_document
 from rankloop.reports.html import write_page
 
 PAGE, RESULT, POLICY, BIAS = "index.html", "result.json", "policy", "bias.json"
-
-# The exit code of the command by the kind of the verdict; 2 is for errors.
-EXIT_CODES: Mapping[str, int] = {
-    "better": 0,
-    "same": 1,
-    "undecided": 1,
-    "leans better": 1,
-    "leans worse": 1,
-    "worse": 4,
-}
 
 
 @dataclass(frozen=True)
@@ -72,8 +60,8 @@ class Pipeline:
 
     @property
     def exit_code(self) -> int:
-        """0 if the new ranker is better, 4 if it is worse, 1 if the log does not tell."""
-        return EXIT_CODES[self.comparison.verdict.kind]
+        """0 if the new ranker is better, and otherwise the code of the verdict."""
+        return exit_code(self.comparison.verdict.kind)
 
 
 def run_pipeline(
@@ -126,12 +114,10 @@ def run_pipeline(
     # The verdict and its number first: they are what the reader came for. What to do about it is last.
     sections.insert(0, Section("Verdict", evaluated.blocks[:2]))
     export = f"`rankloop export {place / POLICY} --to opensearch` takes it to a search engine."
-    better = comparison.verdict.kind in ("better", "leans better")
+    better = comparison.verdict.kind in (VerdictKind.BETTER, VerdictKind.LEANS_BETTER)
     advice = f"{what_now(comparison)}{f' {export}' if better else ''}"
     sections.append(next_step(Text(advice, brief=True)))
     write_page(_page(log, sections), place / PAGE)
-    if comparison.verdict.kind not in EXIT_CODES:
-        raise RankloopError(f"the verdict {comparison.verdict.kind!r} has no exit code")
     return Pipeline(place, fit, comparison)
 
 
