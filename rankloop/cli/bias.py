@@ -56,26 +56,16 @@ def bias(
     as_json: JsonOption = False,
 ) -> None:
     """Estimate how users click, α and β per rank, by the best method that the log supports."""
-    from rankloop import open_log, save_bias, write_report
+    from rankloop import BiasOptions, open_log, save_bias, write_report
     from rankloop.cli import console
     from rankloop.reports.bias import bias_document
     from rankloop.storage.files import check_writable
 
     check_writable(out, page)
+    options = BiasOptions(method, model, randomised, curve, resamples, confidence, held_out)
     opened = open_log(log, engine=engine, master=master)
     with console.announce_compilation(), console.progress() as progress:
-        estimate = opened.estimate_bias(
-            method,
-            model=model,
-            randomised=randomised,
-            curve=curve,
-            ranks=ranks,
-            resamples=resamples,
-            confidence=confidence,
-            held_out=held_out,
-            seed=seed,
-            progress=progress,
-        )
+        estimate = opened.estimate_bias(options, ranks=ranks, seed=seed, progress=progress)
     save_bias(estimate, out)
     if page is not None:
         write_report(estimate, page)

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import rankloop
+from rankloop.bias import BiasOptions
 from rankloop.errors import ModelFileError, RankloopError
 from rankloop.offline import Fit, open_log
 from tests.offline.worlds_of_logs import BIAS, Simulated, simulated
@@ -26,7 +27,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Simulated:
 
 @pytest.fixture
 def fit(world: Simulated) -> Fit:
-    return world.log.fit("linear", bias=world.log.estimate_bias(ranks=2, resamples=20))
+    return world.log.fit("linear", bias=world.log.estimate_bias(BiasOptions(resamples=20), ranks=2))
 
 
 def test_a_fit_comes_back_whole(fit: Fit, tmp_path: Path) -> None:
