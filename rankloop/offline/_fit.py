@@ -34,7 +34,7 @@ from rankloop.training import (
     learning_named,
     train_trees_on_clicks,
 )
-from rankloop.training.calibration import calibrate, relevance_of
+from rankloop.training.calibration import calibrate_with_effects
 from rankloop.training.combined_trees import CombinedTrees, combine_trees
 from rankloop.training.guess_models import TreeGuess
 from rankloop.training.logged_order import LoggedOrder, imitate_order
@@ -217,8 +217,7 @@ def _train_on_clicks(
             training, start = replace(training, model=found.model), found.offset
             notes = _describe_combination(found)
     # Trees on the likelihood of clicks guess relevance themselves.
-    scores = training.model.scores(held_out.features) + start
-    quality = calibrate(relevance_of(scores), held_out.counts, bias)
+    quality = calibrate_with_effects(training.model.scores(held_out.features) + start, held_out, bias)
     return _Trained(training, GuessReport(str(spec), quality), notes)
 
 

@@ -32,7 +32,7 @@ from rankloop.types import Bias, Model
 if TYPE_CHECKING:
     from rankloop.offline.comparison import Comparison
 
-FORMAT, VERSION = "rankloop-fit", 2
+FORMAT, VERSION = "rankloop-fit", 3
 MODEL_FILE, BIAS_FILE, FIT_FILE, PAGE_FILE = "model.rankloop", "bias.json", "fit.json", "report.html"
 FILES = (MODEL_FILE, BIAS_FILE, FIT_FILE, PAGE_FILE)
 
@@ -73,7 +73,7 @@ class GuessReport:
         """Read what `dataclasses.asdict` gives, after JSON."""
         found = content["calibration"]
         rows = tuple(ReliabilityRow(**row) for row in found["rows"])
-        return cls(content["name"], Calibration(found["gain"], found["displays"], rows))
+        return cls(content["name"], Calibration(**{**found, "rows": rows}))
 
 
 @dataclass(frozen=True, eq=False)

@@ -102,9 +102,9 @@ def test_a_fit_replaces_a_fit_and_nothing_else(fit: Fit, tmp_path: Path) -> None
     [
         ("fit.json", None, "is not a fit"),
         ("fit.json", "{", "the fit is damaged"),
-        ("fit.json", "[]", "expected a file of format rankloop-fit, version 2"),
-        ("fit.json", '{"format": "rankloop-fit", "version": 3}', "expected a file of format"),
-        ("fit.json", '{"format": "rankloop-fit", "version": 2}', "the fit is damaged: KeyError"),
+        ("fit.json", "[]", "expected a file of format rankloop-fit, version 3"),
+        ("fit.json", '{"format": "rankloop-fit", "version": 4}', "expected a file of format"),
+        ("fit.json", '{"format": "rankloop-fit", "version": 3}', "the fit is damaged: KeyError"),
         ("bias.json", None, "the fit is damaged"),
         ("bias.json", "{}", "not a bias file"),
         ("model.rankloop", None, "cannot read the model"),
