@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from rankloop.bias import BiasEstimate, anchored, estimate_bias, simulated_counts
+from rankloop.bias import BiasEstimate, BiasOptions, anchored, estimate_bias, simulated_counts
 from rankloop.clicks import bias_of, gather, users
 from rankloop.data import synthetic
 from rankloop.logs import LogCounts
@@ -83,7 +83,9 @@ def recover(name: str, seed: int) -> tuple[Float64, Float64]:
     """Errors of α and β, and whether their intervals hold the truth: 2 × ranks each."""
     setting, rng = SETTINGS[name], np.random.default_rng(seed)
     counts = simulate(setting, rng)
-    estimate = estimate_bias(counts, rng=rng, model=setting.model, resamples=RESAMPLES, held_out=False)
+    estimate = estimate_bias(
+        counts, BiasOptions(model=setting.model, resamples=RESAMPLES, held_out=False), rng=rng
+    )
     assert estimate.alpha is not None
     assert estimate.beta is not None
     real = truth(setting, estimate)

@@ -17,9 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from rankloop.bias import RankCounts, anchored, simulated_counts
+from rankloop.bias import BiasOptions, RankCounts, anchored, simulated_counts
 from rankloop.bias.feature_regression import estimate_from_features
-from rankloop.bias.moved_items import EstimateOptions
 from rankloop.clicks import bias_of, gather_log, users
 from rankloop.errors import DataError
 from rankloop.logs import LogCounts
@@ -80,7 +79,7 @@ def recover(name: str, seed: int) -> dict[str, Any]:
     counts, features = simulate(setting, rng)
     row: dict[str, Any] = {"setting": name, "seed": seed}
     try:
-        found = estimate_from_features(RankCounts.of(counts), features, EstimateOptions(), rng)
+        found = estimate_from_features(RankCounts.of(counts), features, BiasOptions(), rng)
     except DataError as error:
         return {**row, "refused": str(error)}
     assert found.alpha is not None

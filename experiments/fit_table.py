@@ -35,6 +35,7 @@ import lightgbm
 import numpy as np
 
 import rankloop
+from rankloop.bias import BiasOptions
 from rankloop.clicks import Impressions, bias_of, gather_log, users
 from rankloop.experiments.baselines import production_ranker
 from rankloop.experiments.summary import Mean
@@ -149,7 +150,7 @@ def fit_log(world: World, model: str, *, estimate: bool = False) -> Model:
     """What `rankloop fit` gives, with the bias that users have or with one estimated from the log."""
     log, bias = open_log(world.folder), bias_of(USERS)
     if estimate:
-        bias = log.estimate_bias(resamples=0, held_out=False, seed=world.seed).bias
+        bias = log.estimate_bias(BiasOptions(resamples=0, held_out=False), seed=world.seed).bias
     return log.fit(model, bias=bias, seed=world.seed).model
 
 

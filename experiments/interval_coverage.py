@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 import rankloop
-from rankloop.bias import BiasEstimate, estimate_bias, simulated_counts
+from rankloop.bias import BiasEstimate, BiasOptions, estimate_bias, simulated_counts
 from rankloop.clicks import Impressions, bias_of, gather_log, users
 from rankloop.logs import PolicyTraffic, write_simulated
 from rankloop.offline import Comparison, EvaluationOptions, open_log
@@ -181,7 +181,7 @@ def estimate(world: World, logs: list[PolicyTraffic], number: int) -> BiasEstima
     """The bias as the log tells it."""
     gathered = {part.policy: part.interactions.counts(world.split.offsets) for part in logs}  # type: ignore[union-attr]
     counts = simulated_counts(world.split.offsets, gathered)
-    return estimate_bias(counts, rng=np.random.default_rng([number, 2]), held_out=False)
+    return estimate_bias(counts, BiasOptions(held_out=False), rng=np.random.default_rng([number, 2]))
 
 
 def in_memory(world: World, logs: list[PolicyTraffic], found: BiasEstimate | None) -> Comparison:

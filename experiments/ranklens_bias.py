@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from rankloop.bias import estimate_bias, simulated_counts
+from rankloop.bias import BiasOptions, estimate_bias, simulated_counts
 from rankloop.clicks import Counts
 from rankloop.logs import LogCounts
 from rankloop.ragged import offsets_of
@@ -46,7 +46,7 @@ def read_counts(path: Path, ranks: int) -> LogCounts:
 def main(path: Path, ranks: int = 24, resamples: int = 100) -> None:
     """Print the method, the notes, and the curve."""
     counts = read_counts(path, ranks)
-    found = estimate_bias(counts, rng=np.random.default_rng(0), resamples=resamples)
+    found = estimate_bias(counts, BiasOptions(resamples=resamples), rng=np.random.default_rng(0))
     print(f"{found.headline}\n{found.method}: {found.assumption}")
     for note in found.notes:
         print(f"note: {note}")

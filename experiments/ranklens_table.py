@@ -27,7 +27,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from scipy.stats import t as student
 
-from rankloop import import_metarank, open_log
+from rankloop import BiasOptions, import_metarank, open_log
 from rankloop.models.lightgbm import DEFAULTS
 from rankloop.models.specs import LightGBMSpec
 from rankloop.types import Float64
@@ -106,7 +106,7 @@ def fitted(lists: Lists, train: Any, seed: int) -> Float64:
     """The scores of `rankloop fit`, with everything estimated from the training lists."""
     with tempfile.TemporaryDirectory() as folder:
         log = open_log(lists.part(train, Path(folder) / "log"))
-        bias = log.estimate_bias(resamples=0, held_out=False, seed=seed)
+        bias = log.estimate_bias(BiasOptions(resamples=0, held_out=False), seed=seed)
         return log.fit("lightgbm", bias=bias, seed=seed).model.scores(lists.features)
 
 

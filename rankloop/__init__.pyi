@@ -17,6 +17,7 @@ from . import statistics as statistics
 from . import training as training
 from ._version import __version__ as __version__
 from .bias import BiasEstimate as BiasEstimate
+from .bias import BiasOptions as BiasOptions
 from .bias import estimate_bias as estimate_bias
 from .bias import load_bias as load_bias
 from .bias import save_bias as save_bias

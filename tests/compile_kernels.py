@@ -34,7 +34,9 @@ def main() -> None:
         list(Loop(data, users, start, horizon=100, interventions=(50,), method=method).run())
     offsets, people = np.arange(0, 161, 4), clicks.users("paper@2")
     counts = clicks.gather(np.zeros(160), offsets, rng.random(160), people, 20_000, rng)
-    bias.estimate_bias(bias.simulated_counts(offsets, {"random": counts}), rng=rng, resamples=0)
+    bias.estimate_bias(
+        bias.simulated_counts(offsets, {"random": counts}), bias.BiasOptions(resamples=0), rng=rng
+    )
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from rankloop.bias import BiasEstimate
+from rankloop.bias import BiasEstimate, BiasOptions
 from rankloop.experiments.results import read_result
 from rankloop.experiments.run import Run
 from rankloop.experiments.spec import RunSpec
@@ -49,7 +49,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return {
         "fit": fit,
         "comparison": log.evaluate(fit, "production"),
-        "bias": log.estimate_bias(resamples=0, held_out=False),
+        "bias": log.estimate_bias(BiasOptions(resamples=0, held_out=False)),
         "check": log.check(),
     }
 

@@ -6,6 +6,7 @@ from .anchor import anchored as anchored
 from .assumed_curve import named_bias as named_bias
 from .assumed_curve import plausible_curves as plausible_curves
 from .bias_estimate import BiasEstimate as BiasEstimate
+from .bias_options import BiasOptions as BiasOptions
 from .bootstrap import RankIntervals as RankIntervals
 from .estimate import estimate_bias as estimate_bias
 from .harvesting import harvest as harvest

@@ -8,15 +8,15 @@ from dataclasses import replace
 import numpy as np
 
 from rankloop.bias.assumed_curve import assume_curve
-from rankloop.bias.bias_estimate import AUTO, METHODS, BiasEstimate
+from rankloop.bias.bias_estimate import BiasEstimate
+from rankloop.bias.bias_options import BiasOptions
 from rankloop.bias.document_pool import estimate_from_documents
 from rankloop.bias.feature_regression import estimate_from_features
-from rankloop.bias.moved_items import EstimateOptions, estimate_from_items
+from rankloop.bias.moved_items import estimate_from_items
 from rankloop.bias.randomised_policy import estimate_from_randomised
 from rankloop.bias.rank_counts import RankCounts
-from rankloop.errors import DataError, RankloopError
+from rankloop.errors import DataError
 from rankloop.logs import LogCounts
-from rankloop.names import unknown
 from rankloop.progress import Progress
 from rankloop.types import ASSUMED, Float32
 
@@ -26,20 +26,15 @@ REMEDY = (
     "in which documents move; import the features that the ranker uses (--features TABLE); or assume a curve "
     "and check how much it matters (--curve paper@10)."
 )
+DEFAULTS = BiasOptions()
 
 
 def estimate_bias(
     counts: LogCounts,
+    options: BiasOptions = DEFAULTS,
     *,
     rng: np.random.Generator,
-    method: str = AUTO,
-    randomised: str | None = None,
-    curve: str | None = None,
     features: Float32 | Callable[[], Float32] | None = None,
-    model: str = "affine",
-    resamples: int = 200,
-    confidence: float = 0.9,
-    held_out: bool = True,
     progress: Progress | None = None,
 ) -> BiasEstimate:
     """Estimate click bias from a log, by the first method that the log supports.
@@ -58,29 +53,22 @@ def estimate_bias(
 
     Args:
         counts: the counts of a log, as returned by `rankloop.Log.count`.
+        options: what is estimated, by which method, and with which intervals.
         rng: random generator for the resamples and the held-out folds.
-        method: one of the methods above, or ``auto`` for the first that works.
-        randomised: the id of a policy that ranks at random.
-        curve: the name of simulated users, such as ``paper@10`` or ``position@10(eta=1)``, to assume if
-            nothing can be estimated.
         features: float32, items of the counts × features, NaN where a value is missing; or the function that
             reads them, which is called only if they are needed.
-        model: ``affine``, ``position`` or ``harvesting``.
-        resamples: number of bootstrap resamples of the queries for the intervals; 0 for no intervals.
-        confidence: confidence level of the intervals.
-        held_out: whether to compare the affine and the position-based model on held-out queries.
         progress: receives a task for each fit, for the resamples and for the comparison.
 
     Raises:
         DataError: no method can be used; the message says why for each of them, and what to do.
 
     Example:
-        >>> from rankloop.bias import anchored, simulated_counts
+        >>> from rankloop.bias import BiasOptions, anchored, simulated_counts
         >>> from rankloop.clicks import bias_of, gather, users
         >>> rng, people, offsets = np.random.default_rng(0), users("paper@2"), np.arange(0, 401, 4)
         >>> clicks = gather(np.zeros(400), offsets, rng.random(400), people, 50_000, rng)
         >>> counts = simulated_counts(offsets, {"random": clicks})
-        >>> estimate = estimate_bias(counts, rng=rng, resamples=20)
+        >>> estimate = estimate_bias(counts, BiasOptions(resamples=20), rng=rng)
         >>> estimate.method, str(estimate.anchor)
         ('pairs', 'relevance 1 is always clicked at rank 1, relevance 0 never at rank 2')
         >>> truth = anchored(bias_of(people))
@@ -92,13 +80,6 @@ def estimate_bias(
     Reference: docs/bias.md; Vardasbi, Oosterhuis and de Rijke, When inverse propensity scoring does not work:
     affine corrections for unbiased learning to rank, CIKM 2020.
     """
-    options = EstimateOptions(model, resamples, confidence, held_out)
-    if method not in (AUTO, *METHODS):
-        raise unknown("method", method, (AUTO, *METHODS))
-    if randomised is not None and method not in (AUTO, "randomised"):
-        raise RankloopError(f"a randomised policy is for the method 'randomised', not {method!r}")
-    if curve is not None and method not in (AUTO, ASSUMED):
-        raise RankloopError(f"a curve is for the method 'assumed', not {method!r}")
 
     def from_pairs() -> BiasEstimate:
         found = estimate_from_items(RankCounts.of(counts), options, rng, progress=progress)
@@ -108,40 +89,41 @@ def estimate_bias(
         def estimate(pooled: RankCounts) -> BiasEstimate:
             return estimate_from_items(pooled, options, rng, method="documents", progress=progress)
 
-        return estimate_from_documents(counts, estimate, forced=method != AUTO)
+        return estimate_from_documents(counts, estimate, forced=options.forced)
 
     def from_features() -> BiasEstimate:
         if features is None:
             raise DataError("the log has no features")
         values = features() if callable(features) else features
         pairs = RankCounts.of(counts)
-        found = estimate_from_features(pairs, values, options, rng, forced=method != AUTO, progress=progress)
+        found = estimate_from_features(pairs, values, options, rng, progress=progress)
         return replace(found, log=counts.fingerprint)
 
     def from_randomised() -> BiasEstimate:
-        if randomised is None:
+        if options.randomised is None:
             raise DataError("no policy was declared randomised (randomised=…, --randomised POLICY)")
-        return estimate_from_randomised(counts, randomised, options, rng, progress=progress)
+        return estimate_from_randomised(counts, options.randomised, options, rng, progress=progress)
 
     ways: dict[str, Callable[[], BiasEstimate]] = {
         "pairs": from_pairs,
         "documents": from_documents,
         "features": from_features,
         "randomised": from_randomised,
-        ASSUMED: lambda: assume_curve(counts, curve),
+        ASSUMED: lambda: assume_curve(counts, options.curve),
     }
-    if method != AUTO:
-        return ways[method]()
+    if options.forced:
+        return ways[options.method]()
     refused: dict[str, str] = {}
-    for name in (*(["randomised"] if randomised is not None else []), "pairs", "documents", "features"):
+    first = () if options.randomised is None else ("randomised",)
+    for name in (*first, "pairs", "documents", "features"):
         try:
             found = ways[name]()
         except DataError as error:
             refused[name] = str(error)
             continue
         return found if not refused else replace(found, notes=(*_refusals(refused), *found.notes))
-    if curve is not None:
-        assumed = assume_curve(counts, curve)
+    if options.curve is not None:
+        assumed = assume_curve(counts, options.curve)
         return replace(assumed, notes=(*_refusals(refused), *assumed.notes))
     raise DataError(f"no method supports this log. {' '.join(_refusals(refused))} {REMEDY}")
 

@@ -6,10 +6,10 @@ import numpy as np
 
 from rankloop.bias.anchor import Anchor, Lines, as_bias, clip_lines, lines_at
 from rankloop.bias.bias_estimate import ASSUMPTIONS, BiasEstimate
+from rankloop.bias.bias_options import BiasOptions
 from rankloop.bias.bootstrap import bootstrap, percentile_interval
 from rankloop.bias.confounding import ConfoundingCheck, check_confounding
 from rankloop.bias.cross_fitting import FOLDS, CrossFitting
-from rankloop.bias.moved_items import EstimateOptions
 from rankloop.bias.movement import count_movement
 from rankloop.bias.orthogonal_lines import Solution, solve_lines
 from rankloop.bias.rank_counts import RankCounts
@@ -36,10 +36,9 @@ LARGEST_ERROR = 1.0 / 3.0
 def estimate_from_features(
     pairs: RankCounts,
     features: Float32,
-    options: EstimateOptions,
+    options: BiasOptions,
     rng: np.random.Generator,
     *,
-    forced: bool = False,
     progress: Progress | None = None,
 ) -> BiasEstimate:
     """Estimate click bias from documents with similar features that were shown at different ranks.
@@ -53,9 +52,9 @@ def estimate_from_features(
         pairs: displays and clicks per pair of query and document.
         features: float32, all items of the log × features, NaN where a value is missing. Items without any
             are left out.
-        options: what is estimated. Harvesting needs no features and is refused.
+        options: what is estimated. Harvesting needs no features and is refused. If the method is asked for by
+            name, it is used even if the ranker knows more than the features; a note then says so.
         rng: random generator for folds, trees and resamples.
-        forced: whether to estimate even if the ranker knows more than the features; a note then says so.
         progress: receives a task for the rounds and for the resamples.
 
     Raises:
@@ -103,7 +102,7 @@ def estimate_from_features(
         resampled, examined = Lines(drawn[:, 0], drawn[:, 1]), drawn[:, 2]
         _require_precision(Lines(alpha, beta), resampled)
     check = check_confounding(shown, relevance, placement, lines)
-    notes = _notes(pairs, shown, effective, check, forced=forced)
+    notes = _notes(pairs, shown, effective, check, forced=options.forced)
     scale = choose_scale(Lines(alpha, beta), resampled, options.confidence)
     evidence = None
     if scale.resampled is not None and examined is not None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
 from rankloop.bias.anchor import Anchor, Lines, as_bias, lines_at
 from rankloop.bias.bias_estimate import ASSUMPTIONS, BiasEstimate
+from rankloop.bias.bias_options import BiasOptions
 from rankloop.bias.bootstrap import bootstrap, few_clusters, percentile_interval, resamples_queries
 from rankloop.bias.harvesting import harvest
 from rankloop.bias.model_comparison import compare
@@ -16,49 +16,17 @@ from rankloop.bias.movement import measure_movement
 from rankloop.bias.newton import BiasFit, fit
 from rankloop.bias.rank_counts import RankCounts
 from rankloop.bias.scale import choose_scale
-from rankloop.errors import DataError, RankloopError
-from rankloop.names import unknown
+from rankloop.errors import DataError
 from rankloop.progress import Progress, report
 from rankloop.types import BiasEvidence, Float64
 
-MODELS = ("affine", "position", "harvesting")
-# With fewer resamples, the 5 % quantile cannot be estimated.
-MIN_RESAMPLES = 20
 # The variation of clicks between documents must exceed what chance explains by this many standard deviations.
 MIN_DEVIATIONS = 4.0
 
 
-@dataclass(frozen=True)
-class EstimateOptions:
-    """What is estimated, and how.
-
-    Attributes:
-        model: ``affine``, ``position`` or ``harvesting``.
-        resamples: number of bootstrap resamples for the intervals; 0 for no intervals.
-        confidence: confidence level of the intervals.
-        held_out: whether to compare the affine and the position-based model on held-out queries.
-    """
-
-    model: str = "affine"
-    resamples: int = 200
-    confidence: float = 0.9
-    held_out: bool = True
-
-    def __post_init__(self) -> None:
-        if self.model not in MODELS:
-            raise unknown("model", self.model, MODELS)
-        if self.resamples and self.resamples < MIN_RESAMPLES:
-            raise RankloopError(
-                f"intervals need at least {MIN_RESAMPLES} resamples, got {self.resamples}; use 0 for no "
-                f"intervals"
-            )
-        if not 0.0 < self.confidence < 1.0:
-            raise RankloopError(f"confidence must be between 0 and 1, such as 0.9, got {self.confidence}")
-
-
 def estimate_from_items(
     all_ranks: RankCounts,
-    options: EstimateOptions,
+    options: BiasOptions,
     rng: np.random.Generator,
     *,
     method: str = "pairs",

@@ -8,9 +8,10 @@ import numpy as np
 
 from rankloop.bias.anchor import Anchor, Lines, as_bias
 from rankloop.bias.bias_estimate import ASSUMPTIONS, BiasEstimate
+from rankloop.bias.bias_options import BiasOptions
 from rankloop.bias.bootstrap import bootstrap, few_clusters, percentile_interval
 from rankloop.bias.harvesting import harvest
-from rankloop.bias.moved_items import EstimateOptions, estimate_from_items
+from rankloop.bias.moved_items import estimate_from_items
 from rankloop.bias.movement import measure_movement
 from rankloop.bias.rank_counts import RankCounts, Unit
 from rankloop.errors import DataError
@@ -42,7 +43,7 @@ def counts_of_policy(counts: LogCounts, policy: str) -> LogCounts:
 def estimate_from_randomised(
     counts: LogCounts,
     policy: str,
-    options: EstimateOptions,
+    options: BiasOptions,
     rng: np.random.Generator,
     *,
     progress: Progress | None = None,
@@ -123,7 +124,7 @@ def estimate_from_randomised(
 
 
 def _separate(
-    own: LogCounts, options: EstimateOptions, rng: np.random.Generator, progress: Progress | None
+    own: LogCounts, options: BiasOptions, rng: np.random.Generator, progress: Progress | None
 ) -> BiasEstimate | None:
     """α and β from items that the policy moved, if they moved at every rank."""
     units: tuple[Unit, ...] = ("pairs", "documents")

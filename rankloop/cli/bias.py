@@ -8,18 +8,17 @@ from typing import Annotated
 
 import typer
 
+from rankloop.cli.log_options import LogSource
+from rankloop.cli.option_groups import expand_groups
 from rankloop.cli.options import (
-    EngineOption,
     JsonOption,
-    LogArgument,
-    MasterOption,
     PageOption,
     SeedOption,
 )
 
 
+@expand_groups
 def bias(
-    log: LogArgument,
     out: Annotated[Path, typer.Option("--out", "-o", help="The file to store the bias in.")] = Path(
         "bias.json"
     ),
@@ -50,32 +49,22 @@ def bias(
         bool, typer.Option(help="Compare the affine and the position-based model on held-out queries.")
     ] = True,
     page: PageOption = None,
+    *,
+    source: LogSource,
     seed: SeedOption = 0,
-    engine: EngineOption = "duckdb",
-    master: MasterOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Estimate how users click, α and β per rank, by the best method that the log supports."""
-    from rankloop import open_log, save_bias, write_report
+    from rankloop import BiasOptions, save_bias, write_report
     from rankloop.cli import console
     from rankloop.reports.bias import bias_document
     from rankloop.storage.files import check_writable
 
     check_writable(out, page)
-    opened = open_log(log, engine=engine, master=master)
+    options = BiasOptions(method, model, randomised, curve, resamples, confidence, held_out)
+    log = source.open()
     with console.announce_compilation(), console.progress() as progress:
-        estimate = opened.estimate_bias(
-            method,
-            model=model,
-            randomised=randomised,
-            curve=curve,
-            ranks=ranks,
-            resamples=resamples,
-            confidence=confidence,
-            held_out=held_out,
-            seed=seed,
-            progress=progress,
-        )
+        estimate = log.estimate_bias(options, ranks=ranks, seed=seed, progress=progress)
     save_bias(estimate, out)
     if page is not None:
         write_report(estimate, page)

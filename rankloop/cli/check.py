@@ -6,26 +6,28 @@ import json
 
 import typer
 
-from rankloop.cli.options import EngineOption, JsonOption, LogArgument, MasterOption, PageOption
+from rankloop.cli.log_options import LogSource
+from rankloop.cli.option_groups import expand_groups
+from rankloop.cli.options import JsonOption, PageOption
 
 
+@expand_groups
 def check(
-    log: LogArgument,
     page: PageOption = None,
-    engine: EngineOption = "duckdb",
-    master: MasterOption = None,
+    *,
+    source: LogSource,
     as_json: JsonOption = False,
 ) -> None:
     """Check what is in a log: policies over time, clicks per rank, support, and problems."""
-    from rankloop import open_log, write_report
+    from rankloop import write_report
     from rankloop.cli import console
     from rankloop.reports.check import check_document
     from rankloop.storage.files import check_writable
 
     check_writable(page)
-    opened = open_log(log, engine=engine, master=master)
+    log = source.open()
     with console.announce_compilation(), console.progress() as progress:
-        found = opened.check(progress=progress)
+        found = log.check(progress=progress)
     if page is not None:
         write_report(found, page)
     if as_json:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rankloop.cli.option_groups import expand_groups
 from rankloop.cli.options import JsonOption, PageOption
 from rankloop.errors import RankloopError
 
 if TYPE_CHECKING:
     from rankloop.logs import ImportOptions, ImportReport
+    from rankloop.progress import Progress
 
 importing = typer.Typer(
     help="Import the log of another program: problems are counted, repaired and reported.",
@@ -25,33 +28,6 @@ FILES = "Files, or folders of them"
 # The exit code if more of the source would be left out than --max-loss allows.
 TOO_MUCH_LOST = 3
 
-OutOption = Annotated[Path, typer.Option("--out", "-o", help="The folder to write the log to.")]
-FeaturesOption = Annotated[
-    list[Path] | None,
-    typer.Option(
-        help="A Parquet or CSV file with query_id, doc_id and features, or with doc_id and features of "
-        "documents; may be given twice, once for each kind.",
-        show_default=False,
-    ),
-]
-StrictOption = Annotated[bool, typer.Option("--strict", help="Refuse a log with any problem.")]
-MaxLossOption = Annotated[
-    float,
-    typer.Option(
-        help="The share of rows, clicks or lines that may be left out; beyond it no log is written, and the "
-        "exit code is 3.",
-        min=0.0,
-        max=1.0,
-    ),
-]
-RandomisedOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        help="A policy that shows documents in random order; may be given several times.", show_default=False
-    ),
-]
-OverwriteOption = Annotated[bool, typer.Option("--overwrite", help="Replace an existing log.")]
-AppendOption = Annotated[bool, typer.Option("--append", help="Add to an existing log, if there is one.")]
 SignalOption = Annotated[
     list[str] | None,
     typer.Option(
@@ -63,7 +39,59 @@ SignalOption = Annotated[
 ]
 
 
+@dataclass(frozen=True)
+class ImportTarget:
+    """Where a log is written, what is added to it, and what is reported: the options of every importer."""
+
+    out: Annotated[Path, typer.Option("--out", "-o", help="The folder to write the log to.")] = Path("log")
+    features: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="A Parquet or CSV file with query_id, doc_id and features, or with doc_id and features of "
+            "documents; may be given twice, once for each kind.",
+            show_default=False,
+        ),
+    ] = None
+    randomised: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A policy that shows documents in random order; may be given several times.",
+            show_default=False,
+        ),
+    ] = None
+    strict: Annotated[bool, typer.Option("--strict", help="Refuse a log with any problem.")] = False
+    max_loss: Annotated[
+        float,
+        typer.Option(
+            help="The share of rows, clicks or lines that may be left out; beyond it no log is written, and "
+            "the exit code is 3.",
+            min=0.0,
+            max=1.0,
+        ),
+    ] = 0.1
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing log.")] = False
+    append: Annotated[bool, typer.Option("--append", help="Add to an existing log, if there is one.")] = False
+    page: PageOption = None
+    as_json: JsonOption = False
+
+    def options(self, position_base: int | None, progress: Progress) -> ImportOptions:
+        """What the importers take."""
+        from rankloop import ImportOptions
+
+        return ImportOptions(
+            features=self.features,
+            position_base=position_base,
+            randomised=tuple(self.randomised or ()),
+            strict=self.strict,
+            max_loss=self.max_loss,
+            overwrite=self.overwrite,
+            append=self.append,
+            progress=progress,
+        )
+
+
 @importing.command()
+@expand_groups
 def ubi(
     files: Annotated[
         list[Path],
@@ -73,8 +101,6 @@ def ubi(
             "responses, arrays), CSV or Parquet.",
         ),
     ],
-    out: OutOption = Path("log"),
-    features: FeaturesOption = None,
     policy: Annotated[
         str | None, typer.Option(help=r"The policy of queries that do not name one. \[default: production]")
     ] = None,
@@ -101,13 +127,8 @@ def ubi(
         int | None,
         typer.Option(help=r"Whether positions of events count from 0 or from 1. \[default: detected]"),
     ] = None,
-    randomised: RandomisedOption = None,
-    strict: StrictOption = False,
-    max_loss: MaxLossOption = 0.1,
-    overwrite: OverwriteOption = False,
-    append: AppendOption = False,
-    page: PageOption = None,
-    as_json: JsonOption = False,
+    *,
+    target: ImportTarget,
 ) -> None:
     """Import OpenSearch's User Behavior Insights: ubi_queries and ubi_events."""
     from rankloop.logs import import_ubi
@@ -118,7 +139,7 @@ def ubi(
     _import(
         lambda options: import_ubi(
             files,
-            out,
+            target.out,
             policy=policy,
             ranks=ranks,
             clicks=clicks or CLICK_ACTIONS,
@@ -126,27 +147,17 @@ def ubi(
             shown=shown,
             options=options,
         ),
-        {
-            "features": features,
-            "position_base": position_base,
-            "randomised": tuple(randomised or ()),
-            "strict": strict,
-            "max_loss": max_loss,
-            "overwrite": overwrite,
-            "append": append,
-        },
-        page,
-        as_json,
+        target,
+        position_base,
     )
 
 
 @importing.command()
+@expand_groups
 def metarank(
     events: Annotated[
         list[Path], typer.Argument(metavar="EVENTS", help=f"{FILES}: events as JSON lines or Parquet.")
     ],
-    out: OutOption = Path("log"),
-    features: FeaturesOption = None,
     policy: Annotated[
         str | None, typer.Option(help=r"The policy of rankings that do not name one. \[default: production]")
     ] = None,
@@ -176,13 +187,8 @@ def metarank(
     items: Annotated[
         bool, typer.Option("--items/--no-items", help="Make features of the fields of items.")
     ] = True,
-    randomised: RandomisedOption = None,
-    strict: StrictOption = False,
-    max_loss: MaxLossOption = 0.1,
-    overwrite: OverwriteOption = False,
-    append: AppendOption = False,
-    page: PageOption = None,
-    as_json: JsonOption = False,
+    *,
+    target: ImportTarget,
 ) -> None:
     """Import Metarank's ranking, interaction and item events."""
     from rankloop.logs import MetarankFields, import_metarank
@@ -194,27 +200,19 @@ def metarank(
     _import(
         lambda options: import_metarank(
             events,
-            out,
+            target.out,
             policy=policy,
             clicks=clicks or CLICK_TYPES,
             signals=signals,
             fields=fields,
             options=options,
         ),
-        {
-            "features": features,
-            "randomised": tuple(randomised or ()),
-            "strict": strict,
-            "max_loss": max_loss,
-            "overwrite": overwrite,
-            "append": append,
-        },
-        page,
-        as_json,
+        target,
     )
 
 
 @importing.command()
+@expand_groups
 def columns(
     impressions: Annotated[
         list[Path],
@@ -224,7 +222,6 @@ def columns(
             "as CSV, TSV, JSON lines or Parquet.",
         ),
     ],
-    out: OutOption = Path("log"),
     names: Annotated[
         str,
         typer.Option(
@@ -241,7 +238,6 @@ def columns(
             show_default=False,
         ),
     ] = None,
-    features: FeaturesOption = None,
     policy: Annotated[
         str | None,
         typer.Option(help=r"The policy of all rows, if there is no column for it. \[default: production]"),
@@ -293,13 +289,8 @@ def columns(
     position_base: Annotated[
         int | None, typer.Option(help=r"Whether positions count from 0 or from 1. \[default: detected]")
     ] = None,
-    randomised: RandomisedOption = None,
-    strict: StrictOption = False,
-    max_loss: MaxLossOption = 0.1,
-    overwrite: OverwriteOption = False,
-    append: AppendOption = False,
-    page: PageOption = None,
-    as_json: JsonOption = False,
+    *,
+    target: ImportTarget,
 ) -> None:
     """Import any table: one row per document shown, per search with a list of documents, or per event."""
     from rankloop.logs import Columns, Events, import_columns
@@ -313,7 +304,7 @@ def columns(
     _import(
         lambda options: import_columns(
             impressions,
-            out,
+            target.out,
             columns=called,
             policy=policy,
             clicks=clicks,
@@ -324,47 +315,35 @@ def columns(
             feature_columns=feature_columns or (),
             options=options,
         ),
-        {
-            "features": features,
-            "position_base": position_base,
-            "randomised": tuple(randomised or ()),
-            "strict": strict,
-            "max_loss": max_loss,
-            "overwrite": overwrite,
-            "append": append,
-        },
-        page,
-        as_json,
+        target,
+        position_base,
     )
 
 
 def _import(
-    make: Callable[[ImportOptions], ImportReport],
-    options: Mapping[str, Any],
-    page: Path | None,
-    as_json: bool,
+    make: Callable[[ImportOptions], ImportReport], target: ImportTarget, position_base: int | None = None
 ) -> None:
-    from rankloop import ImportOptions, write_report
+    from rankloop import write_report
     from rankloop.cli import console
     from rankloop.logs import ImportLossError
     from rankloop.reports.import_report import import_document
     from rankloop.reports.terminal import printable
     from rankloop.storage.files import check_writable
 
-    check_writable(page)
+    check_writable(target.page)
     refused = None
     with console.progress() as progress:
         try:
-            imported = make(ImportOptions(**options, progress=progress))
+            imported = make(target.options(position_base, progress))
         except ImportLossError as error:
             refused, imported = error, error.report
-    if page is not None:
-        write_report(imported, page)
-    if as_json:
+    if target.page is not None:
+        write_report(imported, target.page)
+    if target.as_json:
         typer.echo(json.dumps(imported.to_dict(), indent=2, ensure_ascii=False))
     else:
         console.print_document(import_document(imported))
-        for path in (None if refused else imported.log, page):
+        for path in (None if refused else imported.log, target.page):
             if path is not None:
                 console.print_out(f"wrote {path}")
     if refused is not None:

@@ -8,19 +8,19 @@ from typing import Annotated
 
 import typer
 
-from rankloop.cli.offline import (
+from rankloop.cli.log_options import (
+    ESTIMATE,
     BiasOption,
-    DisplaysOption,
     HoldOutFromOption,
-    TargetOption,
-    opened_log,
+    TargetedLogSource,
     require_for_fit,
 )
-from rankloop.cli.options import EngineOption, JsonOption, LogArgument, MasterOption, SeedOption
+from rankloop.cli.option_groups import expand_groups
+from rankloop.cli.options import JsonOption, SeedOption
 
 
+@expand_groups
 def pipeline(
-    log: LogArgument,
     out: Annotated[Path, typer.Option("--out", "-o", help="The folder to write to.")] = Path("pipeline"),
     model: Annotated[str, typer.Option(help="lightgbm, mlp or linear; with options.")] = "lightgbm",
     bias: BiasOption = None,
@@ -30,34 +30,32 @@ def pipeline(
     ] = None,
     measure: Annotated[str, typer.Option(help="The value of a ranking: dcg, dcg@10 or clicks.")] = "dcg",
     hold_out_from: HoldOutFromOption = None,
-    displays: DisplaysOption = False,
-    target: TargetOption = "auto",
+    *,
+    source: TargetedLogSource,
     seed: SeedOption = 0,
-    engine: EngineOption = "duckdb",
-    master: MasterOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Check a log, estimate its bias, fit a ranker and evaluate it, with one page for everything.
 
-    The exit code is for schedulers: 0 if the new ranker is better than the old policy, 4 if it is worse, 1 if
-    the log does not tell (the same, undecided, or only leaning), 2 for errors.
+    The exit code is for schedulers: 0 if the new ranker is better than the old policy, 10 if it leans better,
+    11 if both rank alike, 12 if the log does not tell, 13 if it leans worse, 14 if it is worse, 2 for errors.
     """
     require_for_fit(model)
     from rankloop.cli import console
     from rankloop.reports.evaluation import evaluation_document
     from rankloop.reports.pipeline import PAGE, PipelineOptions, run_pipeline
 
-    opened = opened_log(log, engine, master, displays=displays, target=target)
+    log = source.open()
     options = PipelineOptions(
         model=model,
-        bias=None if bias == "estimate" else bias,
+        bias=None if bias == ESTIMATE else bias,
         against=against,
         measure=measure,
         hold_out_from=hold_out_from,
         seed=seed,
     )
     with console.announce_compilation(), console.progress() as progress:
-        found = run_pipeline(opened, out, options, progress=progress)
+        found = run_pipeline(log, out, options, progress=progress)
     if as_json:
         content = {**found.comparison.to_dict(), "exit_code": found.exit_code, "page": str(out / PAGE)}
         typer.echo(json.dumps(content, indent=2))

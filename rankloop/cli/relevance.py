@@ -8,12 +8,13 @@ from typing import Annotated
 
 import typer
 
-from rankloop.cli.offline import BiasOption, RanksOption, chosen_bias
-from rankloop.cli.options import EngineOption, JsonOption, LogArgument, MasterOption, SeedOption
+from rankloop.cli.log_options import BiasOption, LogSource, RanksOption, choose_bias
+from rankloop.cli.option_groups import expand_groups
+from rankloop.cli.options import JsonOption, SeedOption
 
 
+@expand_groups
 def relevance(
-    log: LogArgument,
     out: Annotated[
         Path, typer.Option("--out", "-o", help="The table to write, ending in .parquet or .csv.")
     ] = Path("relevance.parquet"),
@@ -26,9 +27,9 @@ def relevance(
             help="Shrink estimates from few displays towards the mean of the document's ranks.",
         ),
     ] = True,
+    *,
+    source: LogSource,
     seed: SeedOption = 0,
-    engine: EngineOption = "duckdb",
-    master: MasterOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Estimate the relevance of every document that was shown, corrected for position and trust bias.
@@ -36,16 +37,15 @@ def relevance(
     No features are needed. The table has one row per query and document, and is a policy for `rankloop
     evaluate`: evaluate it on another log, such as that of a later week.
     """
-    from rankloop import open_log
     from rankloop.cli import console
     from rankloop.reports.relevance import relevance_document
     from rankloop.storage.files import check_writable
 
     check_writable(out)
-    opened = open_log(log, engine=engine, master=master)
+    log = source.open()
     with console.announce_compilation(), console.progress() as progress:
-        known = chosen_bias(opened, bias, ranks, seed, progress)
-        found = opened.relevance(bias=known, shrink=shrink, seed=seed, progress=progress)
+        known = choose_bias(log, bias, ranks, seed, progress)
+        found = log.relevance(bias=known, shrink=shrink, seed=seed, progress=progress)
     found.save(out)
     if as_json:
         values = {"path": str(out), "documents": len(found), "mean": found.mean, "spread": found.spread}

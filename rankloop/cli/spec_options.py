@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping
-from functools import wraps
 from types import NoneType
 from typing import Annotated, Any, TypeVar, get_args, get_origin
 
@@ -12,6 +11,7 @@ import typer
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
+from rankloop.cli.option_groups import Command, replace_parameters
 from rankloop.errors import RankloopError
 
 Spec = TypeVar("Spec", bound=BaseModel)
@@ -29,7 +29,7 @@ def spec_options(
     defaults: Mapping[str, Any] | None = None,
     *,
     parameter: str = "given",
-) -> Callable[[Callable[..., None]], Callable[..., None]]:
+) -> Callable[[Command], Command]:
     """Replace a parameter of a command, ``given``, by one option for each field of a spec.
 
     The command gets a dictionary with the values of the options; those without a value are left out, so that
@@ -47,23 +47,14 @@ def spec_options(
         if (field.json_schema_extra is not None if only is None else name in set(only))
     }
 
-    def decorate(command: Callable[..., None]) -> Callable[..., None]:
-        own = inspect.signature(command, eval_str=True).parameters
-        options = [_parameter(name, field, defaults or {}) for name, field in chosen.items()]
-        parameters: list[inspect.Parameter] = []
-        for name, one in own.items():
-            parameters += options if name == parameter else [one]
-
-        @wraps(command)
-        def wrapper(**values: Any) -> None:
+    def decorate(command: Command) -> Command:
+        def gather(values: dict[str, Any]) -> dict[str, Any]:
             given = {name: values.pop(name) for name in chosen}
-            known = {name: value for name, value in given.items() if value is not None}
-            command(**{parameter: known}, **values)
+            values[parameter] = {name: value for name, value in given.items() if value is not None}
+            return values
 
-        keyword_only = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in parameters]
-        wrapper.__signature__ = inspect.Signature(keyword_only)  # type: ignore[attr-defined]
-        wrapper.__annotations__ = {each.name: each.annotation for each in keyword_only}
-        return wrapper
+        options = [_parameter(name, field, defaults or {}) for name, field in chosen.items()]
+        return replace_parameters(command, {parameter: options}, gather)
 
     return decorate
 

@@ -12,8 +12,8 @@ from rankloop.evidence.rules import ClickNoise as ClickNoise
 from rankloop.evidence.rules import Decision as Decision
 from rankloop.evidence.rules import EvidenceRule as EvidenceRule
 from rankloop.evidence.rules import evidence as evidence
+from rankloop.evidence.steps import LossLimit as LossLimit
 from rankloop.evidence.steps import Step as Step
-from rankloop.evidence.steps import Surroundings as Surroundings
 from rankloop.evidence.steps import Trial as Trial
 from rankloop.evidence.steps import choose_step as choose_step
 from rankloop.evidence.trust_region import TrustRegion as TrustRegion

@@ -42,19 +42,19 @@ class Trial:
 
 
 @dataclass(frozen=True, eq=False)
-class Surroundings:
-    """A trust region around the start on known queries.
+class LossLimit:
+    """The most that a step may lose on known queries, whatever users do: the width of a trust region.
 
     Attributes:
         features: float32, documents × features; of all known queries.
         offsets: int64, queries + 1.
-        width: ε; the largest loss that any relevance could cause, averaged over the queries, as a share of
-            the value of the start (`TrustRegion.width`).
+        most: ε; the largest loss that any relevance could cause, averaged over the queries, as a share of the
+            value of the start (`TrustRegion.width`).
     """
 
     features: Float32
     offsets: Int64
-    width: float
+    most: float
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ def choose_step(
     rule: EvidenceRule,
     look: int,
     *,
-    surroundings: Surroundings | None = None,
+    limit: LossLimit | None = None,
     deployed: Trial | None = None,
 ) -> Step:
     """Choose the step of the highest estimated gain among those that the rule and the trust region allow.
@@ -104,7 +104,7 @@ def choose_step(
         rank_weights: θ, what each rank is worth.
         rule: the rule of evidence.
         look: the number of the look at the evidence, from 1.
-        surroundings: the trust region; None for none.
+        limit: the trust region; None for none.
         deployed: the policy that was deployed before, with clicks that neither it nor the learned policy was
             trained on. It stays if it is better than the step by more than a standard error, and goes if it
             is worse than the start by more than that.
@@ -112,12 +112,12 @@ def choose_step(
     if not trials:
         raise RankloopError("a step needs a trial: a learned model, and clicks that it was not trained on")
     contests = [_Contest(start, trial, rank_weights) for trial in trials]
-    limit = None if surroundings is None else _Limit(start, learned, rank_weights, surroundings)
+    losses = None if limit is None else _PossibleLosses(start, learned, rank_weights, limit)
     allowed: list[Step] = []
     for share in SHARES:
-        loss = float("nan") if limit is None else limit.possible_loss(share)
+        loss = float("nan") if losses is None else losses.of_step(share)
         step = Step(share, _judge(contests, rule, look, share), loss)
-        if not step.decision.deploy or (limit is not None and loss > limit.around.width):
+        if not step.decision.deploy or (limit is not None and loss > limit.most):
             break
         allowed.append(step)
     best = max(allowed, key=lambda step: step.decision.gain, default=step)
@@ -156,19 +156,19 @@ class _Contest:
         return rule.gain(self.clicks, new, self.old, look)
 
 
-class _Limit:
-    """What a step could lose on known queries."""
+class _PossibleLosses:
+    """What steps could lose on known queries."""
 
-    def __init__(self, start: Model, learned: Model, rank_weights: Float64, around: Surroundings) -> None:
-        self.around = around
-        self._scores = start.scores(around.features), learned.scores(around.features)
+    def __init__(self, start: Model, learned: Model, rank_weights: Float64, limit: LossLimit) -> None:
+        self._offsets = limit.offsets
+        self._scores = start.scores(limit.features), learned.scores(limit.features)
         self._theta = rank_weights
-        self._start = expected_rank_weights(self._scores[0], around.offsets, rank_weights)
+        self._start = expected_rank_weights(self._scores[0], limit.offsets, rank_weights)
 
-    def possible_loss(self, share: float) -> float:
+    def of_step(self, share: float) -> float:
         scores = (1.0 - share) * self._scores[0] + share * self._scores[1]
-        new = expected_rank_weights(scores, self.around.offsets, self._theta)
-        return float(worst_loss(new, self._start, self.around.offsets).mean())
+        new = expected_rank_weights(scores, self._offsets, self._theta)
+        return float(worst_loss(new, self._start, self._offsets).mean())
 
 
 def _judge(contests: Sequence[_Contest], rule: EvidenceRule, look: int, share: float) -> Decision:

@@ -19,10 +19,11 @@ from rankloop.logs.counter import LogCounter, as_text
 from rankloop.logs.counts import LogCounts
 from rankloop.logs.defects import DefectFinder
 from rankloop.logs.display_order import DisplayOrder, measure_order
+from rankloop.logs.document_movement import DocumentMovement
 from rankloop.logs.engines import Engine
 from rankloop.logs.features import why_unusable
 from rankloop.logs.folder import LogFolder
-from rankloop.logs.lessons import DocumentMovement, LogVerdict, judge, measure_movement
+from rankloop.logs.log_verdict import LogVerdict, judge_log
 from rankloop.logs.periods import Periods, count_by_period
 from rankloop.logs.policy_exposures import CandidateExposures, compute_exposures
 from rankloop.logs.problems import KEPT, Problem, ProblemCounter
@@ -215,7 +216,7 @@ class LogCheck(NotebookResult):
     def verdict(self) -> LogVerdict:
         """What the log can and cannot teach, and the next step."""
         explores = [policy.explores for policy in self.policies if policy.explores is not None]
-        return judge(
+        return judge_log(
             folder=shlex.quote(str(self.log)),
             movement=self.movement,
             clicks=self.clicks,
@@ -287,7 +288,7 @@ def check_log(log: LogFolder, engine: Engine, progress: Progress | None = None) 
         ),
         problems=problems,
         sanity=sanity,
-        movement=measure_movement(counts),
+        movement=DocumentMovement.of(counts),
         imported=_imported(log),
     )
 

@@ -13,8 +13,8 @@ from rankloop.evidence import (
     ClickNoise,
     DebiasedClicks,
     EvidenceRule,
+    LossLimit,
     Step,
-    Surroundings,
     Trial,
     TrustRegion,
     agreement,
@@ -110,7 +110,7 @@ class Deployment:
         if self.folds > 1 and held_out.clicks.timesteps < ENOUGH_IMPRESSIONS:
             # Training stopped on the held-out clicks, so they are not quite unseen: do without them.
             trials = list(self._cross_fitted(clicks, learn)) or trials
-        around = None if self.trust is None else _surroundings(self.trust, start, clicks, rank_weights)
+        limit = None if self.trust is None else _loss_limit(self.trust, start, clicks, rank_weights)
         before = None if deployed is None else replace(held_out, model=deployed)
         return choose_step(
             start,
@@ -119,7 +119,7 @@ class Deployment:
             rank_weights,
             self.evidence,
             look,
-            surroundings=around,
+            limit=limit,
             deployed=before,
         )
 
@@ -136,7 +136,7 @@ class Deployment:
             yield Trial(model, split.select(outside).features, clicks.debiased(0, outside))
 
 
-def _surroundings(trust: TrustRegion, start: Model, clicks: Clicks, rank_weights: Float64) -> Surroundings:
+def _loss_limit(trust: TrustRegion, start: Model, clicks: Clicks, rank_weights: Float64) -> LossLimit:
     features = np.concatenate([split.features for split in clicks.splits])
     first, second = clicks.splits
     offsets = np.concatenate([first.offsets, first.n_docs + second.offsets[1:]])
@@ -144,4 +144,4 @@ def _surroundings(trust: TrustRegion, start: Model, clicks: Clicks, rank_weights
         (statistics, start.scores(split.features))
         for split, statistics in zip(clicks.splits, clicks.statistics, strict=True)
     ]
-    return Surroundings(features, offsets, trust.width(agreement(parts, clicks.bias, rank_weights)))
+    return LossLimit(features, offsets, trust.width(agreement(parts, clicks.bias, rank_weights)))

@@ -22,7 +22,14 @@ from rankloop.offline.fit_result import Fit, is_fit, load_fit
 from rankloop.offline.impression_sums import sum_impressions
 from rankloop.offline.intervals import DIFFERENCE, ImpressionSample
 from rankloop.offline.judged_queries import QueryChoice, judge_on, name_of
-from rankloop.offline.policy_rankings import Measure, Policy, PolicyRanking, Ranking, RankingResolver
+from rankloop.offline.policy_rankings import (
+    DEFAULT_MEASURE,
+    Measure,
+    Policy,
+    PolicyRanking,
+    Ranking,
+    RankingResolver,
+)
 from rankloop.offline.relevance_control import (
     MEAN,
     SCORES,
@@ -86,7 +93,7 @@ def evaluate(
     against: Policy,
     *,
     bias: BiasSource = None,
-    measure: str = "dcg",
+    measure: str = DEFAULT_MEASURE,
     queries: QueryChoice = None,
     options: EvaluationOptions = DEFAULTS,
     progress: Progress | None = None,

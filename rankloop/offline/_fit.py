@@ -34,7 +34,7 @@ from rankloop.training import (
     learning_named,
     train_trees_on_clicks,
 )
-from rankloop.training.calibration import calibrate, relevance_of
+from rankloop.training.calibration import calibrate_with_effects
 from rankloop.training.combined_trees import CombinedTrees, combine_trees
 from rankloop.training.guess_models import TreeGuess
 from rankloop.training.logged_order import LoggedOrder, imitate_order
@@ -150,7 +150,7 @@ def fit(
     # The policy that logged last is the one that a new ranker would replace.
     against = _latest_policy(others.statistics, log.policy_ids)
     compared = evaluate(log, result, against, progress=progress)
-    return replace(result, held_out=HeldOutEstimate.of(compared))
+    return replace(result, held_out=HeldOutEstimate.of(compared), comparison=compared)
 
 
 class _Trained(NamedTuple):
@@ -217,8 +217,7 @@ def _train_on_clicks(
             training, start = replace(training, model=found.model), found.offset
             notes = _describe_combination(found)
     # Trees on the likelihood of clicks guess relevance themselves.
-    scores = training.model.scores(held_out.features) + start
-    quality = calibrate(relevance_of(scores), held_out.counts, bias)
+    quality = calibrate_with_effects(training.model.scores(held_out.features) + start, held_out, bias)
     return _Trained(training, GuessReport(str(spec), quality), notes)
 
 

@@ -12,7 +12,7 @@ from rankloop.logs import LogReader
 from rankloop.offline._evaluate import DEFAULTS, EvaluationOptions, evaluate
 from rankloop.offline.comparison import Comparison
 from rankloop.offline.judged_queries import QueryChoice
-from rankloop.offline.policy_rankings import Policy
+from rankloop.offline.policy_rankings import DEFAULT_MEASURE, Policy
 from rankloop.progress import Progress, report
 from rankloop.types import Bias
 
@@ -96,7 +96,7 @@ def sensitivity(
     against: Policy,
     biases: Sequence[str | Bias | BiasEstimate] | None = None,
     *,
-    measure: str = "dcg",
+    measure: str = DEFAULT_MEASURE,
     queries: QueryChoice = None,
     options: EvaluationOptions = DEFAULTS,
     progress: Progress | None = None,

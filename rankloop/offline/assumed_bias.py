@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rankloop import clicks
-from rankloop.bias import BiasEstimate, estimate_bias
+from rankloop.bias import BiasEstimate, BiasOptions, estimate_bias
 from rankloop.bias.storage import bias_details, read_bias
 from rankloop.errors import RankloopError
 from rankloop.logs import LogCounts, LogReader
@@ -77,8 +77,8 @@ def assume_bias(
             counts = log.count()
             source = estimate_bias(
                 counts,
+                BiasOptions(randomised=declared_randomised(log)),
                 rng=np.random.default_rng(seed),
-                randomised=declared_randomised(log),
                 features=item_features(log, counts),
                 progress=progress,
             )

@@ -13,9 +13,9 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from rankloop.bias.storage import bias_from_text, bias_to_text
 from rankloop.errors import DataError, ModelFileError
@@ -29,7 +29,10 @@ from rankloop.training import Calibration, Epoch
 from rankloop.training.calibration import ReliabilityRow
 from rankloop.types import Bias, Model
 
-FORMAT, VERSION = "rankloop-fit", 2
+if TYPE_CHECKING:
+    from rankloop.offline.comparison import Comparison
+
+FORMAT, VERSION = "rankloop-fit", 3
 MODEL_FILE, BIAS_FILE, FIT_FILE, PAGE_FILE = "model.rankloop", "bias.json", "fit.json", "report.html"
 FILES = (MODEL_FILE, BIAS_FILE, FIT_FILE, PAGE_FILE)
 
@@ -70,7 +73,7 @@ class GuessReport:
         """Read what `dataclasses.asdict` gives, after JSON."""
         found = content["calibration"]
         rows = tuple(ReliabilityRow(**row) for row in found["rows"])
-        return cls(content["name"], Calibration(found["gain"], found["displays"], rows))
+        return cls(content["name"], Calibration(**{**found, "rows": rows}))
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,6 +87,7 @@ class Fit(NotebookResult):
             its units are not those of `rankloop.evaluate`.
         held_out: what `rankloop.evaluate` says about it on the held-out queries; the same clicks chose when
             to stop, so it is slightly optimistic. None while it has not been evaluated.
+        comparison: the whole evaluation that ``held_out`` summarises; not stored, so None after `load_fit`.
         spec: the name of the model that was trained.
         estimator: the name of the estimator that turned clicks into weights.
         reward: what a rank is worth: ``dcg`` or ``clicks``.
@@ -122,6 +126,7 @@ class Fit(NotebookResult):
     guess: GuessReport | None = None
     name: str = ""
     target: str = "clicks"
+    comparison: Comparison | None = field(default=None, repr=False)
 
     @property
     def best(self) -> Epoch:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from rankloop.bias import BiasEstimate, estimate_bias
+from rankloop.bias import BiasEstimate, BiasOptions, estimate_bias
+from rankloop.bias.estimate import DEFAULTS
 from rankloop.logs.features import PathLike
 from rankloop.logs.folder import open_folder
 from rankloop.logs.reader import ExposureSource, LogReader
@@ -47,46 +48,28 @@ class Log(LogReader):
 
     def estimate_bias(
         self,
-        method: str = "auto",
+        options: BiasOptions = DEFAULTS,
         *,
-        model: str = "affine",
-        randomised: str | None = None,
-        curve: str | None = None,
         ranks: int | None = None,
-        resamples: int = 200,
-        confidence: float = 0.9,
-        held_out: bool = True,
         seed: int = 0,
         progress: Progress | None = None,
     ) -> BiasEstimate:
         """Estimate how users click; see `rankloop.estimate_bias`.
 
         Args:
-            method: ``pairs``, ``documents``, ``features``, ``randomised`` or ``assumed``; ``auto`` for the
-                first that the log supports.
-            model: ``affine``, ``position`` or ``harvesting``.
-            randomised: the id of a policy that ranks at random; None for the one that was declared when the
-                log was imported, if there is one.
-            curve: the name of simulated users to assume if nothing can be estimated.
+            options: what is estimated, by which method, and with which intervals. A policy that was declared
+                randomised when the log was imported need not be named.
             ranks: how many ranks to use; None for all.
-            resamples: how often queries are resampled for the intervals; 0 for no intervals.
-            confidence: the confidence level of the intervals.
-            held_out: whether to compare the affine and the position-based model on held-out queries.
             seed: the random seed.
             progress: called with what is being done.
         """
         counts = self.count(ranks, progress=progress)
+        randomised = options.randomised or declared_randomised(self, options.method)
         return estimate_bias(
             counts,
+            replace(options, randomised=randomised),
             rng=np.random.default_rng(seed),
-            method=method,
-            randomised=randomised or declared_randomised(self, method),
-            curve=curve,
             features=item_features(self, counts),
-            model=model,
-            resamples=resamples,
-            confidence=confidence,
-            held_out=held_out,
             progress=progress,
         )
 

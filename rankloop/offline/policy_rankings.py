@@ -36,6 +36,8 @@ from rankloop.types import Bias, Float64, Int64, Model
 Ranking = Literal["sorted", "drawn"]
 RANKINGS = ("sorted", "drawn")
 Policy = Fit | Model | str | os.PathLike[str]
+# Down to the last rank of the bias.
+DEFAULT_MEASURE = "dcg"
 
 
 class Measure(NamedTuple):

@@ -12,7 +12,7 @@ import numpy as np
 
 from rankloop import extras
 from rankloop.logs.checks import LogCheck, PolicyCheck
-from rankloop.logs.lessons import LogVerdict
+from rankloop.logs.log_verdict import LogVerdict
 from rankloop.logs.periods import DAY, HOUR, MINUTE
 from rankloop.logs.problems import Problem
 from rankloop.logs.support import EXPOSURES
@@ -53,7 +53,7 @@ POLICIES_IN_TERMINAL = 3
 DATES_ON_AN_AXIS = 7
 # Room for the names at both ends of an axis of names, which are 1 apart.
 ROOM = 0.4
-LESSONS = {"bias": "how users click", "fit": "a ranker", "evaluate": "what a ranker is worth"}
+USES = {"bias": "how users click", "fit": "a ranker", "evaluate": "what a ranker is worth"}
 UNITS = ((7 * DAY, "week"), (DAY, "day"), (HOUR, "hour"), (MINUTE, "minute"), (1, "second"))
 
 
@@ -66,7 +66,7 @@ def check_document(found: LogCheck) -> Document:
         f"The log ‘{found.log.name}’",
         (
             Text(found.verdict.summary, "strong", brief=True),
-            _lessons(found.verdict),
+            _uses(found.verdict),
             Text(_in_short(found), brief=True),
             *warnings(found.warnings),
             Section("Policies", tuple(_policies(found, drawn))),
@@ -78,8 +78,8 @@ def check_document(found: LogCheck) -> Document:
     )
 
 
-def _lessons(verdict: LogVerdict) -> Table:
-    rows = [[LESSONS[lesson.what], lesson.answer, lesson.text] for lesson in verdict.lessons]
+def _uses(verdict: LogVerdict) -> Table:
+    rows = [[USES[use.what], use.answer, use.text] for use in verdict.uses]
     columns: list[str | Column] = ["what", Column("can it?", words=True), Column("why", words=True)]
     return Table.build("What this log can teach", columns, rows, brief=True)
 

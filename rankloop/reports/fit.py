@@ -147,14 +147,22 @@ def _guess(fit: Fit) -> tuple[Section, ...]:
         for row in found.rows
     ]
     better = "explain" if found.gain > 0.0 else "do not explain"
+    alike, effects = "all documents", ""
+    if found.query_effects:
+        alike = "all documents of a query"
+        effects = (
+            f" How often a query brings {_outcome(fit)} whatever is shown is not for features to tell: it is "
+            f"estimated from the {_outcome(fit)} of its other documents."
+        )
     return (
         Section(
             f"How well features predict {_outcome(fit)}",
             (
                 Text(
                     f"The guesses of {fit.guess.name} {better} {_outcome(fit)} that they did not see better "
-                    f"than one relevance for all documents: {found.gain:+.4f} nats per display. On average, "
-                    f"expected and observed {_outcome(fit)} differ by {found.error:.4f} per display.",
+                    f"than one relevance for {alike}: {found.gain:+.4f} nats per display. On average, "
+                    f"expected and observed {_outcome(fit)} differ by {found.error:.4f} per display."
+                    f"{effects}",
                 ),
                 Table.build(
                     f"{found.displays:,} displays by guessed relevance, and {_outcome(fit)} per display",

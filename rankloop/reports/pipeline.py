@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from rankloop.bias import BiasEstimate, save_bias
-from rankloop.errors import RankloopError
-from rankloop.offline import Comparison, Fit, Log
+from rankloop.offline import Comparison, Fit, Log, VerdictKind, exit_code
 from rankloop.offline.assumed_bias import BiasSource, explain_missing_bias
+from rankloop.offline.policy_rankings import DEFAULT_MEASURE
 from rankloop.progress import Progress, report
 from rankloop.reports.bias import bias_document
 from rankloop.reports.check import check_document
@@ -22,16 +21,6 @@ from rankloop.reports.fit import fit_document
 from rankloop.reports.html import write_page
 
 PAGE, RESULT, POLICY, BIAS = "index.html", "result.json", "policy", "bias.json"
-
-# The exit code of the command by the kind of the verdict; 2 is for errors.
-EXIT_CODES: Mapping[str, int] = {
-    "better": 0,
-    "same": 1,
-    "undecided": 1,
-    "leans better": 1,
-    "leans worse": 1,
-    "worse": 4,
-}
 
 
 @dataclass(frozen=True)
@@ -50,7 +39,7 @@ class PipelineOptions:
     model: str = "lightgbm"
     bias: BiasSource = None
     against: str | None = None
-    measure: str = "dcg"
+    measure: str = DEFAULT_MEASURE
     hold_out_from: str | None = None
     seed: int = 0
 
@@ -71,8 +60,8 @@ class Pipeline:
 
     @property
     def exit_code(self) -> int:
-        """0 if the new ranker is better, 4 if it is worse, 1 if the log does not tell."""
-        return EXIT_CODES[self.comparison.verdict.kind]
+        """0 if the new ranker is better, and otherwise the code of the verdict."""
+        return exit_code(self.comparison.verdict.kind)
 
 
 def run_pipeline(
@@ -118,21 +107,28 @@ def run_pipeline(
     fit.save(place / POLICY)
     publish("Fit", fit_document(fit))
     write_report(fit, place / POLICY / "report.html")
-    against = chosen.against or (fit.held_out.against if fit.held_out else log.policy_ids[-1])
-    comparison = log.evaluate(fit, against, measure=chosen.measure, progress=progress)
+    comparison = _compare(log, fit, chosen, progress)
     (place / RESULT).write_text(json.dumps(comparison.to_dict(), indent=2) + "\n", encoding="utf-8")
     evaluated = evaluation_document(comparison)
     publish("Evaluation", evaluated)
     # The verdict and its number first: they are what the reader came for. What to do about it is last.
     sections.insert(0, Section("Verdict", evaluated.blocks[:2]))
     export = f"`rankloop export {place / POLICY} --to opensearch` takes it to a search engine."
-    better = comparison.verdict.kind in ("better", "leans better")
+    better = comparison.verdict.kind in (VerdictKind.BETTER, VerdictKind.LEANS_BETTER)
     advice = f"{what_now(comparison)}{f' {export}' if better else ''}"
     sections.append(next_step(Text(advice, brief=True)))
     write_page(_page(log, sections), place / PAGE)
-    if comparison.verdict.kind not in EXIT_CODES:
-        raise RankloopError(f"the verdict {comparison.verdict.kind!r} has no exit code")
     return Pipeline(place, fit, comparison)
+
+
+def _compare(log: Log, fit: Fit, options: PipelineOptions, progress: Progress | None) -> Comparison:
+    """The evaluation that came with the fit if it answers what was asked, and a new one otherwise."""
+    first = fit.comparison
+    assert first is not None, "fits are evaluated before they are stored"
+    against = options.against or first.against.name
+    if against == first.against.name and options.measure in (DEFAULT_MEASURE, first.measure):
+        return first
+    return log.evaluate(fit, against, measure=options.measure, progress=progress)
 
 
 def _page(log: Log, sections: list[Section]) -> Document:

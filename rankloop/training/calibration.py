@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from rankloop.objectives import ClickCounts, click_likelihood
 from rankloop.objectives.click_likelihood import mean_score
+from rankloop.training.query_effects import relevance_given_others
+from rankloop.training.shown_documents import ShownDocuments
 from rankloop.types import Bias, Float64
 
 # The rows of a reliability table, each with the same share of the displays.
@@ -43,11 +45,14 @@ class Calibration:
             nothing.
         displays: the number of displays.
         rows: expected and observed clicks, by ascending relevance.
+        query_effects: whether relevances include an effect of the query, which clicks on its other documents
+            tell. The gain is then relative to one relevance for all documents of a query.
     """
 
     gain: float
     displays: int
     rows: tuple[ReliabilityRow, ...]
+    query_effects: bool = False
 
     @property
     def error(self) -> float:
@@ -55,13 +60,16 @@ class Calibration:
         return sum(abs(row.expected - row.clicks) for row in self.rows) / max(self.displays, 1)
 
 
-def calibrate(relevance: Float64, counts: ClickCounts, bias: Bias) -> Calibration:
+def calibrate(
+    relevance: Float64, counts: ClickCounts, bias: Bias, *, baseline: Float64 | None = None
+) -> Calibration:
     """Compare relevances with clicks.
 
     Args:
         relevance: documents; strictly between 0 and 1.
         counts: how often the documents were shown and clicked, by rank.
         bias: how users click.
+        baseline: documents; the relevances that the gain is relative to. None for the mean of these clicks.
 
     Example:
         Two documents, each shown ten times where α = 1 and β = 0; the first was clicked twice, the second
@@ -83,10 +91,8 @@ def calibrate(relevance: Float64, counts: ClickCounts, bias: Bias) -> Calibratio
     by_cell = bias.alpha[counts.ranks] * relevance[items] + bias.beta[counts.ranks]
     expected = np.bincount(items, counts.displays * by_cell, counts.n_items)
     clicks = np.bincount(items, counts.clicks, counts.n_items)
-    likelihoods = [
-        click_likelihood(scores, counts, bias).value
-        for scores in (log_odds(relevance), np.full(counts.n_items, mean_score(counts, bias)))
-    ]
+    alike = np.full(counts.n_items, mean_score(counts, bias)) if baseline is None else log_odds(baseline)
+    likelihoods = [click_likelihood(scores, counts, bias).value for scores in (log_odds(relevance), alike)]
     order = np.argsort(relevance, kind="stable")
     before = np.cumsum(displays[order]) - displays[order]
     row_of = np.minimum((ROWS * before / max(total, 1.0)).astype(np.int64), ROWS - 1)
@@ -104,6 +110,26 @@ def calibrate(relevance: Float64, counts: ClickCounts, bias: Bias) -> Calibratio
                 )
             )
     return Calibration((likelihoods[0] - likelihoods[1]) / max(total, 1.0), round(total), tuple(rows))
+
+
+def calibrate_with_effects(scores: Float64, shown: ShownDocuments, bias: Bias) -> Calibration:
+    """Compare scores that rank within queries with clicks: what a query adds to all its scores is not theirs.
+
+    Trees that are trained with effects of queries (`ClicksWithQueryEffects`) say nothing about how often a
+    query is clicked. Expected clicks therefore include the effect of the query, as far as clicks on its other
+    documents tell it (`relevance_given_others`).
+
+    Args:
+        scores: documents; the logistic function of a score is a relevance, up to the effect of its query.
+        shown: the documents and their clicks, which the scores do not depend on.
+        bias: how users click.
+    """
+    least = float(relevance_of(np.array(-LARGEST_SCORE)))
+    alike = np.full(len(shown), mean_score(shown.counts, bias))
+    relevance, baseline = (
+        np.clip(relevance_given_others(values, shown, bias), least, 1.0 - least) for values in (scores, alike)
+    )
+    return replace(calibrate(relevance, shown.counts, bias, baseline=baseline), query_effects=True)
 
 
 def relevance_of(scores: Float64) -> Float64:

@@ -82,7 +82,7 @@ class Learning:
             start: the model that learning starts from, if there is one: guesses of relevance then come from
                 networks that start from it, too, and otherwise from trees.
             guess: the guess of relevance that these clicks led to before; None to make it.
-            progress: told how far the guess of relevance is, if the estimator needs one.
+            progress: called while relevance is guessed, if the estimator needs a guess.
 
         Raises:
             DataError: one of the splits has no interactions.

@@ -68,7 +68,7 @@ def imitate_order(
     Args:
         parts: the documents to learn from, and those to stop on.
         rng: draws the seed of LightGBM.
-        progress: told of every tree.
+        progress: called after every tree.
 
     Returns:
         the trees; None if features do not tell how high documents are shown.

@@ -43,7 +43,7 @@ def guess_by_network(
         statistics: the clicks on each split.
         bias: how users click.
         start: the model to start from; it has the features of the documents, and learns in steps.
-        progress: told of every fold.
+        progress: called before every fold.
     """
     tasks = tuple(
         ClickTask(split.features, split.offsets, ClickCounts.of(part), bias)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from scipy.special import log_expit, softmax
 
 from rankloop.objectives import click_likelihood
 from rankloop.objectives.click_likelihood import LikelihoodValue
@@ -15,6 +16,12 @@ LONGEST_STEP = 1.0
 STEPS = 2
 # Newton steps before the first value, from effects of 0.
 FIRST_STEPS = 10
+# The effects that predictions consider; larger ones would make documents of any usual score alike.
+GRID = np.linspace(-6.0, 6.0, 49)
+# Rounds of expectation maximisation. The likelihood is flat long before the distribution of effects is final.
+ROUNDS = 100
+# No effect is impossible: its logarithm must be a number.
+LEAST_CHANCE = 1e-300
 
 
 class ClicksWithQueryEffects:
@@ -74,3 +81,47 @@ class ClicksWithQueryEffects:
         gradient = np.bincount(queries, found.gradient, count) - self.effects / self._variance
         information = np.bincount(queries, found.curvature, count) + 1.0 / self._variance
         self.effects = self.effects + np.clip(gradient / information, -LONGEST_STEP, LONGEST_STEP)
+
+
+def relevance_given_others(scores: Float64, shown: ShownDocuments, bias: Bias) -> Float64:
+    """Predict the relevance of documents if queries have effects, with what other documents tell about them.
+
+        E[ σ(s_d + u_q) | clicks on the documents of q other than d ],      u_q ~ g
+
+    The distribution g of effects is the one that makes the clicks on other queries most likely, on a grid. It
+    is not the prior that trees are trained with: that one is wide, so that trees leave all that differs
+    between queries to the effects, and predictions by it are too extreme where queries differ less.
+
+    Args:
+        scores: s, documents; they must not depend on these clicks.
+        shown: the documents and their clicks.
+        bias: how users click.
+
+    Returns:
+        float64, documents; between 0 and 1.
+    """
+    by_query = np.stack(
+        [
+            np.bincount(
+                shown.queries, click_likelihood(scores + u, shown.counts, bias).values, shown.n_queries
+            )
+            for u in GRID
+        ],
+        axis=1,
+    )
+    seen = np.bincount(shown.queries, minlength=shown.n_queries) > 0
+    chances = np.full((shown.n_queries, len(GRID)), 1.0 / len(GRID))
+    for _ in range(ROUNDS):
+        prior = np.maximum(chances[seen].mean(axis=0), LEAST_CHANCE)
+        chances = softmax(by_query + np.log(prior), axis=1)
+    others = (chances[seen].sum(axis=0) - chances) / max(int(seen.sum()) - 1, 1)
+    log_prior = np.log(np.maximum(others, LEAST_CHANCE))
+    # Sums over the grid, in logarithms: many clicks make all but one effect very unlikely.
+    weighted, total = np.full((2, len(shown)), -np.inf)
+    for node, u in enumerate(GRID):
+        own = click_likelihood(scores + u, shown.counts, bias).values
+        chance = by_query[shown.queries, node] + log_prior[shown.queries, node] - own
+        weighted = np.logaddexp(weighted, chance + log_expit(scores + u))
+        total = np.logaddexp(total, chance)
+    result: Float64 = np.exp(weighted - total)
+    return result

@@ -73,7 +73,7 @@ def guess_relevance(
         statistics: the clicks on each split; the held-out clicks are not read.
         bias: how users click.
         model: what guesses; None for trees (`TreeGuess`).
-        progress: told of every fold.
+        progress: called before every fold.
 
     Reference: Oosterhuis, "Doubly robust estimation for correcting position bias in click feedback for
     unbiased learning to rank" (2023); Chernozhukov et al., "Double/debiased machine learning" (2018).
@@ -105,7 +105,7 @@ def cross_fit_relevance(
         statistics: the clicks.
         bias: how users click.
         model: what guesses.
-        progress: told of every fold.
+        progress: called before every fold.
 
     Returns:
         the guesses, and how well they explain the clicks, which they did not see.

@@ -89,7 +89,7 @@ def train_trees_on_clicks(
         query_variance: the variance of effects of queries, which are part of the likelihood but not of the
             model (`ClicksWithQueryEffects`): for trees that only rank within queries. 0 for no effects.
         rng: draws the seed of LightGBM.
-        progress: told of every tree.
+        progress: called after every tree.
         keep_if_interrupted: whether Ctrl-C ends training with the best trees so far.
     """
     clicks, held_out = (ClicksWithQueryEffects(part, bias, query_variance) for part in parts)

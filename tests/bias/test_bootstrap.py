@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rankloop.bias import RankCounts, estimate_bias
+from rankloop.bias import BiasOptions, RankCounts, estimate_bias
 from rankloop.bias.bootstrap import FEW_QUERIES, bootstrap, few_clusters
 from rankloop.progress import Update
 from tests.bias.counts_of import counts_of, simulated
@@ -63,7 +63,9 @@ def test_one_query_has_intervals_with_a_width_and_a_note(model: str) -> None:
     Every resample of one query is the log itself. Now its displays are resampled, and a note says so.
     """
     counts = simulated("paper@2", queries=1, impressions=20_000, seed=0, documents=40, follows=0.5)
-    found = estimate_bias(counts, rng=np.random.default_rng(0), model=model, resamples=20, held_out=False)
+    found = estimate_bias(
+        counts, BiasOptions(model=model, resamples=20, held_out=False), rng=np.random.default_rng(0)
+    )
     assert found.alpha is not None
     assert found.alpha.high[1] - found.alpha.low[1] > 0.005
     assert found.examination is not None

@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 
 from experiments.feature_recovery import Setting, simulate
-from rankloop.bias import BiasEstimate, RankCounts, anchored, estimate_bias
+from rankloop.bias import BiasEstimate, BiasOptions, RankCounts, anchored, estimate_bias
 from rankloop.bias.anchor import Lines
 from rankloop.bias.confounding import check_confounding
 from rankloop.bias.feature_regression import estimate_from_features
-from rankloop.bias.moved_items import EstimateOptions
 from rankloop.clicks import bias_of, users
 from rankloop.errors import DataError, RankloopError
 from rankloop.logs import LogCounts
@@ -70,14 +69,14 @@ def test_features_that_tell_the_rank_are_refused() -> None:
     rank = np.zeros((counts.n_items, 1), np.float32)
     rank[shown.items, 0] = shown.rank
     with pytest.raises(DataError, match="almost entirely"):
-        estimate_from_features(shown, rank, EstimateOptions(), np.random.default_rng(0))
+        estimate_from_features(shown, rank, BiasOptions(), np.random.default_rng(0))
 
 
 def test_features_that_tell_nothing_are_refused(log: tuple[LogCounts, Float32]) -> None:
     rng = np.random.default_rng(1)
     noise = rng.standard_normal((log[0].n_items, 3)).astype(np.float32)
     with pytest.raises(DataError, match="features"):
-        estimate_from_features(RankCounts.of(log[0]), noise, EstimateOptions(), rng)
+        estimate_from_features(RankCounts.of(log[0]), noise, BiasOptions(), rng)
 
 
 def test_logs_without_features_say_so(log: tuple[LogCounts, Float32]) -> None:
@@ -89,9 +88,9 @@ def test_too_few_queries_and_other_models_are_refused() -> None:
     rng = np.random.default_rng(0)
     counts, features = simulate(Setting("paper@3", queries=100), rng)
     with pytest.raises(DataError, match=r"^\d+ queries have documents with features, and 500 are needed"):
-        estimate_from_features(RankCounts.of(counts), features, EstimateOptions(), rng)
+        estimate_from_features(RankCounts.of(counts), features, BiasOptions(), rng)
     with pytest.raises(RankloopError, match="harvesting compares the same document"):
-        estimate_from_features(RankCounts.of(counts), features, EstimateOptions("harvesting"), rng)
+        estimate_from_features(RankCounts.of(counts), features, BiasOptions(model="harvesting"), rng)
 
 
 @pytest.mark.parametrize(("hidden", "confounded"), [(0.0, False), (0.8, True)])

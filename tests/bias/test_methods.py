@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 
-from rankloop.bias import BiasEstimate, RankCounts, anchored, estimate_bias, simulated_counts
+from rankloop.bias import BiasEstimate, BiasOptions, RankCounts, anchored, estimate_bias, simulated_counts
 from rankloop.clicks import Counts, bias_of, gather, users
 from rankloop.errors import DataError, RankloopError
 from rankloop.logs import LogCounts
@@ -17,8 +18,9 @@ from tests.bias.counts_of import counts_of, simulated
 DOCUMENTS, RANKS = 300, 4
 
 
-def estimate(counts: LogCounts, seed: int = 0, **options: object) -> BiasEstimate:
-    return estimate_bias(counts, rng=np.random.default_rng(seed), held_out=False, **options)  # type: ignore[arg-type]
+def estimate(counts: LogCounts, seed: int = 0, **options: Any) -> BiasEstimate:
+    options = {"held_out": False, **options}
+    return estimate_bias(counts, BiasOptions(**options), rng=np.random.default_rng(seed))
 
 
 def recommendations(
@@ -244,6 +246,6 @@ def test_a_randomised_policy_with_few_clicks_is_passed_over() -> None:
         gather(np.zeros(400), offsets, relevance, people, impressions, rng) for impressions in (30_000, 40)
     )
     counts = simulated_counts(offsets, {"live": live, "explore": explore})
-    found = estimate_bias(counts, rng=rng, randomised="explore", resamples=0, held_out=False)
+    found = estimate_bias(counts, BiasOptions(randomised="explore", resamples=0, held_out=False), rng=rng)
     assert found.method == "pairs"
     assert any(note.startswith("Not estimated from randomised: policy 'explore'") for note in found.notes)

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rankloop.bias import estimate_bias, load_bias, save_bias
+from rankloop.bias import BiasOptions, estimate_bias, load_bias, save_bias
 from rankloop.errors import DataError, RankloopError
 from rankloop.types import Bias
 from tests.bias.counts_of import simulated
@@ -26,7 +26,7 @@ def test_a_bias_is_read_back_exactly(tmp_path: Path) -> None:
 
 def test_an_estimate_is_loaded_as_its_bias_and_the_file_has_the_rest(tmp_path: Path) -> None:
     counts = simulated("paper@2", queries=60, impressions=20_000, seed=0)
-    estimate = estimate_bias(counts, rng=np.random.default_rng(0), resamples=20)
+    estimate = estimate_bias(counts, BiasOptions(resamples=20), rng=np.random.default_rng(0))
     path = save_bias(estimate, tmp_path / "bias.json")
     assert np.array_equal(load_bias(path).alpha, estimate.bias.alpha)
     kept = json.loads(path.read_text())["estimate"]
@@ -39,7 +39,7 @@ def test_an_estimate_is_loaded_as_its_bias_and_the_file_has_the_rest(tmp_path: P
 
 def test_the_evidence_of_an_estimate_is_read_back(tmp_path: Path) -> None:
     counts = simulated("paper@2", queries=60, impressions=20_000, seed=0)
-    estimate = estimate_bias(counts, rng=np.random.default_rng(0), resamples=20, held_out=False)
+    estimate = estimate_bias(counts, BiasOptions(resamples=20, held_out=False), rng=np.random.default_rng(0))
     loaded = load_bias(save_bias(estimate, tmp_path / "bias.json")).evidence
     known = estimate.bias.evidence
     assert loaded is not None
@@ -53,7 +53,7 @@ def test_the_evidence_of_an_estimate_is_read_back(tmp_path: Path) -> None:
         np.testing.assert_allclose(
             getattr(estimate, name).low, np.quantile(drawn, 0.05, axis=0, method="weibull")
         )
-    assumed = estimate_bias(counts, rng=np.random.default_rng(0), method="assumed")
+    assumed = estimate_bias(counts, BiasOptions("assumed"), rng=np.random.default_rng(0))
     loaded_bias = load_bias(save_bias(assumed, tmp_path / "bias.json"))
     assert loaded_bias.evidence is not None
     assert loaded_bias.evidence.method == "assumed"

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rankloop.bias import estimate_bias, load_bias
+from rankloop.bias import BiasOptions, estimate_bias, load_bias
 from rankloop.clicks import gather_log, users
 from rankloop.logs import PolicyTraffic, write_simulated
 from rankloop.offline import open_log
@@ -34,7 +34,7 @@ def test_the_command_is_one_call(run: Run, log: Path) -> None:
         "--ranks", "2", "--report", "page.html", "--json",
     )  # fmt: skip
     assert outcome.code == 0
-    expected = estimate_bias(open_log(log).count(2), rng=np.random.default_rng(3), resamples=20)
+    expected = estimate_bias(open_log(log).count(2), BiasOptions(resamples=20), rng=np.random.default_rng(3))
     assert json.loads(outcome.out) == {"path": "new/bias.json", **expected.to_dict()}
     assert np.array_equal(load_bias("new/bias.json").alpha, expected.bias.alpha)
     assert Path("page.html").read_text().startswith("<!DOCTYPE html>")

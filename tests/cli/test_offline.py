@@ -284,7 +284,8 @@ def test_the_exit_code_of_a_pipeline_is_that_of_the_verdict(run: Run, log: str) 
     """There was no command to gate a deployment on: `evaluate` exits with 0 whatever it finds."""
     code, out, _ = run("pipeline", log, "--model", TREES, "--bias", "paper@3", "-o", "nightly", "--json")
     found = json.loads(out)
-    assert code == found["exit_code"] == {"better": 0, "worse": 4}.get(found["verdict"]["kind"], 1)
+    codes = {"better": 0, "leans better": 10, "same": 11, "undecided": 12, "leans worse": 13, "worse": 14}
+    assert code == found["exit_code"] == codes[found["verdict"]["kind"]]
     assert Path("nightly/index.html").exists()
     assert run("pipeline", log, "--bias", "papr@3").code == 2
 

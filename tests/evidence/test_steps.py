@@ -10,7 +10,7 @@ from rankloop.errors import RankloopError
 from rankloop.evidence import (
     ClickNoise,
     DebiasedClicks,
-    Surroundings,
+    LossLimit,
     Trial,
     choose_step,
     evidence,
@@ -85,12 +85,12 @@ def test_decisions_come_with_their_numbers() -> None:
     assert kept.policy(START, BAD, deployed=GOOD) is GOOD
 
 
-def test_policy_stays_inside_its_surroundings() -> None:
+def test_policy_stays_within_the_largest_loss() -> None:
     features, clicks = world(100_000)
     trial = Trial(GOOD, features, clicks)
     for width in (0.1, 0.3):
-        around = Surroundings(features, OFFSETS, width)
-        step = choose_step(START, GOOD, [trial], dcg(5), ClickNoise(), look=1, surroundings=around)
+        limit = LossLimit(features, OFFSETS, width)
+        step = choose_step(START, GOOD, [trial], dcg(5), ClickNoise(), look=1, limit=limit)
         start, new = (
             expected_rank_weights(model.scores(features), OFFSETS, dcg(5))
             for model in (START, step.policy(START, GOOD))

@@ -10,7 +10,7 @@ import pytest
 from rankloop import open_log
 from rankloop.bias import named_bias
 from rankloop.logs.display_order import measure_order
-from rankloop.logs.lessons import CURVE
+from rankloop.logs.log_verdict import CURVE
 from tests.logs.logs_of import Row, write_rows
 
 
@@ -60,5 +60,5 @@ def test_the_curve_that_check_suggests_can_be_read() -> None:
 def test_what_a_recommendation_log_can_teach(tmp_path: Path) -> None:
     """Before: "No repeated query ever had another ranking", of a log in which no query came twice."""
     verdict = open_log(write(tmp_path, 3.0, 600)).check().verdict
-    assert verdict.rung == "documents"
-    assert {lesson.what: lesson.answer for lesson in verdict.lessons}["evaluate"] == "yes"
+    assert verdict.bias_method == "documents"
+    assert {use.what: use.answer for use in verdict.uses}["evaluate"] == "yes"

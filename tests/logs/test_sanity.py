@@ -85,7 +85,7 @@ def test_a_log_without_clicks(tmp_path: Path) -> None:
     """Before: a click rate of 0 everywhere was a row of zeros in a table."""
     found = checked(tmp_path / "log", [row._replace(clicked=False) for row in usual()])
     assert found.warnings[0].code == "no_clicks"
-    assert {lesson.answer for lesson in found.verdict.lessons} == {"no"}
+    assert {use.answer for use in found.verdict.uses} == {"no"}
 
 
 def test_robots_are_noticed_by_query_and_by_client(tmp_path: Path) -> None:
@@ -165,9 +165,9 @@ def test_positions_that_never_change(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("moves", "rung"), [("pairs", "pairs"), ("documents", "documents"), ("nothing", "assumed")]
+    ("moves", "method"), [("pairs", "pairs"), ("documents", "documents"), ("nothing", "assumed")]
 )
-def test_the_verdict_names_where_a_bias_can_come_from(tmp_path: Path, moves: str, rung: str) -> None:
+def test_the_verdict_names_where_a_bias_can_come_from(tmp_path: Path, moves: str, method: str) -> None:
     """Before: `check` did not say what could be learned; `bias` refused with "too little movement"."""
     rng = np.random.default_rng(1)
     rows = []
@@ -182,11 +182,11 @@ def test_the_verdict_names_where_a_bias_can_come_from(tmp_path: Path, moves: str
                 )
             )
     verdict = checked(tmp_path / "log", rows).verdict
-    assert verdict.rung == rung
-    answers = {lesson.what: lesson.answer for lesson in verdict.lessons}
+    assert verdict.bias_method == method
+    answers = {use.what: use.answer for use in verdict.uses}
     assert answers["fit"] == "no"
-    assert answers["bias"] == {"pairs": "yes", "documents": "partly", "assumed": "no"}[rung]
-    assert answers["evaluate"] == "partly" or rung == "documents"
+    assert answers["bias"] == {"pairs": "yes", "documents": "partly", "assumed": "no"}[method]
+    assert answers["evaluate"] == "partly" or method == "documents"
 
 
 def test_wilson_by_hand() -> None:
@@ -209,4 +209,4 @@ def test_a_real_log_with_gaps(real_data: Path, tmp_path: Path) -> None:
     found = open_log(report.log).check()
     assert (found.sanity.gaps.leading, found.sanity.gaps.inner) == (0, 86)
     assert codes(found) == {"gaps"}
-    assert found.verdict.rung == "pairs"
+    assert found.verdict.bias_method == "pairs"

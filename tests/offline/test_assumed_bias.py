@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from rankloop.bias import BiasOptions
 from rankloop.errors import DataError
 from rankloop.logs import PolicyTraffic, write_simulated
 from rankloop.offline import open_log
@@ -28,7 +29,7 @@ def test_a_log_gives_its_features_to_the_estimate(tmp_path: Path) -> None:
     """Eight queries are too few; the message says that their features were found."""
     world = simulated(tmp_path / "log")
     with pytest.raises(DataError, match="8 queries have documents with features"):
-        world.log.estimate_bias("features")
+        world.log.estimate_bias(BiasOptions("features"))
 
 
 def test_a_log_without_features_has_none(tmp_path: Path) -> None:
@@ -37,4 +38,4 @@ def test_a_log_without_features_has_none(tmp_path: Path) -> None:
     log = open_log(write_simulated(tmp_path / "bare", world.split, parts, features=False))
     assert item_features(log, log.count()) is None
     with pytest.raises(DataError, match="the log has no features"):
-        log.estimate_bias("features")
+        log.estimate_bias(BiasOptions("features"))

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rankloop.bias import BiasEstimate, save_bias
+from rankloop.bias import BiasEstimate, BiasOptions, save_bias
 from rankloop.bias.anchor import Lines
 from rankloop.offline.assumed_bias import NO_RESAMPLES, assume_bias
 from rankloop.offline.bias_resamples import BiasResamples, BiasSpread, QueryValues
@@ -25,7 +25,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Simulated:
 
 @pytest.fixture(scope="module")
 def estimate(world: Simulated) -> BiasEstimate:
-    return world.log.estimate_bias(resamples=20, held_out=False)
+    return world.log.estimate_bias(BiasOptions(resamples=20, held_out=False))
 
 
 def query_values(world: Simulated, bias: Bias = BIAS) -> QueryValues:

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import rankloop
+from rankloop.bias import BiasOptions
 from rankloop.errors import ModelFileError, RankloopError
 from rankloop.offline import Fit, open_log
 from tests.offline.worlds_of_logs import BIAS, Simulated, simulated
@@ -26,15 +27,16 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Simulated:
 
 @pytest.fixture
 def fit(world: Simulated) -> Fit:
-    return world.log.fit("linear", bias=world.log.estimate_bias(ranks=2, resamples=20))
+    return world.log.fit("linear", bias=world.log.estimate_bias(BiasOptions(resamples=20), ranks=2))
 
 
 def test_a_fit_comes_back_whole(fit: Fit, tmp_path: Path) -> None:
     path = fit.save(tmp_path / "new" / "policy")
     back = rankloop.load_fit(path)
     assert back.name == "policy"
+    assert back.comparison is None
     for name in vars(fit):
-        if name not in ("model", "bias", "name"):
+        if name not in ("model", "bias", "name", "comparison"):
             assert getattr(back, name) == getattr(fit, name), name
     assert back.model.fingerprint == fit.model.fingerprint
     for name in ("alpha", "beta", "examination"):
@@ -100,9 +102,9 @@ def test_a_fit_replaces_a_fit_and_nothing_else(fit: Fit, tmp_path: Path) -> None
     [
         ("fit.json", None, "is not a fit"),
         ("fit.json", "{", "the fit is damaged"),
-        ("fit.json", "[]", "expected a file of format rankloop-fit, version 2"),
-        ("fit.json", '{"format": "rankloop-fit", "version": 3}', "expected a file of format"),
-        ("fit.json", '{"format": "rankloop-fit", "version": 2}', "the fit is damaged: KeyError"),
+        ("fit.json", "[]", "expected a file of format rankloop-fit, version 3"),
+        ("fit.json", '{"format": "rankloop-fit", "version": 4}', "expected a file of format"),
+        ("fit.json", '{"format": "rankloop-fit", "version": 3}', "the fit is damaged: KeyError"),
         ("bias.json", None, "the fit is damaged"),
         ("bias.json", "{}", "not a bias file"),
         ("model.rankloop", None, "cannot read the model"),

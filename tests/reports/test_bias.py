@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from rankloop.bias import BiasEstimate, estimate_bias
+from rankloop.bias import BiasEstimate, BiasOptions, estimate_bias
 from rankloop.reports.bias import bias_document
 from rankloop.reports.html import html_page
 from tests.bias.counts_of import simulated
@@ -17,7 +17,7 @@ from tests.bias.counts_of import simulated
 @pytest.fixture(scope="module")
 def estimate() -> BiasEstimate:
     counts = simulated("paper@3", queries=100, impressions=20_000, seed=0)
-    return estimate_bias(counts, rng=np.random.default_rng(0), resamples=20)
+    return estimate_bias(counts, BiasOptions(resamples=20), rng=np.random.default_rng(0))
 
 
 def test_the_numbers_and_the_verdict(estimate: BiasEstimate) -> None:
@@ -51,7 +51,7 @@ def test_the_page_starts_with_a_plain_sentence_and_the_method(estimate: BiasEsti
 
 def test_an_assumed_curve_is_called_that() -> None:
     counts = simulated("paper@3", queries=100, impressions=2_000, seed=0)
-    found = estimate_bias(counts, rng=np.random.default_rng(0), method="assumed", curve="position@3")
+    found = estimate_bias(counts, BiasOptions("assumed", curve="position@3"), rng=np.random.default_rng(0))
     page = html_page(bias_document(found))
     assert "Rank 3 is assumed to be examined a third as often as rank 1." in page
     assert "Nothing was estimated." in page

@@ -10,10 +10,12 @@ import numpy as np
 import pytest
 
 from rankloop.offline import Fit
+from rankloop.offline.fit_result import GuessReport
 from rankloop.reports.document import Section
 from rankloop.reports.fit import fit_document, importance
 from rankloop.reports.html import html_page
-from rankloop.training import ROBUST, Settings
+from rankloop.training import ROBUST, Calibration, Settings
+from rankloop.training.calibration import ReliabilityRow
 from tests.offline.worlds_of_logs import BIAS, simulated
 from tests.reports.shown import shown
 
@@ -82,3 +84,14 @@ def test_importance(fits: dict[str, Fit]) -> None:
     assert trees.sum() == pytest.approx(1.0)
     # The first feature is the label with noise.
     assert np.argmax(trees) == 0
+
+
+@pytest.mark.parametrize("effects", [False, True])
+def test_the_page_says_what_guesses_are_compared_with(fits: dict[str, Fit], *, effects: bool) -> None:
+    row = ReliabilityRow(relevance=0.25, displays=200, expected=50.0, clicks=40)
+    guess = GuessReport("trees", Calibration(0.01, 200, (row,), query_effects=effects))
+    page = html_page(fit_document(replace(fits["linear"], guess=guess)))
+    assert "0.2500" in page
+    assert "0.2000" in page
+    assert ("one relevance for all documents of a query" in page) == effects
+    assert ("estimated from the clicks of its other documents" in page) == effects

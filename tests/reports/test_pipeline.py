@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import rankloop
 from rankloop.errors import RankloopError
-from rankloop.offline import VerdictKind
-from rankloop.reports.pipeline import EXIT_CODES, PipelineOptions, run_pipeline
+from rankloop.offline import exit_code
+from rankloop.reports.pipeline import PipelineOptions, run_pipeline
 from tests.offline.worlds_of_logs import simulated
 
 OPTIONS = PipelineOptions("lightgbm(min_docs=2, rounds=5)", bias="paper@3")
@@ -30,9 +31,19 @@ def test_every_stage_is_on_the_page(tmp_path: Path) -> None:
     assert stored.model.fingerprint == found.fit.model.fingerprint
     result = json.loads((tmp_path / "out" / "result.json").read_text())
     assert result["verdict"]["kind"] == found.comparison.verdict.kind
-    assert found.exit_code == EXIT_CODES[found.comparison.verdict.kind]
-    # The stages are those of the single calls.
-    assert found.comparison.difference.estimate == log.evaluate(found.fit, "later").difference.estimate
+    assert found.exit_code == exit_code(found.comparison.verdict.kind)
+    # The stages are those of the single calls, and what the fit was evaluated by is not computed again.
+    assert found.comparison is found.fit.comparison
+    assert found.comparison == log.evaluate(found.fit, "later")
+
+
+@pytest.mark.parametrize("asked", [{"measure": "clicks"}, {"against": "production"}])
+def test_another_question_than_that_of_the_fit_is_answered(tmp_path: Path, asked: dict[str, str]) -> None:
+    log = simulated(tmp_path / "log", queries=20, interactions=600).log
+    found = run_pipeline(log, tmp_path / "out", replace(OPTIONS, **asked))  # type: ignore[arg-type]
+    against = asked.get("against", "later")
+    assert found.comparison == log.evaluate(found.fit, against, measure=asked.get("measure", "dcg"))
+    assert found.comparison != found.fit.comparison
 
 
 def test_a_run_that_fails_leaves_the_stages_before(tmp_path: Path) -> None:
@@ -43,11 +54,3 @@ def test_a_run_that_fails_leaves_the_stages_before(tmp_path: Path) -> None:
     assert "Check: " in page
     assert "Next step" in page
     assert "Fit: " not in page
-
-
-def test_every_verdict_has_an_exit_code() -> None:
-    assert set(VerdictKind) == set(EXIT_CODES)
-    assert EXIT_CODES["better"] == 0
-    assert EXIT_CODES["worse"] == 4
-    # 2 is for errors.
-    assert 2 not in EXIT_CODES.values()

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from rankloop.bias import BiasEstimate
+from rankloop.bias import BiasEstimate, BiasOptions
 from rankloop.live.learner.settings import LearnerSettings
 from rankloop.live.ranking.live_policy import LivePolicy, policy_of
 from rankloop.logs.features import read_features
@@ -76,7 +76,7 @@ def mean_relevance(log: Log, bias: Bias) -> float:
 def _bias(log: Log, settings: LearnerSettings) -> str | BiasEstimate:
     if settings.bias is not None:
         return settings.bias
-    return log.estimate_bias(resamples=RESAMPLES, held_out=False, seed=settings.seed)
+    return log.estimate_bias(BiasOptions(resamples=RESAMPLES, held_out=False), seed=settings.seed)
 
 
 def _intervals(bias: str | BiasEstimate) -> dict[str, Any] | None:

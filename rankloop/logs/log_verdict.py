@@ -1,16 +1,13 @@
-"""What a log can teach, and what it cannot: bias, a ranker, and the value of a ranker."""
+"""What a log can be used for: to estimate a bias, to fit a ranker, to evaluate a ranker."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Literal
 
-import numpy as np
-
-from rankloop.logs.counts import LogCounts
-from rankloop.types import Int64
+from rankloop.logs.document_movement import DocumentMovement
 
 Answer = Literal["yes", "partly", "no"]
 # About as many clicks on documents that moved are needed to compare one rank with the first.
@@ -25,32 +22,8 @@ CURVE = "position@10(eta=1)"
 
 
 @dataclass(frozen=True)
-class DocumentMovement:
-    """How much documents moved between ranks, which is what tells position bias from relevance.
-
-    Attributes:
-        pairs: the number of documents of queries that were shown.
-        pairs_moved: how many of them were shown at more than one rank.
-        pair_clicks: about how many clicks compare ranks within such a pair: clicks at other ranks than its
-            most frequent one.
-        documents: the number of documents, whatever the query, that were shown.
-        documents_moved: how many of them were shown at more than one rank.
-        document_clicks: the same as ``pair_clicks``, for documents.
-        ranks: the number of ranks that were counted.
-    """
-
-    pairs: int
-    pairs_moved: int
-    pair_clicks: int
-    documents: int
-    documents_moved: int
-    document_clicks: int
-    ranks: int
-
-
-@dataclass(frozen=True)
-class Lesson:
-    """One thing that a log can or cannot teach.
+class LogUse:
+    """Whether a log can be used for one thing.
 
     Attributes:
         what: ``bias``, ``fit`` or ``evaluate``.
@@ -65,57 +38,25 @@ class Lesson:
 
 @dataclass(frozen=True)
 class LogVerdict:
-    """What a log can teach, and the next step.
+    """What a log can be used for, and the next step.
 
     Attributes:
         summary: the verdict in one sentence.
-        lessons: bias, fit and evaluate.
-        rung: where a bias can come from: a policy that is ``randomised``, ``pairs`` that moved, ``documents``
-            that moved, ``features``, or ``assumed``.
+        uses: bias, fit and evaluate.
+        bias_method: where a bias can come from: a policy that is ``randomised``, ``pairs`` that moved,
+            ``documents`` that moved, ``features``, or ``assumed``.
         next_step: what to do next, in a sentence.
         command: the command to run; None if the log must be logged or imported again first.
     """
 
     summary: str
-    lessons: tuple[Lesson, ...]
-    rung: str
+    uses: tuple[LogUse, ...]
+    bias_method: str
     next_step: str
     command: str | None
 
 
-def measure_movement(counts: LogCounts) -> DocumentMovement:
-    """How much the documents of a log moved between ranks."""
-    _, documents = np.unique(counts.doc_ids, return_inverse=True)
-    items = counts.cells.item.astype(np.int64)
-    return DocumentMovement(*_moved(counts, items), *_moved(counts, documents[items]), counts.ranks)
-
-
-def _moved(counts: LogCounts, keys: Int64) -> tuple[int, int, int]:
-    """How many keys were shown, how many at several ranks, and clicks at other ranks than the usual one."""
-    cells, place = np.unique(keys * counts.ranks + counts.cells.rank, return_inverse=True)
-    displays, clicks = (
-        np.bincount(place, weights=counted, minlength=len(cells))
-        for counted in (counts.cells.displays, counts.cells.clicks)
-    )
-    _, start = np.unique(cells // counts.ranks, return_index=True)
-    sizes = np.diff(np.append(start, len(cells)))
-    most = np.repeat(np.maximum.reduceat(displays, start), sizes) if len(cells) else displays
-    # Of equally frequent ranks, only one is the usual one.
-    beside = clicks.sum() - _clicks_at_usual(displays == most, clicks, start)
-    return len(start), int((sizes > 1).sum()), int(beside)
-
-
-def _clicks_at_usual(usual: np.ndarray, clicks: np.ndarray, start: Int64) -> float:
-    if not len(start):
-        return 0.0
-    first = np.full(len(start), -1)
-    owner = np.repeat(np.arange(len(start)), np.diff(np.append(start, len(usual))))
-    places = np.flatnonzero(usual)[::-1]
-    first[owner[places]] = places
-    return float(clicks[first].sum())
-
-
-def judge(
+def judge_log(
     *,
     folder: str,
     movement: DocumentMovement,
@@ -126,7 +67,7 @@ def judge(
     randomised: Mapping[str, int] = NO_POLICIES,
     blocking: tuple[str, ...] = (),
 ) -> LogVerdict:
-    """What a log can teach, from what is known of it.
+    """Decide what a log can be used for, from what is known of it.
 
     Args:
         folder: the log, as commands name it.
@@ -139,54 +80,54 @@ def judge(
         randomised: the policies that were declared to rank at random, with their clicks at rank 1.
         blocking: sentences that say why nothing can be learned before they are dealt with.
     """
-    rung = "assumed"
+    method = "assumed"
     if randomised:
-        rung = "randomised"
+        method = "randomised"
     elif movement.pair_clicks >= CLICKS_PER_RANK:
-        rung = "pairs"
+        method = "pairs"
     elif movement.document_clicks >= CLICKS_PER_RANK:
-        rung = "documents"
+        method = "documents"
     elif features[0] and queries >= QUERIES_FOR_FEATURES and clicks >= CLICKS_PER_RANK * movement.ranks:
-        rung = "features"
-    on_bias = _bias_lesson(movement, rung, randomised)
+        method = "features"
+    on_bias = _use_for_bias(movement, method, randomised)
     enough = CLICKS_PER_RANK * (movement.ranks - 1)
-    sure = on_bias.answer == "yes" or (rung == "documents" and movement.document_clicks >= enough)
-    lessons = (
+    sure = on_bias.answer == "yes" or (method == "documents" and movement.document_clicks >= enough)
+    uses = (
         on_bias,
-        _fit_lesson(features, clicks, queries),
-        _value_lesson(rung, explores, queries, sure=sure),
+        _use_for_fit(features, clicks, queries),
+        _use_for_evaluation(method, explores, queries, sure=sure),
     )
     if blocking:
-        stuck = tuple(Lesson(lesson.what, "no", blocking[0]) for lesson in lessons)
+        stuck = tuple(replace(use, answer="no", text=blocking[0]) for use in uses)
         return LogVerdict(
-            "Nothing should be learned from this log as it is.", stuck, rung,
+            "Nothing should be learned from this log as it is.", stuck, method,
             f"First: {blocking[0]}", None,
         )  # fmt: skip
-    able = {lesson.what: lesson.answer for lesson in lessons}
+    able = {use.what: use.answer for use in uses}
     summary = _summary(able)
-    if able["fit"] == "no" and not features[0] and rung != "assumed":
+    if able["fit"] == "no" and not features[0] and method != "assumed":
         return LogVerdict(
-            summary, lessons, rung,
+            summary, uses, method,
             "Estimate how users click; then `rankloop relevance` gives the relevance of every document, "
             "without features. To fit a ranker, import the log again with a table of features.",
             f"rankloop bias {folder} -o bias.json --report bias.html",
         )  # fmt: skip
     if able["fit"] == "no" and not features[0]:
         return LogVerdict(
-            summary, lessons, rung,
+            summary, uses, method,
             "Assume a curve of position bias, and see what relevance follows from it; to fit a ranker, "
             "import the log again with a table of features.",
             f"rankloop relevance {folder} --bias '{CURVE}'",
         )  # fmt: skip
-    if rung == "assumed":
+    if method == "assumed":
         return LogVerdict(
-            summary, lessons, rung,
+            summary, uses, method,
             "Assume a curve of position bias, and see how the result depends on it; better, vary rankings at "
             "random for a share of the traffic.",
             f"rankloop fit {folder} --bias '{CURVE}' -o policy",
         )  # fmt: skip
     return LogVerdict(
-        summary, lessons, rung,
+        summary, uses, method,
         "Estimate how users click; then fit a ranker and evaluate it.",
         f"rankloop bias {folder} -o bias.json --report bias.html",
     )  # fmt: skip
@@ -218,20 +159,20 @@ def _listed(names: list[str], joint: str) -> str:
     return f"{', '.join(first)} {joint} {last}" if first else last
 
 
-def _bias_lesson(movement: DocumentMovement, rung: str, randomised: Mapping[str, int]) -> Lesson:
-    if rung == "randomised":
+def _use_for_bias(movement: DocumentMovement, method: str, randomised: Mapping[str, int]) -> LogUse:
+    if method == "randomised":
         # A query that came once compares two ranks half as well as its clicks alone suggest.
         enough = sum(randomised.values()) >= 2 * CLICKS_PER_RANK
-        return Lesson(
+        return LogUse(
             "bias", "yes" if enough else "partly",
             f"{' and '.join(map(repr, randomised))} was declared randomised: position bias follows from its "
             + ("click rates." if enough else
                f"click rates, but {sum(randomised.values()):,} clicks at rank 1 are few."),
         )  # fmt: skip
-    if rung == "pairs":
+    if method == "pairs":
         enough = movement.pair_clicks >= CLICKS_PER_RANK * (movement.ranks - 1)
         where = "" if enough else ", though perhaps not for all ranks"
-        return Lesson(
+        return LogUse(
             "bias", "yes" if enough else "partly",
             f"{movement.pairs_moved:,} of {movement.pairs:,} documents of queries were shown at several "
             f"ranks, with about {movement.pair_clicks:,} clicks that compare ranks: position bias can be "
@@ -242,21 +183,21 @@ def _bias_lesson(movement: DocumentMovement, rung: str, randomised: Mapping[str,
         if movement.pair_clicks
         else "No click compares ranks within a document of a query"
     )
-    if rung == "documents":
-        return Lesson(
+    if method == "documents":
+        return LogUse(
             "bias", "partly",
             f"{few}, but {movement.documents_moved:,} of {movement.documents:,} documents moved across "
             f"queries (about {movement.document_clicks:,} clicks): position bias can be estimated if a "
             f"document is about as relevant to each query that shows it.",
         )  # fmt: skip
-    if rung == "features":
-        return Lesson(
+    if method == "features":
+        return LogUse(
             "bias", "partly",
             f"{few}, and about {movement.document_clicks:,} across queries, but there are features: position "
             f"bias can be estimated if documents with the same features are equally relevant on average at "
             f"every rank. The estimate checks this as far as it can.",
         )  # fmt: skip
-    return Lesson(
+    return LogUse(
         "bias", "no",
         f"{few}, and about {movement.document_clicks:,} across queries; some {CLICKS_PER_RANK} per rank are "
         f"needed: position bias must be assumed, as a curve by name, or come from a policy that is known to "
@@ -264,46 +205,46 @@ def _bias_lesson(movement: DocumentMovement, rung: str, randomised: Mapping[str,
     )  # fmt: skip
 
 
-def _fit_lesson(features: tuple[bool, int | None], clicks: int, queries: int) -> Lesson:
+def _use_for_fit(features: tuple[bool, int | None], clicks: int, queries: int) -> LogUse:
     usable, without = features
     if not usable:
-        return Lesson(
+        return LogUse(
             "fit", "no",
             "There are no features that can be used: import the log with --features TABLE (query_id, doc_id "
             "and features, or doc_id and features), or with --feature-columns auto if it has them.",
         )  # fmt: skip
     if not clicks or queries < 2:
-        return Lesson("fit", "no", f"{clicks:,} clicks on {queries:,} queries are too few.")
+        return LogUse("fit", "no", f"{clicks:,} clicks on {queries:,} queries are too few.")
     if without:
-        return Lesson(
+        return LogUse(
             "fit", "partly", f"{without:,} documents have no features and will be left out."
         )  # fmt: skip
     if queries < FEW_QUERIES:
-        return Lesson("fit", "partly", f"{queries:,} queries are few to learn from.")
-    return Lesson("fit", "yes", f"There are features, and {clicks:,} clicks on {queries:,} queries.")
+        return LogUse("fit", "partly", f"{queries:,} queries are few to learn from.")
+    return LogUse("fit", "yes", f"There are features, and {clicks:,} clicks on {queries:,} queries.")
 
 
-def _value_lesson(rung: str, explores: bool, queries: int, *, sure: bool) -> Lesson:
+def _use_for_evaluation(method: str, explores: bool, queries: int, *, sure: bool) -> LogUse:
     """Whether policies can be compared; ``sure`` if clicks suffice to estimate the bias."""
     if not explores:
-        return Lesson(
+        return LogUse(
             "evaluate", "partly",
             "No query ever had another ranking: a policy can lean better or worse, but no firm verdict is "
             "possible before some traffic is explored.",
         )  # fmt: skip
-    if rung == "assumed":
-        return Lesson(
+    if method == "assumed":
+        return LogUse(
             "evaluate", "partly",
             "The position bias would be assumed, so that a policy can lean better or worse, but no firm "
             "verdict is possible.",
         )  # fmt: skip
     if queries < FEW_QUERIES:
-        return Lesson(
+        return LogUse(
             "evaluate", "partly", f"{queries:,} queries are too few to tell how much queries differ."
         )
     if not sure:
-        return Lesson(
+        return LogUse(
             "evaluate", "partly",
             "Rankings vary; a verdict is as good as the estimate of how users click, which may fail.",
         )  # fmt: skip
-    return Lesson("evaluate", "yes", "Rankings vary, and position bias can be estimated.")
+    return LogUse("evaluate", "yes", "Rankings vary, and position bias can be estimated.")
