@@ -65,6 +65,16 @@ def test_the_page_of_a_result_is_its_report(results: dict[str, Any]) -> None:
         assert "<script" not in page
 
 
+def test_a_result_is_printed_as_the_command_prints_it(results: dict[str, Any]) -> None:
+    comparison, fit = results["comparison"], results["fit"]
+    assert str(comparison.verdict) == comparison.verdict.text
+    assert comparison.verdict.text in str(comparison)
+    assert str(results["bias"]).startswith(results["bias"].headline)
+    assert all(note in str(fit) for note in fit.notes)
+    # Ids of queries, of which a log may have millions, are left to the object.
+    assert fit.train_queries[0] not in repr(fit).split("'")
+
+
 def test_a_run_shows_its_report(tmp_path: Path) -> None:
     spec = RunSpec(data="synthetic(queries=30, features=3)", horizon=300, interventions=1, oracle=False)
     Run(spec, tmp_path / "run").resume()

@@ -47,9 +47,8 @@ def choose_scale(lines: Lines, resampled: Lines | None, confidence: float) -> Sc
     if not _fits(lines, resampled, anchor, confidence):
         anchor = widest_anchor(lines)
         notes.append(
-            f"Anchored at ranks {anchor.high} and {anchor.low}, not 1 and {ranks}: relevance that is always "
-            f"clicked at rank 1 or never at rank {ranks} would imply click probabilities outside [0, 1] at "
-            "other ranks."
+            f"The scale of this estimate: {anchor}. The usual ranks, 1 and {ranks}, would imply click "
+            "probabilities outside [0, 1] at other ranks."
         )
     if resampled is None:
         return Scale(anchor, None, None, None, notes)

@@ -159,7 +159,8 @@ def bias_of(users: Users) -> Bias:
         return users.bias
     raise DataError(
         f"{str(users)!r} users have no α and β per rank: whether they click at a rank depends on the items "
-        "above it. Choose a bias to assume instead, such as that of 'paper@5'"
+        "above it. Assume the bias of other users instead, such as 'paper@5'; in a loop, with "
+        "SimulatedUsers.of(…, bias=…)"
     )
 
 

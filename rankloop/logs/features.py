@@ -83,7 +83,8 @@ def read_features(log: LogFolder, named: ItemNames) -> LogFeatures:
     if not log.has(FEATURES):
         raise DataError(
             f"{log.folder}: the log has no {FEATURES}.parquet, which a model needs: import the log with "
-            f"--features TABLE, a table of query_id, doc_id and features, or of doc_id and features"
+            "--features TABLE, a table of query_id, doc_id and features, or of doc_id and features; or with "
+            "--feature-columns auto, if the table of impressions has them"
         )
     values: Float32 | None = None
     rows_of = np.zeros(len(named.doc_ids), np.int64)

@@ -126,7 +126,9 @@ class LogWriter:
 
 def _check_replaceable(folder: Path, overwrite: bool) -> None:
     if not overwrite:
-        raise DataError(f"{folder} exists: choose another folder, or allow it to be overwritten")
+        raise DataError(
+            f"{folder} exists: choose another folder, or replace it with --overwrite (overwrite=True)"
+        )
     if not folder.is_dir() or (any(folder.iterdir()) and not (folder / f"{IMPRESSIONS}.parquet").exists()):
         raise DataError(f"{folder} is not a log, and is not overwritten: choose another folder")
     # Other files are not ours to delete.

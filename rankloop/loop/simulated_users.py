@@ -29,13 +29,18 @@ class SimulatedUsers:
 
     @classmethod
     def of(
-        cls, dataset: Dataset, users: str = "paper@5", *, relevance: str = "linear", bias: Bias | None = None
+        cls,
+        dataset: Dataset,
+        users: str | clicks.Users = "paper@5",
+        *,
+        relevance: str = "linear",
+        bias: Bias | None = None,
     ) -> SimulatedUsers:
-        """Build users from their name, for the training and the validation queries of a data set.
+        """Build users for the training and the validation queries of a data set.
 
         Args:
             dataset: its labels give the relevance.
-            users: a name such as ``paper@5``, ``position@5`` or ``cascade@5``.
+            users: a name such as ``paper@5``, ``position@5`` or ``cascade@5``, or users of your own.
             relevance: how a label becomes a probability, such as ``linear``.
             bias: the bias to assume instead of the true one; required for users who are not affine.
 
@@ -44,7 +49,7 @@ class SimulatedUsers:
             >>> SimulatedUsers.of(synthetic(queries=30, features=5)).bias.alpha.round(2)
             array([0.35, 0.53, 0.55, 0.54, 0.52])
         """
-        simulated = clicks.users(users)
+        simulated = clicks.users(users) if isinstance(users, str) else users
         mapping = clicks.relevance(relevance)
         parts = (dataset.train, dataset.validation)
         offsets = np.concatenate([parts[0].offsets, parts[0].n_docs + parts[1].offsets[1:]])

@@ -109,7 +109,7 @@ class Fit(NotebookResult):
     document: ClassVar[str] = "rankloop.reports.fit:fit_document"
     model: Model
     bias: Bias
-    history: tuple[Epoch, ...]
+    history: tuple[Epoch, ...] = field(repr=False)
     held_out: HeldOutEstimate | None
     spec: str
     estimator: str
@@ -117,12 +117,12 @@ class Fit(NotebookResult):
     seed: int
     policies: tuple[PolicyEvidence, ...]
     log: str
-    train_queries: tuple[str, ...]
-    held_out_queries: tuple[str, ...]
+    train_queries: tuple[str, ...] = field(repr=False)
+    held_out_queries: tuple[str, ...] = field(repr=False)
     notes: tuple[str, ...] = ()
     feature_names: tuple[str, ...] | None = None
     fill_values: tuple[float, ...] | None = None
-    bias_details: Mapping[str, Any] | None = None
+    bias_details: Mapping[str, Any] | None = field(default=None, repr=False)
     guess: GuessReport | None = None
     name: str = ""
     target: str = "clicks"

@@ -135,6 +135,10 @@ class Verdict:
     test: int | None
     text: str
 
+    def __str__(self) -> str:
+        """The conclusion in sentences."""
+        return self.text
+
 
 def conclude(found: Comparison) -> Verdict:
     """Draw the conclusion of a comparison.

@@ -51,6 +51,8 @@ MOST_DRAWN = 6
 # Policies whose click rates a terminal has room for; the page and the JSON have all.
 POLICIES_IN_TERMINAL = 3
 DATES_ON_AN_AXIS = 7
+# With more, matplotlib's intervals do not suffice for some lengths, such as four days, and it warns.
+LEAST_DATES_ON_AN_AXIS = 3
 # Room for the names at both ends of an axis of names, which are 1 apart.
 ROOM = 0.4
 USES = {"bias": "how users click", "fit": "a ranker", "evaluate": "what a ranker is worth"}
@@ -185,7 +187,7 @@ def _over_time(found: LogCheck, drawn: Sequence[PolicyCheck]) -> Iterator[Figure
             )
             axes.plot(times, policy.impressions_by_period, drawstyle="steps-mid", color=colour(look))
         dates = extras.load("matplotlib.dates")
-        locator = dates.AutoDateLocator(maxticks=DATES_ON_AN_AXIS)
+        locator = dates.AutoDateLocator(minticks=LEAST_DATES_ON_AN_AXIS, maxticks=DATES_ON_AN_AXIS)
         axes.xaxis.set_major_locator(locator)
         axes.xaxis.set_major_formatter(dates.ConciseDateFormatter(locator))
         axes.yaxis.set_major_formatter(count_formatter())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
+from io import StringIO
 
 from rich.console import Console
 from rich.table import Table as RichTable
@@ -41,6 +42,13 @@ def print_document(document: Document, console: Console) -> None:
     """Print what a document says in brief; figures are left to the page."""
     for block in document.brief():
         _print(block, console)
+
+
+def brief_text(document: Document, width: int = 100) -> str:
+    """What a terminal of this width shows of a document, as plain text."""
+    text = StringIO()
+    print_document(document, Console(file=text, width=width, force_terminal=False, legacy_windows=False))
+    return text.getvalue().rstrip()
 
 
 def print_line(line: str, console: Console, style: str = "", *, lines: bool = False) -> None:

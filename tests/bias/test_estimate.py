@@ -145,7 +145,10 @@ def test_an_impossible_anchor_is_replaced() -> None:
     replaced = choose_scale(lines, None, 0.9)
     bias = as_bias(lines_at(lines, replaced.anchor), np.ones(2))
     assert replaced.anchor == (2, 2)
-    assert replaced.notes[-1].startswith("Anchored at ranks 2 and 2, not 1 and 2")
+    assert replaced.notes[-1].startswith(
+        "The scale of this estimate: relevance 1 is always clicked at rank 2, relevance 0 never at rank 2. "
+        "The usual ranks, 1 and 2, would"
+    )
     assert bias.beta[1] == pytest.approx(0.0, abs=1e-12)
     assert bias.alpha[1] == pytest.approx(1.0)
     # With resamples, the anchor is replaced only if the whole interval lies outside [0, 1]. Within noise it

@@ -109,7 +109,7 @@ def test_import_prints_the_report_as_json(run: Run, tmp_path: Path) -> None:
     refused = run("import", "ubi", "q.jsonl", "e.jsonl")
     assert (refused.code, refused.err) == (
         2,
-        "rankloop: log exists: choose another folder, or allow it to be overwritten\n",
+        "rankloop: log exists: choose another folder, or replace it with --overwrite (overwrite=True)\n",
     )
     assert run("import", "ubi", "q.jsonl", "e.jsonl", "--overwrite").code == 0
 

@@ -75,3 +75,12 @@ def test_of_many_policies_the_largest_are_drawn(tmp_path: Path) -> None:
     for place in (r'<th scope="row">p\d</th>', r'scope="col"><span>p\d</span></th>'):
         assert len(re.findall(place, page)) == 9
     assert "a terminal shows the 3 policies with the most impressions, a page all" in page
+
+
+@pytest.mark.parametrize("hours", [0.02, 3, 60, 90, 24 * 130, 24 * 1000])
+def test_dates_fit_on_the_axis_whatever_the_length_of_the_log(tmp_path: Path, hours: float) -> None:
+    """Matplotlib warns where it finds no interval between dates; warnings are errors here."""
+    times = [int(share * hours * 3600 * SECOND) for share in (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)]
+    rows = [Row(i, "q", "a", 1, "x", False, time) for i, time in enumerate(times)]
+    page = html_page(check_document(open_log(write_rows(tmp_path / "log", rows)).check()))
+    assert "Impressions over time" in page
