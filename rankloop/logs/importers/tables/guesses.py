@@ -24,9 +24,15 @@ from rankloop.logs.importers.tables.column_families import find_family
 from rankloop.logs.importers.tables.events import Events
 from rankloop.logs.importers.tables.guess_notes import describe_guesses
 from rankloop.logs.importers.tables.impression_guess import ImpressionGuess
-from rankloop.logs.importers.tables.lists import are_labelled, are_lists, as_list, hold_lists
+from rankloop.logs.importers.tables.list_guess import (
+    guess_clicked,
+    guess_documents,
+    guess_siblings,
+    speaks_of_clicks,
+)
+from rankloop.logs.importers.tables.lists import are_labelled, are_lists, hold_lists
 from rankloop.logs.importers.tables.pages import are_pages, restarts_on_pages
-from rankloop.logs.importers.tables.paths import OR, ColumnPath
+from rankloop.logs.importers.tables.paths import OR, STEP, ColumnPath
 from rankloop.logs.importers.tables.sample import Sample
 from rankloop.logs.importers.tables.shape import is_no_time
 from rankloop.logs.importers.tables.unnamed_events import guess_unnamed
@@ -160,7 +166,9 @@ class _Guesser:
             rank = min((order[name] for name in spelled if name in order), default=None)
             if rank is None and like is not None and _is_like(spelled, like):
                 rank = len(names)
-            if rank is not None and column not in taken:
+            # What an object of clicks holds is about them, not about what was shown.
+            of_clicks = sample is self.sample and speaks_of_clicks(column.rpartition(STEP)[0])
+            if rank is not None and column not in taken and not of_clicks:
                 known.append((rank, column.count("."), number, column))
         for rank, *_, column in sorted(known):
             present = sample.present(column)
@@ -246,13 +254,32 @@ class _Guesser:
         like = (words.LIKE_DOCUMENT, words.UNLIKE_DOCUMENT)
         if self._is_open("doc_id") and self._unnamed_events():
             return
-        if self._at("position") is not None:
+        position = self._at("position")
+        if position is not None and any(isinstance(one, list) for one in self.sample.present(position)):
+            name = guess_siblings(self.sample, position, self._named().values())
+            if self._is_open("doc_id") and name is not None:
+                self.found["doc_id"] = name
+        elif position is not None:
             self._set("doc_id", words.DOCUMENT, _are_several, like)
+            documents = self._at("doc_id")
+            arrays = documents is None or any(isinstance(one, list) for one in self.sample.present(documents))
+            if arrays and self.found.pop("position", None) is not None:
+                # One position for a whole list is that of the list, or of a click.
+                self.found.pop("doc_id", None)
+                self._documents()
+                if self._at("doc_id") is None:
+                    self.found["position"] = position
+                return
         elif self._is_open("doc_id"):
-            column = self._pick(self.sample, (*words.LISTS, *words.DOCUMENT), self._are_lists, like=like)
+            lists = (*words.LISTS, *words.DOCUMENT)
+            column = self._pick(self.sample, lists, self._are_lists, like=like)
+            like_list = (words.LIKE_LIST, words.UNLIKE_LIST)
+            column = column or self._pick(self.sample, (), self._are_lists, like=like_list)
             column = column or find_family(self.sample.columns, words.DOCUMENT)
             if column is None and self.sample.is_unnamed:
                 column = self._by_value(are_labelled)
+            clicks = self.clicks if self.separate else None
+            column = column or guess_documents(self.sample, clicks, self._named().values())
             column = column or self._pick(self.sample, words.DOCUMENT, _are_several, like=like)
             if column is not None:
                 self.found["doc_id"] = column
@@ -265,7 +292,7 @@ class _Guesser:
         if self._is_open("position") and "position" not in self.found:
             self.found["position"] = None
         if self._is_open("clicked") and not self.separate and "clicked" not in self.found:
-            name = self._clicked_in_lists(column)
+            name = guess_clicked(self.sample, column, self._named().values())
             if name is not None:
                 self.found["clicked"] = name
 
@@ -287,33 +314,6 @@ class _Guesser:
         """Whether the values of a column of documents are lists of them."""
         others = (self.sample.present(self._at(field)) for field in ("position", "clicked"))
         return hold_lists(values, *others)
-
-    def _clicked_in_lists(self, documents: str) -> str | None:
-        """The column that says which documents of a list were clicked."""
-        columns = self.sample.columns
-        name = find_family(columns, words.CLICKED)
-        if name is None and are_labelled(self.sample.present(documents)):
-            name = documents
-        if name is not None:
-            return name
-        taken = {*self._named().values(), documents}
-        named = [column for column in columns if column not in taken and _speaks_of_clicks(column)]
-        others = [column for column in columns if column not in taken and column not in named]
-        by_position = [column for column in named if words.LIKE_POSITION.search(words.normalised(column))]
-        marks = [column for column in named if are_lists(self.sample.present(column))]
-        inside = [column for column in (*named, *others) if self._is_element_of(column, documents)]
-        return next(iter([*marks, *inside, *by_position, *named]), None)
-
-    def _is_element_of(self, column: str, documents: str) -> bool:
-        """Whether the values of a column are elements of the lists: the documents that were clicked."""
-        right = there = 0
-        values = zip(self.sample.values(column), self.sample.values(documents), strict=True)
-        for value, shown in values:
-            given = {str(one) for one in as_list(value, column)}
-            listed = {str(one) for one in as_list(shown, documents)}
-            there += bool(given and listed)
-            right += bool(given and listed) and given <= listed
-        return there > 0 and right >= MOST * there
 
     def _query(self, without: Sequence[str]) -> None:
         if self._is_open("query_id") and "query_id" not in self.found:
@@ -390,8 +390,3 @@ def _rejection(field: str, column: str, example: Any) -> str:
         return f"{column} is empty in many rows"
     expected = KIND_OF.get(field)
     return "" if expected is None else f"{column} does not hold {expected}, such as {shortened(example)}"
-
-
-def _speaks_of_clicks(column: str) -> bool:
-    """Whether a name is one such as clicked_urls."""
-    return any(part.startswith("click") for part in words.normalised(column).split("_"))

@@ -121,7 +121,8 @@ class ImpressionGuess:
         known = []
         for column in self.sample.columns:
             ranks = [order[name] for name in words.spellings(column) if name in order]
-            name = self._with_name_in_clicks(column) if ranks and column != self.known["doc_id"] else None
+            usable = ranks and column != self.known["doc_id"] and not self._is_list(column)
+            name = self._with_name_in_clicks(column) if usable else None
             if name is not None:
                 known.append((min(ranks), column.count("."), name))
         return [(column,) for *_, column in sorted(known)]
@@ -135,9 +136,14 @@ class ImpressionGuess:
             if column not in self.known.values()
             and words.LIKE_ID.search(words.normalised(column))
             and not other.intersection(words.spellings(column))
+            and not self._is_list(column)
             and self._in_clicks(column)
             and self._comes_in_clicks(column)
         ]
+
+    def _is_list(self, column: str) -> bool:
+        """Whether a column holds arrays, which are no ids."""
+        return any(isinstance(value, list | dict) for value in self.sample.present(column))
 
     def _comes_in_clicks(self, column: str) -> bool:
         """Whether some click has an id that was shown: an id of events has not."""
