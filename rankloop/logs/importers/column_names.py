@@ -13,7 +13,7 @@ NONE = "-"
 AUTO = "auto"
 OPTIONAL = (
     "impression_id", "timestamp", "query_id", "policy_id", "position", "clicked", "signal", "randomised",
-    "event", "page",
+    "event", "page", "row_id",
 )  # fmt: skip
 
 
@@ -45,6 +45,8 @@ class Columns:
             named after their policy.
         event: the kind of event, in tables that have one row per event.
         page: the page of results, if positions begin again on every page.
+        row_id: the id of a row, if clicks elsewhere name the row that was clicked: ``id|row_id`` if they call
+            it otherwise.
 
     Example:
         >>> Columns.parse("impression_id=session, query_id=text, timestamp=-").query_id
@@ -63,6 +65,7 @@ class Columns:
     randomised: str | None = AUTO
     event: str | None = AUTO
     page: str | None = AUTO
+    row_id: str | None = None
 
     @property
     def impression_columns(self) -> tuple[str, ...]:

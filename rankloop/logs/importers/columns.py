@@ -17,6 +17,7 @@ from rankloop.logs.importers.pipeline import DEFAULTS, ImportOptions, ImportSess
 from rankloop.logs.importers.report import ImportReport
 from rankloop.logs.importers.signals import NO_SIGNALS, Actions
 from rankloop.logs.importers.staging import CLICKS
+from rankloop.logs.importers.tables.click_guess import shared_columns
 from rankloop.logs.importers.tables.events import Events
 from rankloop.logs.importers.tables.feature_columns import (
     TableFeatures,
@@ -79,7 +80,7 @@ def import_columns(
         clicked = None if clicks is None else Sample.read(as_paths(clicks), "clicks")
         guess = guess_columns(sample, given, events, clicked)
         names, kinds = guess.columns, guess.events or Events()
-        elsewhere = clicks is not None or bool(kinds.clicks)
+        elsewhere = clicks is not None or bool(kinds.clicks or kinds.marks)
         refuse_unusable(sample, guess, clicks_elsewhere=elsewhere, filtered=bool(only))
         sample = guess.sample
         session.hints += guess.notes
@@ -92,7 +93,11 @@ def import_columns(
         shown = names if clicks is None else replace(names, clicked=None)
         shape = TableShape.of(sample, shown, options.position_base)
         session.hints += shape.notes(shown)
-        fields = RowFields(shown, shape, NO_SIGNALS if names.event is not None else signals)
+        clicked = guess.clicks
+        shared = () if shape.arrays else shared_columns(names, clicked)
+        by_name = clicked is None or not len(clicked) or bool(clicked.present(names.doc_id))
+        row_signals = NO_SIGNALS if names.event is not None else signals
+        fields = RowFields(shown, shape, row_signals, shared, names_document=by_name)
         everyone = policy
         if names.policy_id is None and policy is None:
             everyone = session.unnamed_policy()
@@ -102,7 +107,8 @@ def import_columns(
             if chosen:
                 commas = [name for name in chosen if has_decimal_comma(sample.present(name))]
                 collected = stack.enter_context(TableFeatures(session.staging.folder, chosen, commas))
-            if names.impression_id is not None and shape.arrays:
+            finds = bool(shared) or names.row_id is not None or not by_name
+            if names.impression_id is not None and (shape.arrays or finds):
                 with_clicks = clicks is None and not kinds.clicks
                 lists = stack.enter_context(SessionLists(session.staging.folder, with_clicks=with_clicks))
             reader = ImpressionReader(
@@ -114,6 +120,7 @@ def import_columns(
                 actions=actions,
                 features=collected,
                 lists=lists,
+                marks=kinds.marks,
             )
             reader.read(impressions)
             if clicks is not None:
@@ -124,7 +131,17 @@ def import_columns(
             for table in lists.clicks():
                 session.staging.add_batch(CLICKS, table)
             session.hints += [] if lists.note is None else [lists.note]
+        if shared:
+            session.hints.append(
+                f"Clicks do not share {_others(names, shared)} with rows: a click belongs to the last "
+                f"impression of its {', '.join(shared)} before it that shows its document."
+            )
         if candidates is not None:
             CandidateReader(session, names, everyone).read(candidates)
 
     return run(read, out, options)
+
+
+def _others(names: Columns, shared: Sequence[str]) -> str:
+    """The columns of an impression that do not tell to which impression a click belongs."""
+    return ", ".join(name for name in names.impression_columns if name not in shared)

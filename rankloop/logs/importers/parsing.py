@@ -86,6 +86,9 @@ def _number(value: Any) -> float:
 
 CLICKED = {"1": True, "true": True, "t": True, "yes": True, "y": True}
 CLICKED |= {"0": False, "false": False, "f": False, "no": False, "n": False}
+# German, French, Spanish, Italian, Portuguese and Dutch.
+CLICKED |= dict.fromkeys(("ja", "oui", "si", "sí", "sì", "sim", "wahr", "vrai", "verdadero"), True)
+CLICKED |= dict.fromkeys(("nein", "non", "não", "nao", "nee", "falsch", "faux", "falso"), False)
 CLICKED |= {"clicked": True, "click": True, "not clicked": False, "no click": False}
 
 

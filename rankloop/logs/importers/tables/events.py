@@ -20,15 +20,17 @@ class Events:
         shown: the kinds of events that show documents.
         clicks: the kinds of events that are clicks.
         others: the kinds of events that count as neither, as far as they are known.
+        marks: the kinds of events that show a document that was clicked, in tables with one row per document.
 
     Example:
         >>> Events().completed(["search", "product_click", "purchase"])
-        Events(shown=('search',), clicks=('product_click',), others=('purchase',))
+        Events(shown=('search',), clicks=('product_click',), others=('purchase',), marks=())
     """
 
     shown: tuple[str, ...] = ()
     clicks: tuple[str, ...] = ()
     others: tuple[str, ...] = ()
+    marks: tuple[str, ...] = ()
 
     def completed(self, kinds: Iterable[str]) -> Self:
         """The same, with what was not given recognised among these kinds."""
@@ -45,11 +47,18 @@ class Events:
         others = (*self.shown, *self.others)
         return replace(self, shown=self.clicks, clicks=(), others=others)
 
+    def shown_and_clicked(self) -> Self:
+        """The same, if the row of a click takes the place of the row that shows its document."""
+        return replace(self, shown=(*self.shown, *self.clicks), clicks=(), marks=self.clicks)
+
     @property
     def sentence(self) -> str:
         """What counts as what."""
         text = f"Events that show documents: {_listed(self.shown)}"
-        text += f"; clicks: {_listed(self.clicks)}" if self.clicks else ", each with its click"
+        if self.marks:
+            text += f"; of these, clicked: {_listed(self.marks)}"
+        else:
+            text += f"; clicks: {_listed(self.clicks)}" if self.clicks else ", each with its click"
         if self.others:
             weight = f"--signal {self.others[0]}=5 would give one a weight"
             text += f"; set aside: {_listed(self.others, MANY)} ({weight})"

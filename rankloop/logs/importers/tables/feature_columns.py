@@ -5,19 +5,23 @@ from __future__ import annotations
 import fnmatch
 import math
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 import duckdb
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from rankloop.errors import DataError
 from rankloop.logs.importers.column_names import Columns
+from rankloop.logs.importers.parsing import BadValueError
 from rankloop.logs.importers.staging import Staging
-from rankloop.logs.importers.tables.paths import ColumnPath
+from rankloop.logs.importers.tables.list_guess import speaks_of_clicks
+from rankloop.logs.importers.tables.lists import as_list, clicked_of
+from rankloop.logs.importers.tables.paths import STEP, ColumnPath
 from rankloop.logs.importers.tables.sample import Sample
 from rankloop.logs.importers.tables.shape import is_missing
 from rankloop.logs.importers.tables.words import OUTCOMES, POSITION, normalised
@@ -27,6 +31,12 @@ AUTO = "auto"
 TABLE = "table_features"
 # If clicks had nothing to do with a column, all of its values would be on clicked rows this rarely.
 CHANCE = 1e-6
+# Share of the values of a column, apart from 0, that are on clicked rows if it is known only after a click.
+NEARLY_ALL = 0.95
+# The area under the ROC curve from which on a column is no guess of clicks, but knows them; and the number of
+# clicked and of other rows that it takes to say so.
+SEPARATES = 0.98
+ENOUGH = 20
 # Endings of the names of ids: numbers that say nothing by their size.
 IDS = ("id", "ids", "uuid", "key", "code")
 TRUTH = {"true": 1.0, "t": 1.0, "false": 0.0, "f": 0.0}
@@ -117,17 +127,56 @@ def has_decimal_comma(values: list[Any]) -> bool:
 
 
 def _leaks(sample: Sample, names: Columns, column: str) -> bool:
-    """Whether a column has values, apart from 0, on clicked rows only; by its name if rows have no clicks."""
+    """Whether a column is known only after a click; by its name if rows have no clicks.
+
+    Nearly all values apart from 0 are on clicked rows; or values tell nearly all clicked rows from others.
+    """
+    if speaks_of_clicks(column.rpartition(STEP)[0]):
+        return True
     if names.clicked is None or not ColumnPath(names.clicked).is_in(sample.columns):
-        return bool(set(normalised(column).split("_")) & set(OUTCOMES))
-    marks = sample.values(names.clicked)
-    clicked = np.array([bool(mark) and number(mark) > 0 for mark in marks])
+        parts = (part for step in column.split(STEP) for part in normalised(step).split("_"))
+        return bool(set(parts) & set(OUTCOMES))
     comma = has_decimal_comma(sample.present(column))
-    there = np.array(
-        [not is_missing(value) and number(value, decimal_comma=comma) != 0 for value in sample.values(column)]
-    )
+    pairs = [
+        (mark, math.nan if is_missing(value) else number(value, decimal_comma=comma))
+        for mark, value in _marked(sample, names, column)
+    ]
+    clicked = np.array([mark for mark, _ in pairs], bool)
+    values = np.array([value for _, value in pairs], float)
+    there = ~np.isnan(values) & (values != 0)
     inside = int(there.sum())
-    return inside > 0 and bool(clicked[there].all()) and float(clicked.mean()) ** inside < CHANCE
+    if inside > 0 and clicked[there].mean() >= NEARLY_ALL and float(clicked.mean()) ** inside < CHANCE:
+        return True
+    known = ~np.isnan(values)
+    return _separates(values[known], clicked[known])
+
+
+def _separates(values: npt.NDArray[np.float64], clicked: npt.NDArray[np.bool_]) -> bool:
+    """Whether values tell nearly all clicked rows from the others: the area under their ROC curve."""
+    hits, misses = values[clicked], np.sort(values[~clicked])
+    if min(len(hits), len(misses)) < ENOUGH:
+        return False
+    below, upto = (np.searchsorted(misses, hits, side=side) for side in ("left", "right"))
+    area = float((below + upto).mean()) / 2 / len(misses)
+    return max(area, 1 - area) >= SEPARATES
+
+
+def _marked(sample: Sample, names: Columns, column: str) -> Iterator[tuple[bool, Any]]:
+    """Whether rows, or the elements of their lists, were clicked, and the values of a column."""
+    marks, documents = sample.values(str(names.clicked)), sample.values(names.doc_id)
+    for mark, document, value in zip(marks, documents, sample.values(column), strict=True):
+        if not isinstance(value, list):
+            # One value for a whole list says nothing about its elements.
+            if not isinstance(mark, list) and not isinstance(document, list):
+                yield bool(mark) and number(mark) > 0, value
+            continue
+        try:
+            shown = [str(one) for one in as_list(document, names.doc_id)]
+            flags, _ = clicked_of(mark, shown, str(names.clicked))
+        except BadValueError:
+            continue
+        if len(flags) == len(value):
+            yield from zip(flags, value, strict=True)
 
 
 def number(value: Any, *, decimal_comma: bool = False) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import date
 from typing import Any, NamedTuple
 
@@ -10,7 +10,7 @@ from rankloop.logs.importers.column_names import Columns
 from rankloop.logs.importers.parsing import BadValueError, clicked, score, text_id, whole
 from rankloop.logs.importers.tables.lists import as_list, before_comma, clicked_of, labelled
 from rankloop.logs.importers.tables.paths import ColumnPath
-from rankloop.logs.importers.tables.shape import TableShape, is_missing, is_no_time
+from rankloop.logs.importers.tables.shape import TableShape, is_missing
 from rankloop.logs.importers.times import microseconds
 
 # Between the parts of an id of several columns.
@@ -33,10 +33,23 @@ class RowFields:
         names: the names of the columns.
         shape: how rows are to be read.
         signals: the weights of columns that say whether something happened, such as a purchase.
+        shared: the columns by which clicks elsewhere say to which impression they belong; all of those of an
+            impression if there are none.
+        names_document: whether clicks elsewhere name their documents; otherwise their row or their position.
     """
 
-    def __init__(self, names: Columns, shape: TableShape, signals: Mapping[str, float]) -> None:
+    def __init__(
+        self,
+        names: Columns,
+        shape: TableShape,
+        signals: Mapping[str, float],
+        shared: Sequence[str] = (),
+        *,
+        names_document: bool = True,
+    ) -> None:
+        self.names_document = names_document
         self.names, self.shape, self.signals = names, shape, signals
+        self._shared = [ColumnPath(name) for name in ([names.row_id] if names.row_id else shared)]
         self._impression = [ColumnPath(name) for name in names.impression_columns]
         self._paths = {
             field: ColumnPath(name) for field, name in vars(names).items() if isinstance(name, str)
@@ -44,6 +57,14 @@ class RowFields:
         self._signals = {name: ColumnPath(name) for name in signals}
         self._rows: dict[str, int] = {}
         self._run: tuple[int, str | None, str] | None = None
+
+    @property
+    def needed_by_clicks(self) -> list[str | None]:
+        """The columns that a table of clicks must have."""
+        key = [path.text for path in self._shared or self._impression]
+        if self.names_document:
+            return [*key, self.names.doc_id]
+        return [*key, self.names.position if self.names.row_id is None else None]
 
     def get(self, field: str, values: dict[str, Any]) -> Any:
         """The value of a field as it is; None if there is no such column or value."""
@@ -58,11 +79,11 @@ class RowFields:
         """The id of the impression; values of several columns are joined so that they can be told apart."""
         if not self._impression:
             return self._next_run(values, place) if self.shape.restarts else f"row {place}"
-        if len(self._impression) == 1:
-            return text_id(self._impression[0].of(values), self._impression[0].text)
-        return SEPARATOR.join(
-            _escape(text_id(_plain(path.of(values)), path.text)) for path in self._impression
-        )
+        return _joined(self._impression, values)
+
+    def key(self, values: dict[str, Any], place: int) -> str:
+        """What a click elsewhere says of the impression, or of the row, that it is on."""
+        return _joined(self._shared, values) if self._shared else self.impression(values, place)
 
     def _next_run(self, values: dict[str, Any], place: int) -> str:
         """The impression of a row where one begins where positions do, or where the query changes."""
@@ -146,7 +167,8 @@ class RowFields:
 
     def _was_clicked(self, values: dict[str, Any]) -> bool:
         if self.shape.timed_clicks:
-            return not is_no_time(self.get("clicked", values))
+            value = self.get("clicked", values)
+            return not is_missing(value) and str(value).strip().removesuffix(".0") not in self.shape.no_click
         if self.shape.empty_is_unclicked and is_missing(self.get("clicked", values)):
             return False
         return self.flag("clicked", values)
@@ -162,6 +184,13 @@ class RowFields:
             if not is_missing(value) and clicked(value, name):
                 worth.append(self.signals[name])
         return max(worth)
+
+
+def _joined(paths: Sequence[ColumnPath], values: dict[str, Any]) -> str:
+    """An id of one column or of several, joined so that they can be told apart."""
+    if len(paths) == 1:
+        return text_id(paths[0].of(values), paths[0].text)
+    return SEPARATOR.join(_escape(text_id(_plain(path.of(values)), path.text)) for path in paths)
 
 
 def _worth(value: Any, name: str) -> float:

@@ -57,6 +57,8 @@ class ImpressionGuess:
         if query and self._tells_apart(query) and self._comes_once(query):
             self.notes.append(f"Every {query[0]} was shown once: it tells impressions apart.")
             return query
+        if self.clicks is not None and (found := self._found_by_clicks()) is not None:
+            return found
         if single:
             return single[0]
         if self.clicks is None and self.restarts():
@@ -81,6 +83,12 @@ class ImpressionGuess:
         sessions = [*single, *self._composed()]
         return next((names for names in sessions if names), None)
 
+    def _found_by_clicks(self) -> Names | None:
+        """Columns of which clicks have only some: a click belongs to the last impression before it."""
+        time = self._field("timestamp")
+        keys = [names for names in self._composed() if time and names]
+        return next((names for key in keys if self._tells_apart(names := (*key, *time))), None)
+
     def _composed(self, *, timed: bool = True) -> list[Names]:
         """Several columns that together may tell impressions apart."""
         session, user, number = map(self._first, (words.SESSION, words.USER, words.NUMBER))
@@ -92,7 +100,7 @@ class ImpressionGuess:
         parts = [*numbered, [*session, *query, *time], [*session, *time], [*user, *query, *time]]
         parts += [[*user, *time], [*query, *time]]
         # A query, or a user, comes again: alone, neither is an impression. It may be the session of clicks.
-        alone = set() if self.clicks is not None and self.lists else {*user, *query}
+        alone = set() if self.clicks is not None else {*user, *query}
         return [tuple(names) for names in parts if set(names) - alone]
 
     def _first(self, names: Sequence[str]) -> list[str]:
@@ -121,7 +129,8 @@ class ImpressionGuess:
         known = []
         for column in self.sample.columns:
             ranks = [order[name] for name in words.spellings(column) if name in order]
-            name = self._with_name_in_clicks(column) if ranks and column != self.known["doc_id"] else None
+            usable = ranks and column != self.known["doc_id"] and not self._is_list(column)
+            name = self._with_name_in_clicks(column) if usable else None
             if name is not None:
                 known.append((min(ranks), column.count("."), name))
         return [(column,) for *_, column in sorted(known)]
@@ -135,9 +144,14 @@ class ImpressionGuess:
             if column not in self.known.values()
             and words.LIKE_ID.search(words.normalised(column))
             and not other.intersection(words.spellings(column))
+            and not self._is_list(column)
             and self._in_clicks(column)
             and self._comes_in_clicks(column)
         ]
+
+    def _is_list(self, column: str) -> bool:
+        """Whether a column holds arrays, which are no ids."""
+        return any(isinstance(value, list | dict) for value in self.sample.present(column))
 
     def _comes_in_clicks(self, column: str) -> bool:
         """Whether some click has an id that was shown: an id of events has not."""
@@ -166,9 +180,14 @@ class ImpressionGuess:
         if query is not None:
             pairs = set(zip(keys, map(str, self.sample.values(query)), strict=True))
             mixed = len(pairs) - impressions
-        # One row per impression is no impression: a page shows several documents.
-        alone = impressions > MOST * len(keys) and len(set(map(str, self.sample.values(position)))) > 1
-        return again + mixed <= FEW * impressions and not alone
+        return again + mixed <= FEW * impressions and not self.has_single_rows(names)
+
+    def has_single_rows(self, names: Names) -> bool:
+        """Whether there is one row per id, at several positions: a page shows several documents."""
+        keys, position = self._keys(names), self.known["position"]
+        if position is None or self.lists:
+            return False
+        return len(set(keys)) > MOST * len(keys) and len(set(map(str, self.sample.values(position)))) > 1
 
     def _places(
         self, keys: list[tuple[str, ...]], position: str, page: str | None

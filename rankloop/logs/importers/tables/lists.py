@@ -14,8 +14,9 @@ from rankloop.logs.importers.tables.paths import parsed
 SEPARATORS = ("\t", "|", ";", ",", None)
 # A list of quoted text as NumPy prints it, without commas.
 _QUOTED = re.compile(r"""'([^']*)'|"([^"]*)\"""")
-# Share of the values of a column that must be lists.
+# Share of the values of a column that must be lists; if what separates their elements is rare in names.
 MOST = 0.9
+SPLIT = 0.5
 # How programs write that nothing was clicked, as a position.
 NOTHING = "-1"
 _BRACKETS = ("[]", "()", "{}")
@@ -62,14 +63,27 @@ def _of_text(text: str, name: str) -> Sequence[Any]:
 
 
 def are_lists(values: Sequence[Any]) -> bool:
-    """Whether most values are lists of several elements."""
-    several = 0
+    """Whether most values are lists, and many of them have several elements.
+
+    Arrays are lists whatever their length. Text is a list if most values have several elements; half of them
+    if what separates them is seldom part of a name.
+
+    >>> are_lists([["a"], ["a", "b"]]), are_lists(["a|b", "a"]), are_lists(["a b", "a"])
+    (True, True, False)
+    """
+    several = arrays = split = 0
     for value in values:
         try:
-            several += len(as_list(value, "")) > 1
+            many = len(as_list(value, "")) > 1
         except BadValueError:
             continue
-    return bool(values) and several >= MOST * len(values)
+        several += many
+        arrays += isinstance(value, list | tuple) or str(value).strip()[:1] == "["
+        split += many and isinstance(value, str) and any(one in value for one in "\t|;")
+    least = MOST * len(values)
+    return bool(values) and (
+        several >= least or (several > 0 and arrays >= least) or split >= SPLIT * len(values)
+    )
 
 
 def hold_lists(documents: Sequence[Any], positions: Sequence[Any], marks: Sequence[Any]) -> bool:
@@ -152,11 +166,13 @@ def clicked_of(
         >>> clicked_of("b c", ["a", "b"], "clicks"), clicked_of([2], ["a", "b"], "clicked_ranks")
         (([False, True], ['c']), ([False, True], []))
     """
-    given = [_plain(element) for element in as_list(value, name)]
+    raw = as_list(value, name)
+    given = [_plain(element) for element in raw if element is not None]
     if given == [NOTHING] and NOTHING not in documents:
         given = []
-    if len(given) == len(documents) and all(element.lower() in _FLAGS for element in given):
-        return [_FLAGS[element.lower()] for element in given], []
+    flags = as_flags(raw)
+    if flags is not None and len(flags) == len(documents):
+        return flags, []
     clicked = set(given)
     if _are_positions(given, documents, name):
         places = {at: int(at) - first for at in given}
@@ -164,6 +180,24 @@ def clicked_of(
             documents[place] if 0 <= place < len(documents) else f"#{at}" for at, place in places.items()
         }
     return [document in clicked for document in documents], sorted(clicked.difference(documents))
+
+
+def as_flags(elements: Sequence[Any]) -> list[bool] | None:
+    """Which elements say that something happened; None if they are something else.
+
+    Elements are true, false, 0 or 1, or nothing where others are one of these; or numbers of clicks, of which
+    some are equal: positions are not.
+
+    >>> as_flags([0, 1, 0]), as_flags([None, True]), as_flags([0, 3, 0]), as_flags([3, 1])
+    ([False, True, False], [False, True], [False, True, False], None)
+    """
+    given = [_plain(element).lower() for element in elements if element is not None]
+    if not given:
+        return None
+    counts = len(set(given)) < len(given) and "0" in given and all(one.isdecimal() for one in given)
+    if not counts and not all(one in _FLAGS for one in given):
+        return None
+    return [element is not None and _FLAGS.get(_plain(element).lower(), True) for element in elements]
 
 
 def first_position(values: Sequence[Any], documents: Sequence[Any], name: str) -> int:
@@ -175,9 +209,10 @@ def first_position(values: Sequence[Any], documents: Sequence[Any], name: str) -
         name: the column.
     """
     for value, shown in zip(values, documents, strict=True):
-        given = [_plain(element) for element in as_list(value, name)]
+        raw = as_list(value, name)
+        given = [_plain(element) for element in raw if element is not None]
         listed = [_plain(element) for element in as_list(shown, name)]
-        flags = len(given) == len(listed) and all(element.lower() in _FLAGS for element in given)
+        flags = len(raw) == len(listed) and as_flags(raw) is not None
         if not flags and "0" in given and _are_positions(given, listed, name):
             return 0
     return 1

@@ -14,7 +14,7 @@ from rankloop.logs.importers.column_names import Columns
 from rankloop.logs.importers.database_rows import file_of
 from rankloop.logs.importers.files import Paths, Record, as_paths, parquet_batches, place_of, python_rows
 from rankloop.logs.importers.formats import JSON, PARQUET, check_importer, detect_format, recognise
-from rankloop.logs.importers.parsing import score, text_id, whole
+from rankloop.logs.importers.parsing import BadValueError, score, text_id, whole
 from rankloop.logs.importers.pipeline import ImportSession
 from rankloop.logs.importers.signals import Actions
 from rankloop.logs.importers.staging import CLICKS, SCORES
@@ -125,7 +125,8 @@ class ImpressionReader(TableReader):
         shown: the kinds of events that show documents.
         actions: the kinds of events that count, and their weights.
         features: collects features, if any.
-        lists: names lists that share an id, if rows are lists with ids.
+        lists: names lists that share an id; or takes what clicks elsewhere are on.
+        marks: the kinds of events that show a document that was clicked.
     """
 
     what = "impressions"
@@ -141,6 +142,7 @@ class ImpressionReader(TableReader):
         actions: Actions,
         features: TableFeatures | None,
         lists: SessionLists | None = None,
+        marks: Collection[str] = (),
     ) -> None:
         names = fields.names
         columns = [
@@ -151,16 +153,21 @@ class ImpressionReader(TableReader):
         super().__init__(session, [*names.impression_columns, *columns, *fields.signals, *only])
         self.fields, self.names, self.policy, self.only = fields, names, policy, only
         self.shown, self.actions, self.features, self.lists = shown, actions, features, lists
+        self.marks = marks
         self._clicks = ClickReader(session, fields, lists)
         session.signals |= names.signal is not None or bool(fields.signals) or actions.any_signals
 
     def take(self, place: int, values: dict[str, Any]) -> None:
         """Stage one row, or one event."""
+        kind = ""
         for column, wanted in self.only.items():
             if _filter_text(values.get(column)) != wanted:
                 self.session.aside[f"rows where {column} is not {wanted!r}"] += 1
                 return
         if self.names.event is not None:
+            if is_missing(self.fields.get("event", values)):
+                self.session.aside["events without a kind"] += 1
+                return
             kind = self.fields.text("event", values)
             action = self.actions.of(kind)
             if kind not in self.shown and action is None:
@@ -172,8 +179,14 @@ class ImpressionReader(TableReader):
         impression, time = self.fields.impression(values, place), self.fields.time(values)
         policy = self._policy(values)
         shown, strangers = self.fields.documents(values, impression)
-        if self.lists is not None:
+        if self.marks and kind in self.marks:
+            shown = [one._replace(clicked=True) for one in shown]
+        if self.lists is not None and self.fields.shape.arrays:
             impression = self.lists.name(impression, [one.document for one in shown], time, place)
+        elif self.lists is not None:
+            key = self.fields.key(values, place)
+            for one in shown:
+                self.lists.add_row(key, impression, time, place, (one.document, one.position))
         query = self.fields.query(values, impression)
         if not shown:
             where = self.session.files.place_name(place)
@@ -209,7 +222,7 @@ class ImpressionReader(TableReader):
         shape = self.fields.shape
         if any(name is not None for name in by_row) or self.fields.signals:
             return None
-        if shape.lists or shape.timed_clicks:
+        if shape.lists or shape.timed_clicks or self.lists is not None:
             return None
         for column, wanted in self.only.items():
             if not is_id(batch[column].type):
@@ -238,7 +251,7 @@ class ClickReader(TableReader):
     what = "clicks"
 
     def __init__(self, session: ImportSession, fields: RowFields, lists: SessionLists | None = None) -> None:
-        super().__init__(session, [*fields.names.impression_columns, fields.names.doc_id])
+        super().__init__(session, fields.needed_by_clicks)
         self.fields, self.lists = fields, lists
 
     def take(self, place: int, values: dict[str, Any]) -> None:
@@ -255,10 +268,15 @@ class ClickReader(TableReader):
             position = None
         else:
             position = whole(position, names.position)
-        impression, time = fields.impression(values, place), fields.time(values)
+        impression, time = fields.key(values, place), fields.time(values)
         given = fields.get("doc_id", values)
         documents = given if isinstance(given, list) else [given]
-        ids = [text_id(document, names.doc_id) for document in documents]
+        if fields.names_document:
+            ids: list[str | None] = [text_id(document, names.doc_id) for document in documents]
+        else:
+            if names.row_id is None and position is None:
+                raise BadValueError(f"no {names.position}")
+            ids = [None]
         rows = [(place, impression, one, time, position, kind, worth, is_click) for one in ids]
         if self.lists is None:
             self.session.staging.add(CLICKS, rows)

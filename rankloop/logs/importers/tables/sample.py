@@ -13,8 +13,8 @@ from rankloop.logs.importers.tables.paths import STEP, ColumnPath, as_object, pa
 from rankloop.logs.problems import ProblemCounter
 
 ROWS = 5_000
-# Objects in objects in objects: deeper fields are not looked at.
-DEPTH = 3
+# Objects in objects in objects and so on: deeper fields are not looked at.
+DEPTH = 5
 _MADE_UP = re.compile(r"c\d+$")
 
 

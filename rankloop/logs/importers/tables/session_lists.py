@@ -2,6 +2,9 @@
 
 The first list of an id has the id as its name, later ones ``id#2``, and so on. A click belongs to the last
 list before it that shows its document; to the first one if there is none before it, because clocks differ.
+
+Rows of documents may share an id, too, which may also be that of a single row. A click that does not name its
+document is on the one at its position, or on the only one of its row.
 """
 
 from __future__ import annotations
@@ -26,6 +29,7 @@ RAW_SCHEMAS = {
             ("timestamp", TIME),
             ("place", pa.int64()),
             ("doc_id", _TEXT),
+            ("position", pa.int64()),
         ]
     ),
     RAW_CLICKS: SCHEMAS[CLICKS],
@@ -33,18 +37,23 @@ RAW_SCHEMAS = {
 
 _LAST_BEFORE = """
 WITH pairs AS (
-    SELECT clicks.place AS click, lists.impression_id AS found, lists.timestamp AS shown_at,
-        lists.place AS shown_place, clicks.place >= lists.place AS follows,
+    SELECT clicks.place AS click, clicks.doc_id AS clicked, lists.impression_id AS found,
+        lists.doc_id AS document, lists.timestamp AS shown_at, lists.place AS shown_place,
+        clicks.place >= lists.place AS follows,
         coalesce(lists.timestamp <= clicks.timestamp, clicks.place >= lists.place) AS before
     FROM read_parquet(?) AS clicks JOIN read_parquet(?) AS lists
-        ON clicks.impression_id = lists.session AND clicks.doc_id = lists.doc_id
+        ON clicks.impression_id = lists.session AND (clicks.doc_id = lists.doc_id OR (clicks.doc_id IS NULL
+            AND coalesce(clicks.position = lists.position, true)))
 ), chosen AS (
-    SELECT click, found FROM pairs QUALIFY row_number() OVER (PARTITION BY click ORDER BY before DESC,
+    SELECT click, clicked, found, document FROM pairs
+    QUALIFY row_number() OVER (PARTITION BY click, clicked ORDER BY before DESC,
         CASE WHEN before THEN shown_at END DESC NULLS LAST, CASE WHEN before THEN follows END DESC,
         CASE WHEN before THEN shown_place END DESC, shown_at, shown_place) = 1
 )
-SELECT clicks.* REPLACE (coalesce(chosen.found, clicks.impression_id) AS impression_id)
-FROM read_parquet(?) AS clicks LEFT JOIN chosen ON clicks.place = chosen.click ORDER BY clicks.place
+SELECT clicks.* REPLACE (coalesce(chosen.found, clicks.impression_id) AS impression_id,
+    coalesce(clicks.doc_id, chosen.document) AS doc_id)
+FROM read_parquet(?) AS clicks LEFT JOIN chosen
+    ON clicks.place = chosen.click AND clicks.doc_id IS NOT DISTINCT FROM chosen.clicked ORDER BY clicks.place
 """
 
 
@@ -90,9 +99,15 @@ class SessionLists:
             self.shared += number == 2
             self.example = self.example or name
         if not self.with_clicks:
-            rows = [(session, name, time, place, document) for document in documents]
+            rows = [(session, name, time, place, document, at) for at, document in enumerate(documents, 1)]
             self._staging.add(LISTS, rows)
         return name
+
+    def add_row(
+        self, key: str, impression: str, time: int | None, place: int, shown: tuple[str, int]
+    ) -> None:
+        """Collect a document and its position, for clicks that name the key of its row or impression."""
+        self._staging.add(LISTS, [(key, impression, time, place, *shown)])
 
     def add_clicks(self, rows: Sequence[tuple[Any, ...]]) -> None:
         """Collect clicks; their impression is that of the session."""

@@ -8,16 +8,19 @@ from typing import Any, Self
 
 from rankloop.logs.importers.column_names import Columns
 from rankloop.logs.importers.parsing import BadValueError, clicked
+from rankloop.logs.importers.tables import words
 from rankloop.logs.importers.tables.impression_guess import ImpressionGuess
 from rankloop.logs.importers.tables.lists import are_pairs, as_list, first_position, hold_lists
 from rankloop.logs.importers.tables.pages import Pages
 from rankloop.logs.importers.tables.paths import RANGE
 from rankloop.logs.importers.tables.sample import Sample
-from rankloop.logs.importers.tables.value_kinds import are_times
+from rankloop.logs.importers.tables.value_kinds import MOST, are_times
 from rankloop.logs.importers.times import is_day_first
 
 # How programs write that there is no value, in columns of numbers.
 MISSING = ("", "null", "nan", "na", "n/a", "none", "\\n")
+# How they write that there is no time, or no id.
+NOTHING = ("0", "-1")
 
 
 @dataclass(frozen=True)
@@ -34,7 +37,8 @@ class TableShape:
             all values that are there are clicks.
         pages: how pages are numbered, if positions begin again on every page.
         pairs: whether documents are followed by a comma and something else, such as their domain.
-        timed_clicks: whether the column of clicks has their times; a row without one was not clicked.
+        timed_clicks: whether the column of clicks has their times or ids; a row without one was not clicked.
+        no_click: values of such a column that stand for nothing, as programs write it.
     """
 
     lists: bool = False
@@ -46,6 +50,7 @@ class TableShape:
     pages: Pages | None = None
     pairs: bool = False
     timed_clicks: bool = False
+    no_click: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, sample: Sample, names: Columns, position_base: int | None) -> Self:
@@ -72,9 +77,13 @@ class TableShape:
         restarts = not arrays and _restarts(sample, names)
         first = 1 if first is None else first
         pairs = lists and RANGE in names.doc_id and are_pairs(sample.present(names.doc_id))
-        clicks = [value for value in sample.present(names.clicked) if not is_no_time(value)]
-        timed = not arrays and bool(clicks) and are_times(clicks)
-        return cls(lists, arrays, restarts, day_first, first, empty, pages, pairs, timed)
+        marks = [] if arrays else sample.present(names.clicked)
+        clicks = [value for value in marks if not is_no_time(value)]
+        timed, nothing = bool(clicks) and are_times(clicks), NOTHING
+        if clicks and not timed and _are_click_ids(clicks, names.clicked):
+            # An id may be 0; what stands for nothing comes again.
+            timed, nothing = True, tuple(one for one in NOTHING if list(map(str, marks)).count(one) > 1)
+        return cls(lists, arrays, restarts, day_first, first, empty, pages, pairs, timed, nothing)
 
     def notes(self, names: Columns) -> list[str]:
         """Sentences on what was found out, for the report."""
@@ -87,7 +96,7 @@ class TableShape:
         if names.impression_id is None and not self.lists and not self.restarts and not self.arrays:
             found.append("Each row is an impression of its own, with a single document.")
         if self.timed_clicks:
-            found.append(f"Rows with a time in {names.clicked} were clicked, the others were not.")
+            found.append(f"Rows with a value in {names.clicked} were clicked, the others were not.")
         if self.pairs:
             found.append("A document is what stands before the comma, as in 'url,domain'.")
         if self.first_clicked == 0:
@@ -99,6 +108,12 @@ def _restarts(sample: Sample, names: Columns) -> bool:
     fields = ("position", "page", "doc_id", "query_id", "timestamp", "clicked")
     known = {name: getattr(names, name) for name in fields}
     return names.impression_id is None and ImpressionGuess(sample, None, known).restarts()
+
+
+def _are_click_ids(values: Sequence[Any], name: str | None) -> bool:
+    """Whether a column has the ids of clicks."""
+    named = not {*words.CLICK_ID}.isdisjoint(words.spellings(name or ""))
+    return named and len(set(map(str, values))) >= MOST * len(values)
 
 
 def _only_clicks(values: Sequence[Any]) -> bool:
@@ -127,4 +142,4 @@ def is_no_time(value: Any) -> bool:
     >>> [is_no_time(value) for value in (None, "", 0, "0", "-1", "2024-05-31")]
     [True, True, True, True, True, False]
     """
-    return is_missing(value) or str(value).strip().removesuffix(".0") in ("0", "-1")
+    return is_missing(value) or str(value).strip().removesuffix(".0") in NOTHING

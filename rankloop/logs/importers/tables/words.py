@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from rankloop.logs.importers.tables.translations import in_english, without_accents
+
 # The plural of an abbreviation: URLs, IDs.
 _PLURAL = re.compile(r"([A-Z]{2,})s(?![a-z])")
 _PARTS = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+")
@@ -15,7 +17,8 @@ def normalised(name: str) -> str:
     >>> [normalised(name) for name in ("searchRequestID", "Date-Time", "payload.userQuery", "docIDs")]
     ['search_request_id', 'date_time', 'user_query', 'doc_ids']
     """
-    last = _PLURAL.sub(lambda found: found[1].capitalize() + "s", name.rpartition(".")[2])
+    plain = name if name.isascii() else without_accents(name)
+    last = _PLURAL.sub(lambda found: found[1].capitalize() + "s", plain.rpartition(".")[2])
     return "_".join(part.lower() for part in _PARTS.findall(last))
 
 
@@ -26,11 +29,13 @@ _STORED = re.compile(r"(_(hash|hashed|md_5|sha_1|sha_256|anon|anonymized|anonymi
 def spellings(name: str) -> tuple[str, ...]:
     """The spellings by which a column may be recognised.
 
-    >>> spellings("query.text"), spellings("session_id_hash")
-    (('text', 'query_text'), ('session_id_hash', 'session_id'))
+    >>> spellings("query.text"), spellings("session_id_hash"), spellings("Suchbegriff")
+    (('text', 'query_text'), ('session_id_hash', 'session_id'), ('suchbegriff', 'search_term'))
     """
-    found = [normalised(name), "_".join(filter(None, map(normalised, name.split("."))))]
-    return tuple(dict.fromkeys([*found, *(_STORED.sub("", one) for one in found)]))
+    steps = list(filter(None, map(normalised, name.split("."))))
+    found = [normalised(name), "_".join(steps[-2:]), "_".join(steps)]
+    found += [_STORED.sub("", one) for one in found]
+    return tuple(dict.fromkeys([*found, *map(in_english, found)]))
 
 
 def _with_ids(*nouns: str) -> tuple[str, ...]:
@@ -43,10 +48,12 @@ def _with_ids(*nouns: str) -> tuple[str, ...]:
 IMPRESSION = _with_ids(
     "impression", "imp", "serp", "search_request", "search", "srch", "request", "req", "ranking", "slate",
     "result_list", "list", "page_view", "pageview", "query_instance", "query_log", "display",
+    "recommendation", "recommendation_list",
 )  # fmt: skip
 SESSION = _with_ids("session", "sess", "visit", "search_session", "ga_session", "domain_session")
 USER = _with_ids(
-    "user", "visitor", "client", "customer", "anon", "cookie", "member", "user_pseudo", "domain_user",
+    "user", "visitor", "client", "customer", "anon", "anonymous", "cookie", "member", "user_pseudo",
+    "domain_user", "device", "distinct", "profile",
 )  # fmt: skip
 # What tells the searches of a session apart, apart from their text and time.
 NUMBER = (
@@ -57,12 +64,12 @@ QUERY = (
     "query_id", "query", "user_query", "search_query", "query_text", "search_term", "search_terms",
     "searchterm", "search_text", "search_phrase", "search_phrases", "searchphrase", "search_keyword",
     "search_keywords", "raw_query", "keyword", "keywords", "term", "terms", "phrase", "q", "qid", "topic_id",
-    "topic", "queryid", "search_string",
+    "topic", "queryid", "search_string", "search",
 )  # fmt: skip
 DOCUMENTS = (
     "doc", "document", "item", "product", "prop", "property", "hotel", "listing", "sku", "asin", "article",
     "url", "video", "movie", "song", "track", "book", "ad", "offer", "job", "recipe", "page", "content",
-    "result", "hit", "object", "entity",
+    "result", "hit", "object", "entity", "news", "series", "note", "post", "creative", "restaurant",
 )  # fmt: skip
 DOCUMENT = (*_with_ids(*DOCUMENTS), "docno", "id")
 LISTS = (
@@ -83,6 +90,8 @@ CLICKED = (
     "clicked", "click", "is_clicked", "is_click", "was_clicked", "has_click", "click_bool", "click_flag",
     "clicks", "click_count", "clicks_count", "num_clicks", "n_clicks", "iscl", "user_click",
 )  # fmt: skip
+# The id of a click, empty where there was none.
+CLICK_ID = _with_ids("click", "click_event", "clicked")[:-1]
 # The time of a click, empty where there was none.
 CLICK_TIME = (
     "click_time", "clicked_at", "click_timestamp", "click_ts", "click_date", "clicked_time", "time_of_click",
@@ -120,7 +129,8 @@ EVENT = (
 # What happened after the display; never a feature.
 OUTCOMES = (
     "click", "clicked", "clicks", "booking", "booked", "purchase", "purchased", "order", "ordered", "cart",
-    "conversion", "converted", "dwell", "revenue", "bought", "sale", "sales", "label", "reward",
+    "conversion", "converted", "dwell", "revenue", "bought", "sale", "sales", "label", "reward", "clk",
+    "liked", "shared", "watched", "viewed", "seen",
 )  # fmt: skip
 
 # Kinds of events: clicks, and what was shown, the most explicit first.
@@ -153,6 +163,8 @@ LIKE_DOCUMENT = re.compile(
     rf"(^|_)({'|'.join(DOCUMENTS)})s?(_\w+)?_(id|ids|no|nr|number|code|key|uuid|sku|skus|asin|url|urls)$"
 )
 UNLIKE_DOCUMENT = re.compile(r"click|categor|type|brand|country|location|destination|site|price|parent|page_")
+LIKE_LIST = re.compile(rf"(^|_)({'|'.join(DOCUMENTS)})s?_?(ids?|idx|list|lists|codes|keys|skus|urls)?(_|$)")
+UNLIKE_LIST = re.compile(rf"{UNLIKE_DOCUMENT.pattern}|histor|filter|label|score|feature|title|count|length")
 LIKE_CLICK = re.compile(r"(^|_)(is_?|was_?|has_?|did_?)?click(s|ed)?(_|$)")
 UNLIKE_CLICK = re.compile(r"time|date|rank|pos|order|url|id$|rate|ctr|history|prior|past|avg|before")
 LIKE_ID = re.compile(r"(^|_)(\w*id|uuid|guid|key|hash)$")

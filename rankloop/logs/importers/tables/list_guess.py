@@ -1,0 +1,173 @@
+"""Guess which columns hold the lists of documents that were shown, and which of them were clicked.
+
+Names come first. Where they say nothing, values do: a list of 0 and 1 that is as long as the list beside it
+says what was clicked, and ids that are elements of a list were clicked in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from rankloop.logs.importers.parsing import BadValueError
+from rankloop.logs.importers.tables import words
+from rankloop.logs.importers.tables.column_families import find_family
+from rankloop.logs.importers.tables.lists import are_labelled, as_flags, as_list
+from rankloop.logs.importers.tables.paths import STEP
+from rankloop.logs.importers.tables.sample import Sample
+from rankloop.logs.importers.tables.value_kinds import MOST
+
+# Lists from which on it is no accident that a column always names the same element of them.
+ENOUGH = 20
+
+
+def elements(sample: Sample, column: str) -> list[list[Any]]:
+    """The lists in a column, row by row; empty ones where they cannot be read."""
+    found = []
+    for value in sample.values(column):
+        try:
+            found.append(as_list(value, column))
+        except BadValueError:
+            found.append([])
+    return found
+
+
+def guess_documents(sample: Sample, clicks: Sample | None, taken: Iterable[str]) -> str | None:
+    """The column of lists of documents, if its name does not tell; None if there is no such column.
+
+    Args:
+        sample: the first rows that show documents.
+        clicks: the first rows of the table of clicks, if there is one.
+        taken: the columns that are known to be something else.
+
+    Example:
+        >>> rows = [{"q": "cat", "wares": [7, 8, 9], "hits": [0, 1, 0]}] * 3
+        >>> guess_documents(Sample(rows), None, ())
+        'wares'
+    """
+    known = set(taken)
+    lists = {name: elements(sample, name) for name in sample.columns if name not in known}
+    lists = {name: found for name, found in lists.items() if _are_ids(found)}
+    if clicks is None:
+        clicked = [name for name in sample.columns if name not in known and speaks_of_clicks(name)]
+        shown = [
+            name
+            for name, found in lists.items()
+            if name not in clicked
+            and (_flags_beside(sample, found, known) or any(_are_in(sample, one, found) for one in clicked))
+        ]
+    else:
+        ids = [{str(value) for value in clicks.present(name)} for name in clicks.columns]
+        shown = [
+            name
+            for name, found in lists.items()
+            if any(values and values <= {str(one) for row in found for one in row} for values in ids)
+        ]
+    return shown[0] if len(shown) == 1 else None
+
+
+def guess_siblings(sample: Sample, positions: str, taken: Iterable[str]) -> str | None:
+    """The documents of lists whose positions are known: fields of the same objects, or lists as long."""
+    parent, known = positions.rpartition(STEP)[0], {*taken, positions}
+    lengths = [len(one) for one in elements(sample, positions)]
+    order = {name: number for number, name in reversed(list(enumerate(words.DOCUMENT)))}
+    found = []
+    for number, column in enumerate(sample.columns):
+        if column in known or speaks_of_clicks(column):
+            continue
+        lists = elements(sample, column)
+        if [len(one) for one in lists] != lengths or not _are_distinct(lists):
+            continue
+        rank = min((order[name] for name in words.spellings(column) if name in order), default=len(order))
+        is_id = words.LIKE_ID.search(words.normalised(column)) is not None
+        found.append((column.rpartition(STEP)[0] != parent, rank, not is_id, number, column))
+    return min(found)[-1] if found else None
+
+
+def guess_clicked(sample: Sample, documents: str, taken: Iterable[str]) -> str | None:
+    """The column that says which documents of a list were clicked."""
+    known = {*taken, documents}
+    name = find_family(sample.columns, words.CLICKED)
+    if name is None and are_labelled(sample.present(documents)):
+        name = documents
+    if name is not None:
+        return name
+    shown = elements(sample, documents)
+    columns = [column for column in sample.columns if column not in known]
+    named = [column for column in columns if speaks_of_clicks(column)]
+    others = [column for column in columns if column not in named]
+    flags = [column for column in named if _are_flags(elements(sample, column), shown)]
+    inside = [column for column in named if _are_in(sample, column, shown)]
+    inside += [column for column in others if _are_in(sample, column, shown, anywhere=True)]
+    by_position = [column for column in named if words.LIKE_POSITION.search(words.normalised(column))]
+    found = [*flags, *inside, *by_position, *named]
+    if found:
+        return found[0]
+    marks = _flags_beside(sample, shown, known)
+    return marks[0] if len(marks) == 1 else None
+
+
+def speaks_of_clicks(column: str) -> bool:
+    """Whether a name, or that of an object that it is a field of, is one such as clicked_urls.
+
+    >>> speaks_of_clicks("clickedUrls"), speaks_of_clicks("clicks.rank"), speaks_of_clicks("results.rank")
+    (True, True, False)
+    """
+    steps = column.split(STEP)
+    return any(part.startswith("click") for step in steps for part in words.normalised(step).split("_"))
+
+
+def _flags_beside(sample: Sample, shown: Sequence[list[Any]], known: set[str]) -> list[str]:
+    """Columns with one 0 or 1 for each element of lists."""
+    columns = (column for column in sample.columns if column not in known)
+    return [column for column in columns if _are_flags(elements(sample, column), shown)]
+
+
+def _are_flags(marks: Sequence[list[Any]], shown: Sequence[list[Any]]) -> bool:
+    """Whether lists are as long as others and have nothing but 0 and 1, some of both."""
+    found: set[bool] = set()
+    several = False
+    for row, documents in zip(marks, shown, strict=True):
+        flags = as_flags(row)
+        if len(row) != len(documents) or (row and flags is None):
+            return False
+        found.update(flags or ())
+        several |= len(row) > 1
+    return several and found == {True, False}
+
+
+def _are_ids(lists: Sequence[list[Any]]) -> bool:
+    """Whether most rows have a list of several elements that can be ids, each of them once."""
+    there = [one for one in lists if one]
+    return (
+        bool(there)
+        and sum(len(one) > 1 for one in there) >= MOST * len(lists)
+        and all(isinstance(element, str | int) for one in there for element in one)
+        and _are_distinct(lists)
+    )
+
+
+def _are_distinct(lists: Sequence[list[Any]]) -> bool:
+    there = [one for one in lists if one]
+    return sum(len(set(map(str, one))) == len(one) for one in there) >= MOST * len(there) > 0
+
+
+def _are_in(sample: Sample, column: str, shown: Sequence[list[Any]], *, anywhere: bool = False) -> bool:
+    """Whether the values of a column are elements of the lists: the documents that were clicked.
+
+    Args:
+        sample: the first rows.
+        column: the column.
+        shown: the lists.
+        anywhere: whether it must not always be the same element, such as the first: that is no click.
+    """
+    right = there = 0
+    places: set[int] = set()
+    for value, row in zip(elements(sample, column), shown, strict=True):
+        given, listed = [str(one) for one in value if one is not None], [str(one) for one in row]
+        there += bool(given and listed)
+        if given and listed and set(given) <= set(listed):
+            right += 1
+            places.update(map(listed.index, given))
+    moves = not anywhere or len(places) > 1 or there < ENOUGH
+    return there > 0 and right >= MOST * there and moves
