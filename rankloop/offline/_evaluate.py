@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
@@ -15,39 +15,30 @@ from rankloop.errors import DataError, RankloopError
 from rankloop.logs import LogCounts, LogReader, LogStatistics
 from rankloop.logs.grading import Grading
 from rankloop.offline.assumed_bias import NO_RESAMPLES, AssumedBias, BiasSource, assume_bias
-from rankloop.offline.bias_resamples import QueryValues
 from rankloop.offline.comparison import Comparison, ControlReport, compare
 from rankloop.offline.control_variate import ControlVariate
 from rankloop.offline.fit_result import Fit, is_fit, load_fit
-from rankloop.offline.impression_sums import sum_impressions
-from rankloop.offline.intervals import DIFFERENCE, ImpressionSample
+from rankloop.offline.intervals import DIFFERENCE
+from rankloop.offline.judged_clicks import FEW_QUERIES, JudgedClicks, RankingPair
 from rankloop.offline.judged_queries import QueryChoice, judge_on, name_of
 from rankloop.offline.policy_rankings import (
     DEFAULT_MEASURE,
     Measure,
     Policy,
-    PolicyRanking,
     Ranking,
     RankingResolver,
 )
 from rankloop.offline.relevance_control import (
-    MEAN,
     SCORES,
-    RelevanceControl,
     check_control,
-    control_by_features,
-    control_by_scores,
 )
 from rankloop.offline.verdict import VerdictEvidence
 from rankloop.progress import Progress, report
-from rankloop.types import Bias, Float64
 
 Rerank = Literal["impression", "query"]
 RERANKS = ("impression", "query")
 # The log explores if the ranking changed for at least this share of the queries that came again.
 EXPLORES = 0.01
-# Resampling fewer queries than this gives intervals that are too narrow.
-FEW_QUERIES = 30
 # A table of scores may lack this share of the queries; beyond it, it is probably one of another log.
 MOST_UNSCORED = 0.5
 
@@ -147,31 +138,20 @@ def evaluate(
     notes += _notes_on_reranking(rankings, within & used)
     variate = ControlVariate.of(found.statistics, graded_bias, used, options.support)
     report(progress, "evaluate", note="summing over impressions")
-    impressions = _sample(log, counts, found, rankings, variate, graded_bias, used)
+    judged_by = JudgedClicks(log, counts, found, graded_bias, used)
+    impressions = judged_by.sample(rankings, variate)
     control = None
     knows_clicks = any(_was_fitted_to(policy, counts, used) for policy in policies)
-    guessed = _guess(log, found, graded_bias, used, [] if knows_clicks else resolver.item_scores, options)
+    guessed = judged_by.guess([] if knows_clicks else resolver.item_scores, options.control)
     if guessed is not None and guessed.is_useful:
         plain = impressions.query_variance(DIFFERENCE)
         variate = replace(variate, item_guesses=guessed.guesses)
-        impressions = _sample(log, counts, found, rankings, variate, graded_bias, used)
+        impressions = judged_by.sample(rankings, variate)
         variance = impressions.query_variance(DIFFERENCE)
         ratio = plain / variance if variance > 0.0 else 1.0
         control = ControlReport(guessed.name, ratio, guessed.calibration.gain)
     report(progress, "evaluate", note="resampling queries")
-    spread = None
-    if assumed.resamples is not None:
-        values = QueryValues(
-            log.rank_shares(found),
-            counts.displays_by_rank,
-            found.statistics.clicks,
-            impressions.times,
-            rankings,
-            variate,
-        )
-        resamples = assumed.resamples.of_worth(grading.per_click)
-        spread = values.spread(graded_bias, resamples, counts.fingerprint)
-    elif assumed.estimated:
+    if assumed.estimated and assumed.resamples is None:
         notes.append(NO_RESAMPLES)
     return compare(
         rankings,
@@ -188,25 +168,9 @@ def evaluate(
             *notes,
         ),
         seed=options.seed,
-        spread=spread,
+        spread=judged_by.spread(rankings, variate, assumed.resamples),
         control=control,
     )
-
-
-def _sample(
-    log: LogReader,
-    counts: LogCounts,
-    found: LogStatistics,
-    rankings: tuple[PolicyRanking, PolicyRanking],
-    variate: ControlVariate,
-    bias: Bias,
-    used: NDArray[np.bool_],
-) -> ImpressionSample:
-    with log.open_engine() as running:
-        factors, guessed = variate.factors(rankings), variate.relevance
-        sums = sum_impressions(running, log, counts, factors, bias, guessed, grading=log.grading())
-    times = np.where(used, found.statistics.query_counts, 0)
-    return ImpressionSample(times, variate.before(rankings), sums)
 
 
 def _on_target(grading: Grading, policies: tuple[Policy, Policy]) -> tuple[str, ...]:
@@ -216,23 +180,6 @@ def _on_target(grading: Grading, policies: tuple[Policy, Policy]) -> tuple[str, 
         return grading.notes
     fitted = "clicks" if grading.graded else "signal"
     return (*grading.notes, f"{other[0]} was fitted to the {fitted}, and is judged by the {grading.target}.")
-
-
-def _guess(
-    log: LogReader,
-    found: LogStatistics,
-    bias: Bias,
-    used: NDArray[np.bool_],
-    scores: Sequence[Float64],
-    options: EvaluationOptions,
-) -> RelevanceControl | None:
-    """The guess of relevance that was asked for, if there is one."""
-    # A curve through the clicks of a few queries predicts nothing.
-    if options.control == MEAN or used.sum() < FEW_QUERIES or (options.control == SCORES and not scores):
-        return None
-    if options.control == SCORES:
-        return control_by_scores(scores, found.statistics, bias, used)
-    return control_by_features(options.control, log, found, bias)
 
 
 def _was_fitted_to(policy: Policy, counts: LogCounts, used: NDArray[np.bool_]) -> bool:
@@ -292,9 +239,7 @@ def _reranked_queries(counts: LogCounts, found: LogStatistics, rerank: Rerank | 
     return result
 
 
-def _notes_on_reranking(
-    rankings: tuple[PolicyRanking, PolicyRanking], within: NDArray[np.bool_]
-) -> list[str]:
+def _notes_on_reranking(rankings: RankingPair, within: NDArray[np.bool_]) -> list[str]:
     named = [policy.name for policy in rankings if policy.ranking != "as displayed"]
     if not named or not within.any():
         return []
@@ -329,7 +274,7 @@ def explores(counts: LogCounts, used: NDArray[np.bool_]) -> bool:
 def _usable_queries(
     counts: LogCounts,
     chosen: NDArray[np.bool_],
-    rankings: tuple[PolicyRanking, PolicyRanking],
+    rankings: RankingPair,
     *,
     by_features: set[str],
 ) -> tuple[NDArray[np.bool_], list[str]]:
