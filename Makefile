@@ -90,7 +90,7 @@ format: $(READY) ## rewrite the code in the project's style
 
 docs: $(DOCS) ## build the site in build/site; broken links and warnings are errors
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
-	@echo "Open build/site/index.html, or run: make docs-serve"
+	@echo "Open build/site/index.html; for the search, which needs a server, run: make docs-serve"
 
 docs-serve: $(DOCS) ## the site on loopback, rebuilt as pages change
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve

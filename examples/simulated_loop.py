@@ -28,7 +28,7 @@ def main() -> None:
             )
             first, last = first or event, event
         elif isinstance(event, Deployed):
-            print(f"{event.timesteps:6,} interactions: deployed {event.policy}")
+            print(f"{event.timesteps:6,} interactions: deployed, explores {event.explored:.0%} of the time")
     assert first is not None
     assert last is not None
     print(f"better than at the beginning: {last.learned > first.logging}")
