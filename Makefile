@@ -12,7 +12,7 @@ PORTABLE := $(CURDIR)/build/portable-kernels
 BOUNDS := $(CURDIR)/build/bounds-kernels
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo live test test-extras test-long test-browser test-portable campaigns kernels lint format docs docs-serve docs-cli bench attack soak test-bounds constraints lock setup-locked release-check clean clean-kernels
+.PHONY: help setup demo live test test-extras test-long test-browser test-portable campaigns kernels lint format docs docs-serve docs-cli bench attack soak test-bounds test-python test-lowest constraints lock setup-locked release-check clean clean-kernels
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -74,6 +74,12 @@ test-portable: $(READY) ## before a release: all tests but the extras, with the 
 test-bounds: $(READY) ## before a release: the tests of compiled code, with every index checked
 	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(BOUNDS) $(PYTEST) -m "not extras and not long" \
 		tests/kernels tests/policies tests/online tests/training tests/objectives tests/estimators tests/clicks
+
+test-python: $(READY) ## before a release: the tests with another Python, VERSION=3.13 or the path of one
+	$(BIN)/python .ci/versions.py pinned --python $(or $(VERSION),3.13)
+
+test-lowest: $(READY) ## before a release: the tests with the lowest versions of dependencies that are allowed
+	$(BIN)/python .ci/versions.py lowest $(if $(VERSION),--python $(VERSION))
 
 kernels: $(READY) ## compile the kernels that tests need, once, before several processes need them
 	@$(BIN)/python -m tests.compile_kernels

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -235,7 +236,8 @@ def test_evidence_is_the_same_however_often_the_learner_starts(store: Store) -> 
     for _ in range(4):
         world.run(100)
         LiveLearner(store, ask).step()
-        LiveLearner(open_store(store.location, log=store.log), ask).step()
+        with closing(open_store(store.location, log=store.log)) as another:
+            LiveLearner(another, ask).step()
     with read(store) as connection:
         often = load_trial(connection)
     trial_of(store)

@@ -36,8 +36,8 @@ class GroupCommit:
         waiting: how many jobs may wait; further ones are refused at once.
 
     Example:
-        >>> from sqlalchemy import create_engine, text
-        >>> writer = GroupCommit(create_engine("sqlite://"), waiting=10)
+        >>> from sqlalchemy import NullPool, create_engine, text
+        >>> writer = GroupCommit(create_engine("sqlite://", poolclass=NullPool), waiting=10)
         >>> writer.submit(lambda connection: connection.scalar(text("SELECT 1 + 1"))).result()
         2
         >>> writer.close()
