@@ -110,7 +110,8 @@ def _match_items(train: LogCounts, fitted_to: RankCounts, test: LogCounts, targe
     same = keys[match] == wanted
     if not same.any():
         raise DataError(
-            "the two logs have no document of a query in common, so one cannot be predicted from the other"
+            "the two logs have no document of a query in common, so one cannot be predicted from the other: "
+            "use logs of the same queries"
         )
     return np.where(same, match, -1)
 

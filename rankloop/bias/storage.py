@@ -60,7 +60,7 @@ def bias_to_text(bias: BiasEstimate | Bias, details: Mapping[str, Any] | None = 
 
 
 def bias_details(estimate: BiasEstimate) -> dict[str, Any]:
-    """What is known about an estimate beside its values: intervals, anchor, movement, notes; for JSON."""
+    """What is known about an estimate besides its values: intervals, anchor, movement, notes; for JSON."""
     details = {name: value for name, value in estimate.to_dict().items() if name not in (*VALUES, "ranks")}
     evidence = estimate.bias.evidence
     if evidence is not None and evidence.resamples is not None:
@@ -114,7 +114,10 @@ def _bias(content: object) -> Bias:
         raise DataError(f'not a bias file: it does not contain "format": "{FORMAT}"')
     version = content.get("version")
     if version != VERSION:
-        raise DataError(f"the file has version {version!r}, but this program reads version {VERSION}")
+        raise DataError(
+            f"the file has version {version!r}, but this program reads version {VERSION}: estimate "
+            f"the bias again"
+        )
     values = {}
     for name in VALUES:
         numbers = content.get(name)

@@ -77,7 +77,7 @@ def serve(
         bool,
         typer.Option(
             "--upkeep/--no-upkeep",
-            help="Seal impressions in a process beside the server; not needed if a learner runs elsewhere.",
+            help="Seal impressions in a process next to the server; not needed if a learner runs elsewhere.",
         ),
     ] = True,
     learn: Annotated[
@@ -126,7 +126,7 @@ def learn(
     once: Annotated[bool, typer.Option("--once", help="Do what is due now, and stop.")] = False,
     given: Given,
 ) -> None:
-    """Learn from the clicks in a store, beside the servers: seal, learn, prove, deploy or ask."""
+    """Learn from the clicks in a store, next to the servers: seal, learn, prove, deploy or ask."""
     from rankloop.cli import console
     from rankloop.live.learner.learner import LiveLearner
     from rankloop.live.learner.process import run_learner

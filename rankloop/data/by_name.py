@@ -69,7 +69,9 @@ def dataset(text: str, *, fold: int = 1, normalise: Literal["query"] | None = "q
     if text.startswith(GENERATED_DATA.names):
         generated = GENERATED_DATA.parse(text)
         if fold != 1:
-            raise DataError(f"generated data has no folds, but fold {fold} was requested")
+            raise DataError(
+                f"generated data has no folds, but fold {fold} was requested: choose fold 1, the default"
+            )
         return generated.generate()
     try:
         return load(text, fold=fold)

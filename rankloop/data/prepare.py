@@ -118,7 +118,10 @@ def counts_by_share(total: int, shares: Sequence[float]) -> Int64:
     if wanted.ndim != 1 or not len(wanted) or not np.isfinite(wanted).all() or (wanted <= 0).any():
         raise DataError(f"shares must be positive numbers, one per part; got {shares!r}")
     if total < len(wanted):
-        raise DataError(f"{total} queries cannot be split into {len(wanted)} parts of at least one query")
+        raise DataError(
+            f"{total} queries cannot be split into {len(wanted)} parts of at least one query: use more "
+            f"queries, or a folder with files for training, validation and test"
+        )
     # Each part gets one query. The others are assigned by the largest remainder method.
     missing = np.maximum(wanted / wanted.sum() * total - 1, 0)
     exact = missing / missing.sum() * (total - len(wanted)) if missing.any() else missing

@@ -130,7 +130,10 @@ class DebiasedClicks:
             DataError: none of the queries came, or the guess or the bias does not fit the statistics.
         """
         if statistics.ranks != bias.ranks:
-            raise DataError(f"the statistics are of {statistics.ranks} ranks and the bias of {bias.ranks}")
+            raise DataError(
+                f"the statistics are of {statistics.ranks} ranks and the bias of {bias.ranks}: count the log "
+                f"with the ranks of the bias"
+            )
         if guess.shape != (statistics.n_items,) or not np.isfinite(guess).all():
             raise DataError(
                 f"{statistics.n_items} items need as many finite guesses, got shape {guess.shape}"

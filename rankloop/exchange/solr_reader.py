@@ -35,7 +35,10 @@ def read_solr(content: Mapping[str, Any]) -> Model:
         elif kind == NETWORK:
             model = _network(params["layers"], names)
         else:
-            raise ModelFileError(f"Solr's {str(kind).removeprefix(MODELS)} cannot be read")
+            known = ", ".join(each.removeprefix(MODELS) for each in (TREES, LINEAR, NETWORK))
+            raise ModelFileError(
+                f"Solr's {str(kind).removeprefix(MODELS)} cannot be read; these can: {known}"
+            )
         norms = [_norm(feature.get("norm")) for feature in content["features"]]
     except ModelFileError:
         raise
@@ -98,7 +101,10 @@ def _norm(norm: Mapping[str, Any] | None) -> tuple[float, float]:
     if kind == "MinMaxNormalizer":
         low, high = np.float32(params.get("min", "-inf")), np.float32(params.get("max", "inf"))
         return float(low), float(high - low)
-    raise ModelFileError(f"Solr's {kind} cannot be read")
+    raise ModelFileError(
+        f"Solr's {kind} cannot be read: scale the features before they reach Solr, or use its "
+        f"StandardNormalizer or MinMaxNormalizer"
+    )
 
 
 @dataclass(frozen=True, eq=False)

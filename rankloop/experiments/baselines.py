@@ -33,7 +33,10 @@ def production_data(dataset: Dataset, n_queries: int, rng: np.random.Generator) 
     A production ranker has no more labels to stop on than to learn from, so validation is as small.
     """
     if not 1 <= n_queries <= dataset.train.n_queries:
-        raise DataError(f"there are {dataset.train.n_queries} training queries, {n_queries} were requested")
+        raise DataError(
+            f"there are {dataset.train.n_queries} training queries, {n_queries} were requested: choose from "
+            f"1 to {dataset.train.n_queries}"
+        )
     chosen = rng.choice(dataset.train.n_queries, n_queries, replace=False)
     held_out = rng.choice(
         dataset.validation.n_queries, min(n_queries, dataset.validation.n_queries), replace=False

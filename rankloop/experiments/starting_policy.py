@@ -108,12 +108,12 @@ def starting_policy(
             f"production queries are what the production ranker is trained on, but the start is {name!r}"
         )
     model: Model
-    told = rename_task(progress, STARTING_POLICY)
+    renamed = rename_task(progress, STARTING_POLICY)
     if name == PRODUCTION and supervision == AUTHORS:
         few = min(production_queries or AUTHORS_QUERIES, dataset.train.n_queries)
-        model = authors_ranker(dataset, n_queries=few, seed=SHARED_SEED, progress=told)
+        model = authors_ranker(dataset, n_queries=few, seed=SHARED_SEED, progress=renamed)
     elif name == PRODUCTION:
-        model = production_ranker(dataset, n_queries=production_queries, seed=seed, progress=told)
+        model = production_ranker(dataset, n_queries=production_queries, seed=seed, progress=renamed)
     elif name == RANDOM:
         model = random_ranker(dataset.n_features, np.random.default_rng(seed))
     else:

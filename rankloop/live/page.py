@@ -47,7 +47,7 @@ def page_document(found: Overview, *, keys: bool, now: float | None = None) -> D
     moment = _when(time.time() if now is None else now)
     blocks: list[Block] = [
         Text(_summary(found), "strong"),
-        Text(f"As of {moment}. The page loads itself again every few seconds.", "quiet"),
+        Text(f"As of {moment}. This page reloads every few seconds.", "quiet"),
         Section("What is live", _live(found)),
         Section("What users do", _users(found)),
         Section("Learned against deployed", _learned(found, keys)),
@@ -194,7 +194,7 @@ def _cells(sequence: AsymptoticSequence) -> list[str]:
 def _bias(found: Overview) -> tuple[Block, ...]:
     learned = next((one for one in found.verdicts if one["kind"] == "learned"), None)
     if learned is None:
-        return (Text("Known once a policy was learned."),)
+        return (Text("Known once a policy has been learned."),)
     bias, intervals = learned["numbers"]["bias"], learned["numbers"].get("bias_intervals")
 
     def cell(name: str, rank: int) -> str:

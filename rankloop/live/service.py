@@ -187,7 +187,7 @@ class Service:
             matrix = matrix[kept]
             rules = _record(request)
             if not documents and not pinned:
-                raise RequestError("the filters leave nothing to show")
+                raise RequestError("the filters leave nothing to show: send fewer filters, or pin a document")
         return Draft(request, RankingProblem(request.query, documents, schema.names, matrix), top, rules)
 
     def choose(self) -> Choice:

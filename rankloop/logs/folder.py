@@ -54,7 +54,7 @@ class LogFolder:
         path = self.folder / f"{table}.parquet"
         files = sorted(path.glob("*.parquet")) if path.is_dir() else [path]
         if not files:
-            raise DataError(f"{path} is a folder without Parquet files")
+            raise DataError(f"{path} is a folder without Parquet files: copy or import the log again")
         return files
 
     def has(self, table: str) -> bool:

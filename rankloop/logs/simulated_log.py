@@ -112,7 +112,7 @@ def write_simulated(
             writer.write(IMPRESSIONS, _rows(part, names, written))
             written += len(part.interactions.queries)
         if not written:
-            raise DataError("there are no interactions to write")
+            raise DataError("there are no interactions to write: simulate at least one")
     return writer.folder
 
 

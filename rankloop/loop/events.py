@@ -83,7 +83,9 @@ class LoopState:
         content = unpack(data, STATE_KIND)
         parts = {name: part.tobytes() for name, part in content.tensors.items()}
         if content.spec.pop("owner", None) != owner:
-            raise ModelFileError("the checkpoint belongs to another run")
+            raise ModelFileError(
+                "the checkpoint belongs to another run: resume with the same data, users and options"
+            )
         try:
             return cls(
                 statistics=statistics_from_bytes(parts["statistics"]),

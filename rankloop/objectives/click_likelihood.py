@@ -125,7 +125,8 @@ def click_likelihood(scores: object, counts: ClickCounts, bias: Bias) -> Likelih
         raise DataError(f"{counts.n_items} items need as many scores, got shape {flat.shape}")
     if len(counts.ranks) and counts.ranks.max() >= bias.ranks:
         raise DataError(
-            f"the bias has {bias.ranks} ranks, but documents were shown at rank {counts.ranks.max() + 1}"
+            f"the bias has {bias.ranks} ranks, but documents were shown at rank {counts.ranks.max() + 1}: "
+            f"count the log with the ranks of the bias"
         )
     out = np.empty((3, len(flat)))
 

@@ -225,7 +225,10 @@ def _choose_queries(counts: LogCounts, queries: Iterable[str] | None) -> NDArray
         )
     chosen: NDArray[np.bool_] = came & np.isin(counts.query_ids, named)
     if not chosen.any():
-        raise DataError(f"none of the {len(named)} requested queries has an impression in the log")
+        raise DataError(
+            f"none of the {len(named)} requested queries has an impression in the log: name queries that "
+            f"users saw, or leave out the choice of queries"
+        )
     return chosen
 
 
@@ -306,7 +309,10 @@ def _usable_queries(
         )
         used = used & policy.known
     if not used.any():
-        raise DataError("there is no query for which it is known how both policies rank it")
+        raise DataError(
+            "there is no query for which it is known how both policies rank it: give scores for the "
+            "documents of the log, or compare with a policy that served the same queries"
+        )
     if used.sum() < FEW_QUERIES:
         notes.append(
             f"Only {used.sum()} queries are used: that is too few to tell how much queries differ, and the "

@@ -224,7 +224,7 @@ def _train_on_clicks(
 def _describe_combination(found: CombinedTrees) -> tuple[str, ...]:
     if not found.order:
         return ()
-    share = "alone" if not found.clicks else "beside what clicks say"
+    share = "alone" if not found.clicks else "in addition to what clicks say"
     return (
         f"The order in which documents were logged helps {share}: trees that imitate it are a part of the "
         f"model, which makes the held-out clicks more likely by {found.gain:.1f} nats.",

@@ -23,7 +23,7 @@ from rankloop.training import GUESSES, Calibration, cross_fit_relevance, guess_m
 from rankloop.training.guess_models import LogisticGuess
 from rankloop.types import Bias, Float32, Float64, Int64
 
-# What can be asked for beside the names of guesses.
+# What can be asked for besides the names of guesses.
 MEAN, SCORES = "mean", "scores"
 
 

@@ -20,6 +20,8 @@ def test_a_key_is_printed_once_and_removed(run: Run, tmp_path: Path) -> None:
     store = open_store(tmp_path / "store")
     with read(store) as connection:
         assert list(load_keys(connection).values()) == [("shop", frozenset({"rank", "events"}))]
+    wrong = run("key", str(tmp_path / "store"), "shp", "--remove")
+    assert (wrong.code, "there is no key 'shp'; the keys are: shop" in wrong.err) == (2, True)
     run("key", str(tmp_path / "store"), "shop", "--remove")
     with read(store) as connection:
         assert load_keys(connection) == {}

@@ -144,11 +144,13 @@ def _part(collection: Dataset) -> Dataset:
 def format_duration(seconds: float) -> str:
     """A duration in words.
 
-    >>> [format_duration(seconds) for seconds in (20, 95, 1500, 9000, 400_000)]
-    ['under a minute', '2 minutes', '25 minutes', '2.5 hours', '4.6 days']
+    >>> [format_duration(seconds) for seconds in (20, 70, 95, 1500, 9000, 400_000)]
+    ['under a minute', 'a minute', '2 minutes', '25 minutes', '2.5 hours', '4.6 days']
     """
     if seconds < 60:
         return "under a minute"
+    if seconds < 90:
+        return "a minute"
     for size, name, most in ((60, "minutes", 90), (3600, "hours", 48)):
         if seconds / size < most:
             number = f"{seconds / size:.0f}" if name == "minutes" else f"{seconds / size:.1f}"

@@ -117,10 +117,11 @@ class Plan:
         preset, arms = self.about.preset, len({job.arm for job in self.jobs})
         finished = self.estimate.finished
         before = f" ({finished} of them finished before)" if finished else ""
+        cores = "one core" if threads() == 1 else f"{threads()} cores"
         return (
             f"{names}: {arms} learners × {len(self.jobs) // arms} runs = {len(self.jobs)} runs{before} on "
             f"{preset.data}, up to {preset.horizon:,} logged queries; "
-            f"about {format_duration(self.seconds)} on {threads()} cores"
+            f"about {format_duration(self.seconds)} on {cores}"
         )
 
 

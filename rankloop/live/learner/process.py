@@ -7,7 +7,8 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
@@ -65,26 +66,25 @@ def run_learner(
     lease.release()
 
 
-class _renewed:  # noqa: N801  # reads as a word
-    """Renews a lease while a long step runs."""
+@contextmanager
+def _renewed(lease: Lease) -> Iterator[None]:
+    """Renew a lease while a long step runs."""
+    done = threading.Event()
 
-    def __init__(self, lease: Lease) -> None:
-        self._lease, self._done = lease, threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
-
-    def __enter__(self) -> None:
-        self._thread.start()
-
-    def __exit__(self, *_: object) -> None:
-        self._done.set()
-        self._thread.join()
-
-    def _run(self) -> None:
-        while not self._done.wait(self._lease.seconds / 3):
+    def renew() -> None:
+        while not done.wait(lease.seconds / 3):
             try:
-                self._lease.acquire()
+                lease.acquire()
             except SQLAlchemyError as error:
                 LOGGER.warning("the lease cannot be renewed: %s", one_line(error))
+
+    thread = threading.Thread(target=renew, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
 
 
 def start_process(location: str, log: Path, settings: LearnerSettings, *, sealing_only: bool) -> BaseProcess:

@@ -51,7 +51,8 @@ def check_scopes(scopes: Iterable[str]) -> tuple[str, ...]:
 def remove_key(connection: Connection, name: str) -> None:
     """Remove a key: requests with it are refused within a second."""
     if not connection.execute(delete(keys).where(keys.c.name == name)).rowcount:
-        raise RankloopError(f"there is no key {name!r}")
+        known = connection.execute(select(keys.c.name).order_by(keys.c.name)).scalars().all()
+        raise RankloopError(f"there is no key {name!r}; the keys are: {', '.join(known) or 'none'}")
 
 
 def load_keys(connection: Connection) -> dict[str, tuple[str, frozenset[str]]]:
