@@ -148,7 +148,10 @@ TABLES = {
         generated(2_000),
     ),
     "small": Table(
-        {name: preset(name, 10) for name in ("doubly-robust", "robust")},
+        {
+            **{name: preset(name, 10) for name in ("doubly-robust", "robust")},
+            "click-noise": Learner(10, {"deployment": Deployment()}),
+        },
         (1_000, 10_000, 50_000),
         generated(300),
     ),

@@ -54,6 +54,16 @@ def test_a_run_says_where_it_starts_and_how_far_it_is(tmp_path: Path) -> None:
     assert "starting policy" not in result.stdout
 
 
+@pytest.mark.parametrize(
+    ("options", "warned"),
+    [([], True), (["--evidence", "click-noise"], False), (["--learning", "paper"], False)],
+)
+def test_few_held_out_queries_are_said_to_be_few(tmp_path: Path, options: list[str], warned: bool) -> None:
+    result = invoke("run", *SMALL, *options, "--no-oracle", "-o", tmp_path / "r")
+    assert result.exit_code == 0, result.output
+    assert ("--evidence click-noise is slower, and safer" in result.stderr) == warned
+
+
 def test_a_peaked_start_is_reported_and_a_temperature_softens_it(tmp_path: Path) -> None:
     model = rankloop.save(rankloop.Linear(5, np.full(6, 40, np.float32)), tmp_path / "sure")
     options = [*SMALL, "--start", model, "--no-oracle"]
