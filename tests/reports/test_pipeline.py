@@ -10,16 +10,20 @@ import pytest
 
 import rankloop
 from rankloop.errors import RankloopError
-from rankloop.offline import exit_code
+from rankloop.offline import Log, exit_code
 from rankloop.reports.pipeline import PipelineOptions, run_pipeline
 from tests.offline.worlds_of_logs import simulated
 
 OPTIONS = PipelineOptions("lightgbm(min_docs=2, rounds=5)", bias="paper@3")
 
 
-def test_every_stage_is_on_the_page(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def log(tmp_path_factory: pytest.TempPathFactory) -> Log:
+    return simulated(tmp_path_factory.mktemp("pipeline") / "log", queries=20, interactions=600).log
+
+
+def test_every_stage_is_on_the_page(log: Log, tmp_path: Path) -> None:
     """Four commands had to be called one after the other, and none had an exit code to gate on."""
-    log = simulated(tmp_path / "log", queries=20, interactions=600).log
     found = run_pipeline(log, tmp_path / "out", OPTIONS)
     page = (tmp_path / "out" / "index.html").read_text()
     # The number with the verdict first, and what to do about it last.
@@ -38,16 +42,16 @@ def test_every_stage_is_on_the_page(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("asked", [{"measure": "clicks"}, {"against": "production"}])
-def test_another_question_than_that_of_the_fit_is_answered(tmp_path: Path, asked: dict[str, str]) -> None:
-    log = simulated(tmp_path / "log", queries=20, interactions=600).log
+def test_another_question_than_that_of_the_fit_is_answered(
+    log: Log, tmp_path: Path, asked: dict[str, str]
+) -> None:
     found = run_pipeline(log, tmp_path / "out", replace(OPTIONS, **asked))  # type: ignore[arg-type]
     against = asked.get("against", "later")
     assert found.comparison == log.evaluate(found.fit, against, measure=asked.get("measure", "dcg"))
     assert found.comparison != found.fit.comparison
 
 
-def test_a_run_that_fails_leaves_the_stages_before(tmp_path: Path) -> None:
-    log = simulated(tmp_path / "log", queries=20, interactions=600).log
+def test_a_run_that_fails_leaves_the_stages_before(log: Log, tmp_path: Path) -> None:
     with pytest.raises(RankloopError):
         run_pipeline(log, tmp_path / "out", PipelineOptions("lightgbm(rounds=3)", bias="papr@3"))
     page = (tmp_path / "out" / "index.html").read_text()

@@ -45,6 +45,12 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.fixture
+def one_format(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Figures in one format are enough, and much faster."""
+    monkeypatch.setattr(plots, "FORMATS", ("svg",))
+
+
 def test_everything_is_in_the_folder(whole: Path) -> None:
     assert sorted(path.name for path in whole.iterdir()) == [
         "claims.json", "claims.md", "duration.json", "figures", "report.html", "reproduction.json",
@@ -156,6 +162,7 @@ def test_interrupted_and_resumed_equals_uninterrupted(whole: Path, tmp_path: Pat
         assert (tmp_path / name).read_bytes() == (whole / name).read_bytes(), name
 
 
+@pytest.mark.usefixtures("one_format")
 def test_more_runs_and_figures_may_be_added(whole: Path, tmp_path: Path) -> None:
     one = TINY.model_copy(update={"runs": 1})
     made(tmp_path, FIGURES["example"], preset=one)
@@ -163,12 +170,6 @@ def test_more_runs_and_figures_may_be_added(whole: Path, tmp_path: Path) -> None
     made(tmp_path, CURVES, preset=one)
     made(tmp_path)
     assert (tmp_path / "results.csv").read_bytes() == (whole / "results.csv").read_bytes()
-
-
-@pytest.fixture
-def one_format(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Figures in one format are enough, and much faster."""
-    monkeypatch.setattr(plots, "FORMATS", ("svg",))
 
 
 @pytest.mark.usefixtures("one_format")
@@ -216,6 +217,7 @@ def test_a_folder_of_another_reproduction_is_left_alone(whole: Path) -> None:
     assert (whole / "reproduction.json").read_bytes() == before
 
 
+@pytest.mark.usefixtures("one_format")
 def test_progress_goes_up_to_one_and_names_every_run(tmp_path: Path) -> None:
     updates: list[Update] = []
     preset = TINY.model_copy(update={"runs": 1})
@@ -227,6 +229,7 @@ def test_progress_goes_up_to_one_and_names_every_run(tmp_path: Path) -> None:
     assert [update.note.split(",")[0] for update in finished] == ["1 of 3 runs", "2 of 3 runs", "3 of 3 runs"]
 
 
+@pytest.mark.usefixtures("one_format")
 def test_a_run_that_finishes_is_read_once_and_no_other_is_read_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
