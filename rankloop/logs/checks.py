@@ -45,7 +45,10 @@ from rankloop.types import Bias
 # The check stops at this rank: few users look further down.
 MOST_RANKS = 20
 # Warnings about a log from which nothing should be learned before it is logged or imported in another way.
-BLOCKING = ("no_clicks", "only_clicked_rows", "everything_clicked", "sessions_as_impressions", "one_position")
+BLOCKING = (
+    "no_clicks", "only_clicked_rows", "everything_clicked", "one_clicked_rank", "sessions_as_impressions",
+    "one_position",
+)  # fmt: skip
 AS_IT_IS, REPAIRABLE = "present in the log", "; `rankloop import columns` repairs it"
 
 
@@ -264,7 +267,7 @@ def check_log(log: LogFolder, engine: Engine, progress: Progress | None = None) 
     report(progress, "check", note="looking for problems")
     problems = _problems(counter)
     periods = count_by_period(counter)
-    sanity = check_sanity(counter)
+    sanity = check_sanity(counter, counts)
     report(progress, "check", note="checking features")
     without_features = _without_features(counter)
     bad_features = why_unusable(log, counts) if log.has(FEATURES) else None

@@ -15,6 +15,8 @@ ENOUGH_REPEATS = 500
 # upper end of a 95 % interval. Any ranker that people use explains many times as much.
 UNRELATED = 0.02
 QUANTILE = 1.645
+# Documents are in the order of their ids if so many of their neighbours are, of at least so many.
+IN_ORDER, ENOUGH_NEIGHBOURS = 0.99, 200
 
 
 class DisplayOrder(NamedTuple):
@@ -75,3 +77,25 @@ def _explained(keys: Int64, ranks: np.ndarray, displays: Int64) -> tuple[float, 
     ratio = float((times[again] * (means - mean) ** 2).sum()) / variance / size
     excess = repeats / size
     return (ratio - 1.0) / excess, float(np.sqrt(2.0 / size)) / excess
+
+
+def share_in_order_of_ids(counts: LogCounts) -> float | None:
+    """The share of neighbours, by their mean ranks, that are in the order of their ids.
+
+    None if there are too few of them to tell.
+    """
+    cells = counts.cells
+    displays = np.bincount(cells.item, weights=cells.displays, minlength=counts.n_items)
+    ranks = np.bincount(cells.item, weights=cells.displays * cells.rank, minlength=counts.n_items)
+    query = np.repeat(np.arange(counts.n_queries), np.diff(counts.offsets))
+    shown = displays > 0
+    ids = counts.doc_ids[shown]
+    # Ids of the log are text; as numbers they have another order.
+    order = np.unique(ids.astype(np.float64) if np.char.isdecimal(ids).all() else ids, return_inverse=True)[1]
+    query, mean = query[shown], ranks[shown] / displays[shown]
+    by_rank = np.lexsort((mean, query))
+    query, order, mean = query[by_rank], order[by_rank], mean[by_rank]
+    neighbours = (query[1:] == query[:-1]) & (mean[1:] > mean[:-1])
+    if neighbours.sum() < ENOUGH_NEIGHBOURS:
+        return None
+    return float((order[1:] > order[:-1])[neighbours].mean())

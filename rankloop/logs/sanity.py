@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from rankloop.logs.check_warnings import CheckWarning
 from rankloop.logs.counter import LogCounter
+from rankloop.logs.counts import LogCounts
+from rankloop.logs.display_order import IN_ORDER, share_in_order_of_ids
 from rankloop.logs.impression_shapes import ClockGap, Gaps, ImpressionShapes
 from rankloop.types import Float64
 
@@ -16,6 +18,8 @@ from rankloop.types import Float64
 ALL_CLICKED = 0.95
 # Fewer rows than this do not tell a click rate.
 FEW_ROWS = 20
+# So many clicks, or rows at other ranks, are not by accident all at one rank, or never clicked.
+MANY_CLICKS = 50
 # Robots: a query or a client that was shown this many rows, and clicked nearly all of them …
 ROBOT_ROWS, ROBOT_RATE = 60, 0.9
 # … or that is active in this many hours of one day, or so often in one hour: a search every five seconds.
@@ -53,13 +57,19 @@ class Sanity:
     warnings: tuple[CheckWarning, ...]
 
 
-def check_sanity(counter: LogCounter) -> Sanity:
-    """Look for what every engineer would notice."""
+def check_sanity(counter: LogCounter, counts: LogCounts) -> Sanity:
+    """Look for what every engineer would notice.
+
+    Args:
+        counter: counts the log.
+        counts: its counts.
+    """
     shapes = ImpressionShapes(counter)
     gaps = shapes.gaps()
     clock = shapes.clock_gaps(least=FEW_IMPRESSIONS, times_usual=GAP)
     warnings = (
         *_clicks(counter, shapes),
+        *_ids(counts),
         *_sessions(shapes),
         *_positions(counter, shapes, gaps),
         *_robots(counter, shapes),
@@ -90,6 +100,13 @@ def _clicks(counter: LogCounter, shapes: ImpressionShapes) -> Found:
     depth = np.argsort(counter.by_rank["rank"])
     ranks = counter.by_rank["rank"][depth] + 1
     shown, clicked = (counter.by_rank[name][depth].astype(np.float64) for name in ("displays", "clicks"))
+    best = int(np.argmax(clicked))
+    if clicked[best] == clicks and all_at_one_rank(clicks, rows, int(shown[best])):
+        yield (
+            "one_clicked_rank",
+            f"All {clicks:,} clicks are at rank {ranks[best]}: nothing can be learned about other ranks. Are "
+            f"documents in the order in which they were shown, and not sorted by clicks?",
+        )
     first = _all_clicked_below(shown, clicked)
     if first is not None:
         yield (
@@ -107,15 +124,16 @@ def _clicks(counter: LogCounter, shapes: ImpressionShapes) -> Found:
     yield from _clicked_impressions(shapes, clicked / np.maximum(shown, 1.0))
 
 
+def all_at_one_rank(clicks: int, rows: int, rows_there: int) -> bool:
+    """Whether all clicks at one rank are no accident: there are many, and other ranks have rows."""
+    return clicks >= MANY_CLICKS and rows - rows_there >= MANY_CLICKS
+
+
 def _clicked_impressions(shapes: ImpressionShapes, rates: Float64) -> Found:
     """Impressions without a click are missing: far fewer than there would be if clicks were independent."""
-    totals = shapes.totals
-    rows = round(shapes.counter.totals["rows"] / max(totals["impressions"], 1))
-    expected = float(np.prod(1.0 - rates[: max(rows, 1)]))
-    share = totals["unclicked"] / max(totals["impressions"], 1)
-    if totals["impressions"] < FEW_IMPRESSIONS or totals["single"] == totals["impressions"]:
-        return
-    if expected >= UNCLICKED and share < MISSING_UNCLICKED * expected:
+    totals = {**shapes.totals, "rows": shapes.counter.totals["rows"]}
+    expected = lacks_unclicked(totals, rates)
+    if expected is not None:
         yield (
             "only_clicked_impressions",
             f"{totals['unclicked']:,} of {totals['impressions']:,} impressions have no click, but click "
@@ -123,6 +141,23 @@ def _clicked_impressions(shapes: ImpressionShapes, rates: Float64) -> Found:
             f"Click rates are then too high, and differences between ranks and policies may be wrong. Log "
             f"every impression if you can; otherwise let an A/B test settle the verdict.",
         )
+
+
+def lacks_unclicked(totals: Mapping[str, int], rates: Float64) -> float | None:
+    """The share of impressions without a click that click rates predict, if most of them are missing.
+
+    Args:
+        totals: the number of ``impressions``, of their ``rows``, of impressions with a ``single`` row, and of
+            ``unclicked`` impressions.
+        rates: click rates by rank.
+    """
+    impressions = totals["impressions"]
+    if impressions < FEW_IMPRESSIONS or totals["single"] == impressions:
+        return None
+    rows = round(totals["rows"] / impressions)
+    expected = float(np.prod(1.0 - rates[: max(rows, 1)]))
+    missing = expected >= UNCLICKED and totals["unclicked"] / impressions < MISSING_UNCLICKED * expected
+    return expected if missing else None
 
 
 def _all_clicked_below(shown: Float64, clicked: Float64) -> int | None:
@@ -134,6 +169,17 @@ def _all_clicked_below(shown: Float64, clicked: Float64) -> int | None:
         if rows[place] >= FEW_ROWS and below[place] >= ALL_CLICKED and above < ALL_CLICKED:
             return place
     return None
+
+
+def _ids(counts: LogCounts) -> Found:
+    """Documents in the order of their ids: rows were sorted, and are not in the order of display."""
+    share = share_in_order_of_ids(counts)
+    if share is not None and share >= IN_ORDER:
+        yield (
+            "ordered_by_id",
+            f"{share:.1%} of the documents are in the order of their ids. If rows or lists were sorted, they "
+            f"do not tell where documents were shown: bias, fit and verdict are then wrong.",
+        )
 
 
 def _sessions(shapes: ImpressionShapes) -> Found:

@@ -15,6 +15,7 @@ from rankloop.errors import DataError, RankloopError
 from rankloop.logs import LogCounts, LogReader, LogStatistics
 from rankloop.logs.grading import Grading
 from rankloop.offline.assumed_bias import NO_RESAMPLES, AssumedBias, BiasSource, assume_bias
+from rankloop.offline.click_contrast import only_clicked_impressions, require_contrast
 from rankloop.offline.comparison import Comparison, ControlReport, compare
 from rankloop.offline.control_variate import ControlVariate
 from rankloop.offline.fit_result import Fit, is_fit, load_fit
@@ -126,6 +127,7 @@ def evaluate(
     # The measure may have more ranks than the bias.
     deep = log.count(max(assumed.bias.ranks, len(worth.gain)))
     counts = log.count(assumed.bias.ranks)
+    require_contrast(counts)
     judged = judge_on(queries, policies, counts)
     chosen = _choose_queries(counts, judged.ids)
     report(progress, "evaluate", note="computing exposures")
@@ -158,7 +160,12 @@ def evaluate(
         variate,
         impressions,
         measure=worth.name,
-        evidence=VerdictEvidence(assumed.estimated, explores(counts, used)),
+        evidence=VerdictEvidence(
+            assumed.estimated,
+            explores(counts, used),
+            several_queries=int(used.sum()) > 1,
+            complete=not only_clicked_impressions(log, counts),
+        ),
         notes=(
             *_on_target(grading, policies),
             *assumed.notes,

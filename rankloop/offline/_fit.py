@@ -18,6 +18,7 @@ from rankloop.models.specs import LightGBMSpec, ModelSpec, TreeObjective, model_
 from rankloop.objectives.click_likelihood import mean_score
 from rankloop.offline._evaluate import evaluate
 from rankloop.offline.assumed_bias import BiasSource, assume_bias
+from rankloop.offline.click_contrast import require_contrast
 from rankloop.offline.fit_result import Fit, GuessReport, PolicyEvidence
 from rankloop.offline.held_out_estimate import HeldOutEstimate
 from rankloop.offline.model_inputs import LearningInput, Missing, learning_input
@@ -110,6 +111,7 @@ def fit(
         is_tree = isinstance(spec, LightGBMSpec)
         return learning_input(source, graded_bias, trees=is_tree, missing=missing, grading=grading)
 
+    require_contrast(log.count(assumed.bias.ranks))
     given = read(log)
     found, fill_values = given.found, given.fill_values
     rng = np.random.default_rng(seed)

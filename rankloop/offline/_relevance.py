@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from rankloop.errors import RankloopError
 from rankloop.logs import LogCounts, LogReader
 from rankloop.offline.assumed_bias import BiasSource, assume_bias
+from rankloop.offline.click_contrast import require_contrast
 from rankloop.offline.tables import LOG_KEY
 from rankloop.progress import Progress
 from rankloop.storage.files import replace_file
@@ -117,6 +118,7 @@ def relevance(
     """
     assumed = assume_bias(log, bias, seed=seed, progress=progress)
     counts = log.count(assumed.bias.ranks)
+    require_contrast(counts)
     found = estimate_relevance(counts, assumed.bias, shrink=shrink)
     query = np.repeat(np.arange(counts.n_queries), np.diff(counts.offsets))
     shown = found.displays > 0

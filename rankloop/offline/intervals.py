@@ -143,7 +143,11 @@ class ImpressionSample:
                 error = float(np.hypot(error, spread.deviation[number]))
                 wider *= float(spread.stretch[number])
             half = QUANTILE * error
-            low, high = (value + wider * (end - value) if error else value for end in drawn[:, number])
+            if (self.times > 0).sum() > 1:
+                low, high = (value + wider * (end - value) if error else value for end in drawn[:, number])
+            else:
+                # How much queries differ cannot be told from one: this is what its own clicks tell.
+                low, high = value - half, value + half
             result.append(ValueInterval(value, float(low), float(high), error, value - half, value + half))
         return tuple(result)
 

@@ -30,10 +30,11 @@ class VerdictKind(StrEnum):
 
     Attributes:
         WORSE: the interval and the support bounds are below 0; the bias was estimated and the log explores.
-        LEANS_WORSE: they are below 0, but the bias was assumed or the log never explores.
+        LEANS_WORSE: they are below 0, but the bias was assumed, the log never explores, lacks impressions
+            without a click, or has a single query.
         UNDECIDED: they contain 0.
         SAME: both policies rank in the same way.
-        LEANS_BETTER: they are above 0, but the bias was assumed or the log never explores.
+        LEANS_BETTER: they are above 0, with the same reservations.
         BETTER: they are above 0; the bias was estimated and the log explores.
     """
 
@@ -88,15 +89,19 @@ class VerdictEvidence:
     Attributes:
         bias_estimated: whether the bias was estimated from clicks, rather than assumed.
         explores: whether the log ever varied its rankings.
+        several_queries: whether more than one query is compared.
+        complete: whether the log has impressions without a click, too, as far as click rates tell.
     """
 
     bias_estimated: bool
     explores: bool
+    several_queries: bool = True
+    complete: bool = True
 
     @property
     def firm(self) -> bool:
         """Whether a verdict can be firm."""
-        return self.bias_estimated and self.explores
+        return self.bias_estimated and self.explores and self.several_queries and self.complete
 
     @property
     def gaps(self) -> str:
@@ -106,6 +111,10 @@ class VerdictEvidence:
             missing.append("the bias was assumed, not estimated from clicks")
         if not self.explores:
             missing.append("the log never explores (no query ever had two different rankings)")
+        if not self.several_queries:
+            missing.append("one query does not tell how queries differ")
+        if not self.complete:
+            missing.append("impressions without a click seem not to have been logged")
         return " and ".join(missing)
 
     @property
@@ -115,7 +124,9 @@ class VerdictEvidence:
             return "Vary the rankings of some traffic for a while, and estimate the bias from that log."
         if not self.bias_estimated:
             return "Estimate the bias from the log (`rankloop bias`) and evaluate with it."
-        return ""
+        if not self.several_queries:
+            return "Evaluate on a log of many queries."
+        return "" if self.complete else "Log every impression, also those without a click."
 
 
 @dataclass(frozen=True)

@@ -210,3 +210,19 @@ def test_a_real_log_with_gaps(real_data: Path, tmp_path: Path) -> None:
     assert (found.sanity.gaps.leading, found.sanity.gaps.inner) == (0, 86)
     assert codes(found) == {"gaps"}
     assert found.verdict.bias_method == "pairs"
+
+
+@pytest.mark.parametrize(("ordered", "expected"), [(True, True), (False, False)])
+def test_documents_in_the_order_of_their_ids(tmp_path: Path, ordered: bool, expected: bool) -> None:
+    """Outbrain: rows are sorted by their ids. As text, 9 would come after 10."""
+    rng = np.random.default_rng(0)
+    rows = []
+    for number in range(120):
+        shown = rng.choice(2_000, size=4, replace=False)
+        shown = np.sort(shown) if ordered else shown
+        rows += [
+            Row(f"i{number}", f"q{number}", "p", at, int(one), bool(rng.random() < 0.2))
+            for at, one in enumerate(shown, 1)
+        ]
+    found = open_log(write_rows(tmp_path / "log", rows)).check()
+    assert ("ordered_by_id" in {warning.code for warning in found.warnings}) == expected

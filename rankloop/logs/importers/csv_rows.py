@@ -23,6 +23,8 @@ _DATE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}\b")
 # lines from which on a number of fields is no accident.
 AHEAD = 1_000
 OFTEN = 0.05
+# The number of columns with a value that comes again from which on the first line has no names.
+SEVERAL = 2
 
 Broken = Callable[[int, object], None]
 
@@ -47,6 +49,8 @@ def read_csv_rows(
     reader = csv.reader(source, delimiter=delimiter, strict=True)
     header: list[str] | None = None
     widths: set[int] = set()
+    heading: list[str] = []
+    above: list[str] = []
     while True:
         source.taken.clear()
         error: csv.Error | None = None
@@ -66,10 +70,16 @@ def read_csv_rows(
             if not fields or (fields[0].lower() == "sep=" and len(fields) <= len((delimiter, ""))):
                 continue
             header = [name.strip() for name in fields]
-            if _is_data(header):
+            if _is_data(header) or _comes_again(header, source.ahead(), delimiter):
                 source.read_again()
                 widths = source.widths(delimiter)
                 header = [f"c{number}" for number in range(1, max(widths) + 1)]
+                if headings := source.headings(delimiter, widths):
+                    heading = [f"h{number}" for number in range(1, headings + 1)]
+                    add_note(
+                        f"{path} has lines of {headings} fields before the lines of a search: their columns "
+                        f"are called {heading[0]} to {heading[-1]}."
+                    )
                 add_note(
                     f"{path} has no names of columns in its first line: they are called {header[0]} to "
                     f"{header[-1]}{_on_widths(widths)}."
@@ -92,8 +102,14 @@ def read_csv_rows(
             add_broken(first, error)
         elif source.undecoded():
             add_broken(first, "not UTF-8")
+        elif heading and len(fields) == len(heading):
+            above = fields
         elif len(fields) in widths:
-            yield first, dict(zip(header, fields + [""] * (len(header) - len(fields)), strict=True))
+            yield (
+                first,
+                dict(zip(heading, above, strict=True))
+                | dict(zip(header, fields + [""] * (len(header) - len(fields)), strict=True)),
+            )
         elif fields:
             add_broken(first, f"{len(fields)} fields where the first line has {len(header)}")
 
@@ -105,6 +121,17 @@ def _is_data(fields: list[str]) -> bool:
         for field in fields
     )
     return numbers > 0 and numbers >= NUMBERS * len(fields)
+
+
+def _comes_again(fields: list[str], lines: list[str], delimiter: str) -> bool:
+    """Whether the first line is a row, because later rows have some of its values in the same columns."""
+    again: set[int] = set()
+    for line in lines:
+        values = [value.strip() for value in line.rstrip("\r\n").split(delimiter)]
+        # Files that were joined repeat the names of their columns.
+        if values != fields and len(values) == len(fields):
+            again |= {at for at, value in enumerate(values) if value and value == fields[at]}
+    return len(again) >= SEVERAL
 
 
 def _on_widths(widths: set[int]) -> str:
@@ -158,13 +185,31 @@ class _Lines:
         except UnicodeDecodeError:
             return number, line.decode("utf-8", "replace"), False
 
-    def widths(self, delimiter: str) -> set[int]:
-        """How many fields lines have; numbers that are rare among the next lines do not count."""
+    def ahead(self) -> list[str]:
+        """The next lines, which are read again."""
         while len(self._again) < AHEAD:
             try:
                 self._again.append(self._decoded())
             except StopIteration:
                 break
+        return [text for _, text, _ in self._again]
+
+    def headings(self, delimiter: str, widths: set[int]) -> int:
+        """The number of fields of lines that come before the rows of each search; 0 if there are none.
+
+        Lines of two widths: a short one, then several long ones, and so on.
+        """
+        found = [text.count(delimiter) + 1 for text in self.ahead() if text.strip()]
+        short = min(widths)
+        if len(widths) != len(("heading", "row")) or found[0] != short:
+            return 0
+        starts = [at for at, width in enumerate(found) if width == short]
+        alone = sum(width == short for at in starts for width in found[at + 1 : at + 2])
+        return short if alone == 0 and len(found) >= (1 + SEVERAL) * len(starts) else 0
+
+    def widths(self, delimiter: str) -> set[int]:
+        """How many fields lines have; numbers that are rare among the next lines do not count."""
+        self.ahead()
         counts = Counter(text.count(delimiter) + 1 for _, text, _ in self._again if text.strip())
         return {width for width, count in counts.items() if count >= OFTEN * len(self._again)}
 

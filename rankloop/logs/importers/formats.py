@@ -31,6 +31,11 @@ _MAGIC = {
     b"ORC": "ORC: export it as Parquet or JSON lines",
     b"<?xml": "XML: convert it to JSON lines or CSV, with one row per document shown",
     b"%PDF": "a PDF document",
+    b"ARROW1": "Arrow or Feather: write it as Parquet (pyarrow.parquet.write_table)",
+    b"\x89HDF": "HDF5: write it as Parquet (pandas.DataFrame.to_parquet)",
+    b"\x93NUMPY": "an array of NumPy: write it as Parquet, with one row per impression or document",
+    b"\x80\x04": "a pickle of Python: write it as Parquet (pandas.DataFrame.to_parquet)",
+    b"\x80\x05": "a pickle of Python: write it as Parquet (pandas.DataFrame.to_parquet)",
 }
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from rankloop.errors import DataError
 from rankloop.logs import Columns, import_columns
 from tests.logs.importers.reading import rows_of, write_lines
 from tests.logs.importers.searches import EXPECTED, QUERIES, SEARCHES, content, table
@@ -160,3 +161,10 @@ def test_events_of_lists_by_anonymous_users(tmp_path: Path) -> None:
     report = import_columns(write_lines(tmp_path / "t.json", records), tmp_path / "log")
     assert (content(report), report.losses) == (EXPECTED, ())
     assert {row["doc_id"]: row["query_id"] for row in rows_of(report.log)} == QUERIES
+
+
+def test_kinds_of_events_are_named_if_none_is_a_click(tmp_path: Path) -> None:
+    """Before, the message did not say how to name kinds, of which the first rows may lack some."""
+    path = table(tmp_path / "t.csv", ["event", *SHOWN], [["impression", *row[1:]] for row in shown()])
+    with pytest.raises(DataError, match="--columns event=event --shown-event KIND --click-event KIND"):
+        import_columns(path, tmp_path / "log")

@@ -86,6 +86,29 @@ def test_structures_in_parquet(tmp_path: Path) -> None:
     assert content(import_columns(tmp_path / "t.parquet", tmp_path / "log")) == EXPECTED
 
 
+def test_objects_as_pandas_writes_them(tmp_path: Path) -> None:
+    """Objects in Python's notation, in a column of a CSV file."""
+    rows = [
+        [
+            search.number,
+            search.query,
+            repr([{"id": one, "clicked": bool(mark)} for _, one, mark in search.rows()]),
+        ]
+        for search in SEARCHES
+    ]
+    path = table(tmp_path / "t.csv", ["query", "results"], rows)
+    assert content(import_columns(path, tmp_path / "log")) == EXPECTED
+
+
+def test_the_id_of_a_search_is_not_its_query(tmp_path: Path) -> None:
+    """Before, each search was a query of its own, because the column of its id is called query_id."""
+    rows = [[row[0], row[2], row[3], row[4], row[5]] for row in flat()]
+    path = table(tmp_path / "t.csv", ["query_id", "query", "doc_id", "position", "clicked"], rows)
+    report = import_columns(path, tmp_path / "log")
+    assert (content(report), report.impressions) == (EXPECTED, len(SEARCHES))
+    assert {row["query_id"] for row in rows_of(report.log)} == {search.query for search in SEARCHES}
+
+
 def test_some_lists_have_one_element(tmp_path: Path) -> None:
     """Before, a list had to have several elements in nine of ten rows."""
     records = [

@@ -12,7 +12,6 @@ from typing import Any
 
 from rankloop.logs.importers.column_names import Columns
 from rankloop.logs.importers.tables import words
-from rankloop.logs.importers.tables.list_guess import elements
 from rankloop.logs.importers.tables.lists import are_lists
 from rankloop.logs.importers.tables.paths import OR, ColumnPath
 from rankloop.logs.importers.tables.sample import Sample
@@ -31,7 +30,7 @@ _ROW = re.compile(
 def guess_document(sample: Sample, clicks: Sample, shown: str) -> str | None:
     """The column of clicks with their documents, by its name or its values; None if there is none."""
     order = {name: number for number, name in reversed(list(enumerate(words.DOCUMENT)))}
-    documents = {str(one) for row in elements(sample, shown) for one in row}
+    documents = {str(one) for row in sample.lists(shown) for one in row}
     unlike = re.compile("categor")
     named, valued = [], []
     for number, column in enumerate(clicks.columns):

@@ -118,7 +118,7 @@ class _Guesser(ColumnPicker):
         self.set("timestamp", words.TIME, are_times, (words.LIKE_TIME, words.UNLIKE_TIME))
         if self.at("timestamp") is None and self.is_open("timestamp") and self.sample.is_unnamed:
             self.found["timestamp"] = self.by_value(are_dates)
-        self._query(())
+        self._query()
         self.set("policy_id", words.POLICY, are_kinds)
         self.set("randomised", words.RANDOMISED, are_flags)
         self.set("page", words.PAGE, self._is_page)
@@ -259,16 +259,20 @@ class _Guesser(ColumnPicker):
         others = (self.sample.present(self.at(field)) for field in ("position", "clicked"))
         return hold_lists(values, *others)
 
-    def _query(self, without: Sequence[str]) -> None:
+    def _query(self) -> None:
         if self.is_open("query_id") and "query_id" not in self.found:
-            self.found["query_id"] = self.pick(
-                self.sample,
-                words.QUERY,
-                lambda values: len(values) >= MOST * len(self.sample),
-                like=(words.LIKE_QUERY, words.UNLIKE_QUERY),
-                field="query_id",
-                without=without,
-            )
+            self.found["query_id"] = self._query_column(without=())
+
+    def _query_column(self, without: Sequence[str]) -> str | None:
+        """The column of queries, apart from some."""
+        return self.pick(
+            self.sample,
+            words.QUERY,
+            lambda values: len(values) >= MOST * len(self.sample),
+            like=(words.LIKE_QUERY, words.UNLIKE_QUERY),
+            field="query_id",
+            without=without,
+        )
 
     def _is_page(self, values: list[Any]) -> bool:
         position = self.at("position")
@@ -290,9 +294,12 @@ class _Guesser(ColumnPicker):
         if found is None:
             return []
         self.found["impression_id"] = None if not found else found[0] if len(found) == 1 else found
-        if found == (known["query_id"],) and self.is_open("query_id"):
-            del self.found["query_id"]
-            self._query(without=found)
+        if found == (known["query_id"],) and self.given.query_id == DEFAULTS.query_id:
+            # The id of a search is not what was searched for, if another column is.
+            self.found.pop("query_id", None)
+            text = self._query_column(without=found)
+            if text is not None or self.is_open("query_id"):
+                self.found["query_id"] = text
         return guess.notes
 
     def _instead_of_rows(self, guess: ImpressionGuess) -> list[str]:

@@ -20,9 +20,12 @@ from rankloop.logs.importers.tables.lists import as_list, hold_lists
 from rankloop.logs.importers.tables.paths import OR
 from rankloop.logs.importers.tables.sample import Sample
 from rankloop.logs.importers.tables.value_kinds import HALF, MOST
+from rankloop.logs.importers.times import microseconds
 
 # Share of impressions with two queries, or two documents at one position, that an id may have.
 FEW = 0.05
+# In microseconds.
+DAY = 86_400_000_000
 Names = tuple[str, ...]
 
 
@@ -95,6 +98,8 @@ class ImpressionGuess:
         number = [name for name in number if name != self.known["page"]]
         # A click comes later than what was shown, so that the time does not tell to what it belongs.
         time = list(self._field("timestamp")) if timed and self.clicks is None else []
+        if self.known["position"] is None and not self.lists and time and self._are_days(time[0]):
+            time = []
         query = [name for name in self._field("query_id") if self._in_clicks(name)]
         numbered = [[*session, *number], [*session, *number, *query]] if number else []
         parts = [*numbered, [*session, *query, *time], [*session, *time], [*user, *query, *time]]
@@ -102,6 +107,16 @@ class ImpressionGuess:
         # A query, or a user, comes again: alone, neither is an impression. It may be the session of clicks.
         alone = set() if self.clicks is not None else {*user, *query}
         return [tuple(names) for names in parts if set(names) - alone]
+
+    def _are_days(self, column: str) -> bool:
+        """Whether times are days, on which much was shown."""
+        found = []
+        for value in self.sample.present(column):
+            try:
+                found.append(microseconds(value, column, day_first=True))
+            except BadValueError:
+                continue
+        return all(moment is None or moment % DAY == 0 for moment in found)
 
     def _first(self, names: Sequence[str]) -> list[str]:
         """The best column of these names, if there is one."""
@@ -171,7 +186,7 @@ class ImpressionGuess:
             return impressions >= (1 - FEW) * len(keys) and all(map(self._in_clicks, names))
         position, page, query = (self.known[name] for name in ("position", "page", "query_id"))
         if position is None:
-            return True
+            return self._has_distinct_documents(keys)
         places = self._places(keys, position, page)
         documents = self.sample.values(self.known["doc_id"] or position)
         distinct = {(place, str(document)) for place, document in zip(places, documents, strict=True)}
@@ -181,6 +196,14 @@ class ImpressionGuess:
             pairs = set(zip(keys, map(str, self.sample.values(query)), strict=True))
             mixed = len(pairs) - impressions
         return again + mixed <= FEW * impressions and not self.has_single_rows(names)
+
+    def _has_distinct_documents(self, keys: list[tuple[str, ...]]) -> bool:
+        """Whether ids have several rows, hardly any of them with a document that the id has already."""
+        documents = self.known["doc_id"]
+        if documents is None or len(set(keys)) > MOST * len(keys):
+            return False
+        pairs = set(zip(keys, map(str, self.sample.values(documents)), strict=True))
+        return len(pairs) >= (1 - FEW) * len(keys)
 
     def has_single_rows(self, names: Names) -> bool:
         """Whether there is one row per id, at several positions: a page shows several documents."""

@@ -9,27 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from rankloop.logs.importers.parsing import BadValueError
 from rankloop.logs.importers.tables import words
 from rankloop.logs.importers.tables.column_families import find_family
-from rankloop.logs.importers.tables.lists import are_labelled, as_flags, as_list
+from rankloop.logs.importers.tables.lists import are_labelled, as_flags
 from rankloop.logs.importers.tables.paths import STEP
 from rankloop.logs.importers.tables.sample import Sample
 from rankloop.logs.importers.tables.value_kinds import MOST
 
 # Lists from which on it is no accident that a column always names the same element of them.
 ENOUGH = 20
-
-
-def elements(sample: Sample, column: str) -> list[list[Any]]:
-    """The lists in a column, row by row; empty ones where they cannot be read."""
-    found = []
-    for value in sample.values(column):
-        try:
-            found.append(as_list(value, column))
-        except BadValueError:
-            found.append([])
-    return found
 
 
 def guess_documents(sample: Sample, clicks: Sample | None, taken: Iterable[str]) -> str | None:
@@ -46,7 +34,7 @@ def guess_documents(sample: Sample, clicks: Sample | None, taken: Iterable[str])
         'wares'
     """
     known = set(taken)
-    lists = {name: elements(sample, name) for name in sample.columns if name not in known}
+    lists = {name: sample.lists(name) for name in sample.columns if name not in known}
     lists = {name: found for name, found in lists.items() if _are_ids(found)}
     if clicks is None:
         clicked = [name for name in sample.columns if name not in known and speaks_of_clicks(name)]
@@ -69,13 +57,13 @@ def guess_documents(sample: Sample, clicks: Sample | None, taken: Iterable[str])
 def guess_siblings(sample: Sample, positions: str, taken: Iterable[str]) -> str | None:
     """The documents of lists whose positions are known: fields of the same objects, or lists as long."""
     parent, known = positions.rpartition(STEP)[0], {*taken, positions}
-    lengths = [len(one) for one in elements(sample, positions)]
+    lengths = [len(one) for one in sample.lists(positions)]
     order = {name: number for number, name in reversed(list(enumerate(words.DOCUMENT)))}
     found = []
     for number, column in enumerate(sample.columns):
         if column in known or speaks_of_clicks(column):
             continue
-        lists = elements(sample, column)
+        lists = sample.lists(column)
         if [len(one) for one in lists] != lengths or not _are_distinct(lists):
             continue
         rank = min((order[name] for name in words.spellings(column) if name in order), default=len(order))
@@ -92,11 +80,11 @@ def guess_clicked(sample: Sample, documents: str, taken: Iterable[str]) -> str |
         name = documents
     if name is not None:
         return name
-    shown = elements(sample, documents)
+    shown = sample.lists(documents)
     columns = [column for column in sample.columns if column not in known]
     named = [column for column in columns if speaks_of_clicks(column)]
     others = [column for column in columns if column not in named]
-    flags = [column for column in named if _are_flags(elements(sample, column), shown)]
+    flags = [column for column in named if _are_flags(sample.lists(column), shown)]
     inside = [column for column in named if _are_in(sample, column, shown)]
     inside += [column for column in others if _are_in(sample, column, shown, anywhere=True)]
     by_position = [column for column in named if words.LIKE_POSITION.search(words.normalised(column))]
@@ -120,7 +108,7 @@ def speaks_of_clicks(column: str) -> bool:
 def _flags_beside(sample: Sample, shown: Sequence[list[Any]], known: set[str]) -> list[str]:
     """Columns with one 0 or 1 for each element of lists."""
     columns = (column for column in sample.columns if column not in known)
-    return [column for column in columns if _are_flags(elements(sample, column), shown)]
+    return [column for column in columns if _are_flags(sample.lists(column), shown)]
 
 
 def _are_flags(marks: Sequence[list[Any]], shown: Sequence[list[Any]]) -> bool:
@@ -163,7 +151,7 @@ def _are_in(sample: Sample, column: str, shown: Sequence[list[Any]], *, anywhere
     """
     right = there = 0
     places: set[int] = set()
-    for value, row in zip(elements(sample, column), shown, strict=True):
+    for value, row in zip(sample.lists(column), shown, strict=True):
         given, listed = [str(one) for one in value if one is not None], [str(one) for one in row]
         there += bool(given and listed)
         if given and listed and set(given) <= set(listed):

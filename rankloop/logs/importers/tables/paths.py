@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 from collections.abc import Collection
@@ -129,10 +130,21 @@ def _typed(value: Any) -> Any:
 
 
 def parsed(text: str) -> Any:
-    """The object or list in a JSON text; the text itself if it is neither."""
+    """The object or list in a text, as JSON or as Python writes objects; the text itself if it is neither.
+
+    >>> parsed('{"a": 1}'), parsed("[{'a': None}]"), parsed("a")
+    ({'a': 1}, [{'a': None}], 'a')
+    """
     if not text.lstrip().startswith(("{", "[")):
         return text
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
+        pass
+    if not text.lstrip(" [").startswith("{'"):
+        return text
+    try:
+        # As pandas writes columns of objects to CSV.
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
         return text

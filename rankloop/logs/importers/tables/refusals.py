@@ -13,11 +13,14 @@ from rankloop.logs.importers.tables.guesses import Guess
 from rankloop.logs.importers.tables.paths import ColumnPath
 from rankloop.logs.importers.tables.sample import Sample
 from rankloop.logs.importers.tables.shape import is_missing
-from rankloop.logs.importers.tables.value_kinds import are_counts, are_marks
+from rankloop.logs.importers.tables.unnamed_rows import UNKNOWN, suggest_columns
+from rankloop.logs.importers.tables.value_kinds import are_counts, are_kinds, are_marks
 
 HOW_TO_NAME = "Name columns as in --columns 'doc_id=sku, position=rank'."
 # Share of rows without a mark from which on it is no accident.
 MANY = 0.1
+# Kinds of events in a message.
+MANY_KINDS = 6
 # The longest value in a message.
 LONGEST = 20
 # What a column that is missing holds, and what to do if there is none.
@@ -45,6 +48,11 @@ def refuse_unusable(sample: Sample, guess: Guess, *, clicks_elsewhere: bool, fil
     names = guess.columns
     if not len(sample) or recognise(sample.rows[0]) in ("ubi", "metarank"):
         return
+    if any(str(value).startswith("qid:") for value in (*sample.columns, *sample.rows[0].values())):
+        raise DataError(
+            "the rows look like SVMlight, documents with labels and features, which is not a log of clicks: "
+            "`rankloop train` learns from it"
+        )
     unknown = [field for field in MISSING if _is_missing(field, names, sample)]
     clicked = names.clicked is not None and ColumnPath(names.clicked).is_in(sample.columns)
     if unknown and (counts := _counts(sample)) is not None:
@@ -74,10 +82,23 @@ def refuse_unusable(sample: Sample, guess: Guess, *, clicks_elsewhere: bool, fil
         name = marks[0] if len(marks) == 1 else "NAME"
         raise DataError(
             f"the rows have no clicks{f' ({why})' if why else ''}: name the column that contains them "
-            f"(--columns clicked={name}), or give a table with one row per click (--clicks TABLE). If each "
-            f"row is a click, what was shown and not clicked is missing. The columns are "
-            f"{', '.join(sample.columns)}"
+            f"(--columns clicked={name}), or give a table with one row per click (--clicks TABLE). "
+            f"{_on_kinds(sample)}If each row is a click, what was shown and not clicked is missing. The "
+            f"columns are {', '.join(sample.columns)}"
         )
+
+
+def _on_kinds(sample: Sample) -> str:
+    """A sentence on a column with kinds of events, of which none is known to be a click."""
+    for column in sample.columns:
+        present = sample.present(column)
+        if not {*words.EVENT}.isdisjoint(words.spellings(column)) and present and are_kinds(present):
+            kinds = ", ".join(list(dict.fromkeys(map(str, present)))[:MANY_KINDS])
+            return (
+                f"If {column} tells clicks (the first rows have {kinds}), name its kinds: --columns "
+                f"event={column} --shown-event KIND --click-event KIND. "
+            )
+    return ""
 
 
 def _kind_with_marks(sample: Sample, names: Columns) -> tuple[str, str, float] | None:
@@ -123,6 +144,9 @@ def _missing_columns(unknown: Sequence[str], guess: Guess, sample: Sample) -> Da
         row = max(sample.rows, key=lambda values: sum(value != "" for value in values.values()))
         first = ", ".join(f"{name}={shortened(value, LONGEST)}" for name, value in row.items())
         listed = f"not named in the first line. One row is {first}. Documents may be a range, as in c6..c15"
+        if (suggested := suggest_columns(sample)) is not None:
+            more = "" if UNKNOWN not in suggested else f", with columns in the place of {UNKNOWN}"
+            listed += f". By their values, they may be --columns '{suggested}': check it, and give it{more}"
     remedies = " ".join([*(REMEDIES[field] for field in unknown if field in REMEDIES), HOW_TO_NAME])
     return DataError(f"{'; '.join(reasons)}. {remedies} The columns are {listed}")
 

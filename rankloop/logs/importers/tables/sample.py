@@ -9,13 +9,15 @@ from pathlib import Path
 from typing import Any
 
 from rankloop.logs.importers.files import SourceFiles
+from rankloop.logs.importers.parsing import BadValueError
+from rankloop.logs.importers.tables.lists import as_list
 from rankloop.logs.importers.tables.paths import STEP, ColumnPath, as_object, parsed
 from rankloop.logs.problems import ProblemCounter
 
 ROWS = 5_000
 # Objects in objects in objects and so on: deeper fields are not looked at.
 DEPTH = 5
-_MADE_UP = re.compile(r"c\d+$")
+_MADE_UP = re.compile(r"[ch]\d+$")
 
 
 class Sample:
@@ -34,6 +36,7 @@ class Sample:
                 names.update(dict.fromkeys(_paths(name, value, DEPTH)))
         self.columns = tuple(names)
         self._values: dict[str, list[Any]] = {}
+        self._lists: dict[str, list[list[Any]]] = {}
 
     @classmethod
     def read(cls, paths: Sequence[Path], what: str) -> Sample:
@@ -53,6 +56,12 @@ class Sample:
             self._values[column] = [path.of(row) for row in self.rows]
         return self._values[column]
 
+    def lists(self, column: str) -> list[list[Any]]:
+        """The values of a column as lists, one per row; empty ones where they cannot be read."""
+        if column not in self._lists:
+            self._lists[column] = [_elements(value, column) for value in self.values(column)]
+        return self._lists[column]
+
     def present(self, column: str | None) -> list[Any]:
         """The values of a column that are there; none if there is no column."""
         if column is None:
@@ -61,6 +70,13 @@ class Sample:
 
     def __len__(self) -> int:
         return len(self.rows)
+
+
+def _elements(value: Any, column: str) -> list[Any]:
+    try:
+        return as_list(value, column)
+    except BadValueError:
+        return []
 
 
 def _paths(name: str, value: Any, depth: int) -> Iterable[str]:

@@ -20,7 +20,7 @@ from rankloop.logs.importers.times import is_day_first
 # How programs write that there is no value, in columns of numbers.
 MISSING = ("", "null", "nan", "na", "n/a", "none", "\\n")
 # How they write that there is no time, or no id.
-NOTHING = ("0", "-1")
+NOTHING: tuple[str, ...] = ("0", "-1")
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,8 @@ from rankloop.logs.importers.times import is_day_first, microseconds
 # Share of the values of a column that must be of the expected kind.
 MOST = 0.9
 HALF = 0.5
+# Of more values than this, about as many are examined first.
+PROBES = 100
 # A column with more different values than this does not hold policies or kinds of events.
 KINDS = 50
 # Numbers from this size on are times since 1970, in microseconds: 1973. Smaller ones count from a session's
@@ -21,14 +23,24 @@ DEEPEST_POSITION = 1_000
 
 
 def share(values: Sequence[Any], accept: Callable[[Any], bool], least: float = MOST) -> bool:
-    """Whether a share of the values is accepted; values that cannot be read are not."""
+    """Whether a share of the values is accepted; values that cannot be read are not.
+
+    Some of many values are examined first: reading times takes long, and most columns have none.
+    """
+    some = values[:: max(len(values) // PROBES, 1)]
+    if least >= HALF and len(some) < len(values) and _accepted(some, accept) < least / 2 * len(some):
+        return False
+    return _accepted(values, accept) >= least * len(values)
+
+
+def _accepted(values: Sequence[Any], accept: Callable[[Any], bool]) -> int:
     right = 0
     for value in values:
         try:
             right += accept(value)
         except BadValueError:
             continue
-    return right >= least * len(values)
+    return right
 
 
 def are_positions(values: Sequence[Any]) -> bool:
