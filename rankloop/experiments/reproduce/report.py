@@ -87,8 +87,9 @@ def claims_document(
 def summary(judged: Sequence[Judged]) -> str:
     """The number of claims per verdict."""
     number = {verdict: sum(one.verdict == verdict for one in judged) for verdict in SIGNS}
+    verb = "does" if number[FAILS] == 1 else "do"
     return (
-        f"{number[HOLDS]} of {len(judged)} claims hold, {number[FAILS]} {"does" if number[FAILS] == 1 else "do"} not, "
+        f"{number[HOLDS]} of {len(judged)} claims hold, {number[FAILS]} {verb} not, "
         f"{number[UNDECIDED]} are undecided at this size"
     )
 
