@@ -19,7 +19,7 @@ ALL_CLICKED = 0.95
 # Fewer rows than this do not tell a click rate.
 FEW_ROWS = 20
 # So many clicks, or rows at other ranks, are not by accident all at one rank, or never clicked.
-MANY_CLICKS = 50
+MANY_CLICKS = 200
 # Robots: a query or a client that was shown this many rows, and clicked nearly all of them …
 ROBOT_ROWS, ROBOT_RATE = 60, 0.9
 # … or that is active in this many hours of one day, or so often in one hour: a search every five seconds.

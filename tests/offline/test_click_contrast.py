@@ -55,7 +55,7 @@ def scores(folder: Path, log: Log) -> Path:
 )
 def test_clicks_that_tell_nothing(tmp_path: Path, clicked: Clicks, reason: str) -> None:
     """Before, a policy leaned better on a log without clicks, and the reverse of a good one where all is."""
-    log = log_of(tmp_path, clicked)
+    log = log_of(tmp_path, clicked, impressions=600)
     policy = scores(tmp_path, log)
     with pytest.raises(DataError, match=reason):
         log.evaluate(policy, against="production", bias="position@4(eta=1)")

@@ -96,7 +96,7 @@ def test_objects_as_pandas_writes_them(tmp_path: Path) -> None:
         ]
         for search in SEARCHES
     ]
-    path = table(tmp_path / "t.csv", ["query", "results"], rows)
+    path = table(tmp_path / "t.csv", ["search_id", "query", "results"], rows)
     assert content(import_columns(path, tmp_path / "log")) == EXPECTED
 
 

@@ -55,6 +55,8 @@ from rankloop.logs.importers.tables.value_kinds import (
 KNOWN = ("position", "page", "doc_id", "query_id", "timestamp", "clicked")
 # How many times as many positions as rows an impression may have, typically, if positions are guessed.
 FAR_APART = 10
+# The number of rows that it takes to say that a column has an id for each of them.
+ENOUGH = 20
 
 
 @dataclass(frozen=True)
@@ -305,7 +307,9 @@ class _Guesser(ColumnPicker):
     def _instead_of_rows(self, guess: ImpressionGuess) -> list[str]:
         """Find another id of impressions if the usual column has one for each row, at any position."""
         usual = self.given.impression_id
-        if usual != DEFAULTS.impression_id or not guess.has_single_rows((str(usual),)):
+        if usual != DEFAULTS.impression_id or len(self.sample) < ENOUGH:
+            return []
+        if not guess.has_single_rows((str(usual),)):
             return []
         found = guess.run()
         if not found or usual in found:

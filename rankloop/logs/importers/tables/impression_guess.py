@@ -200,7 +200,9 @@ class ImpressionGuess:
     def _has_distinct_documents(self, keys: list[tuple[str, ...]]) -> bool:
         """Whether ids have several rows, hardly any of them with a document that the id has already."""
         documents = self.known["doc_id"]
-        if documents is None or len(set(keys)) > MOST * len(keys):
+        if documents is None:
+            return True
+        if len(set(keys)) > MOST * len(keys):
             return False
         pairs = set(zip(keys, map(str, self.sample.values(documents)), strict=True))
         return len(pairs) >= (1 - FEW) * len(keys)
