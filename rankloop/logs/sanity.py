@@ -185,7 +185,8 @@ def _ids(counts: LogCounts) -> Found:
 def _sessions(shapes: ImpressionShapes) -> Found:
     totals = shapes.totals
     odd = max(totals["mixed"], totals["overfull"])
-    if odd > SESSIONS * totals["impressions"] or totals["longest"] >= SESSION_ROWS:
+    # A long list in which every row has a position of its own is a long list.
+    if odd > SESSIONS * totals["impressions"] or (odd and totals["longest"] >= SESSION_ROWS):
         yield (
             "sessions_as_impressions",
             f"The impression id looks like that of a session: {totals['mixed']:,} of "

@@ -226,3 +226,11 @@ def test_documents_in_the_order_of_their_ids(tmp_path: Path, ordered: bool, expe
         ]
     found = open_log(write_rows(tmp_path / "log", rows)).check()
     assert ("ordered_by_id" in {warning.code for warning in found.warnings}) == expected
+
+
+def test_long_lists_are_not_sessions(tmp_path: Path) -> None:
+    """Before, 200 rows were said to be those of a session, although each has a position of its own."""
+    rows = [Row(f"i{one}", f"q{one}", "p", at, f"d{at * 7 % 251}", at % 9 == 0) for one in range(3)
+            for at in range(1, 251)]  # fmt: skip
+    found = open_log(write_rows(tmp_path / "log", rows)).check()
+    assert "sessions_as_impressions" not in {warning.code for warning in found.warnings}
