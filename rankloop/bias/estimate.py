@@ -22,9 +22,10 @@ from rankloop.types import ASSUMED, Float32
 
 # What a log that supports no method needs.
 REMEDY = (
-    "What to do: name a policy that ranks at random, if the log has one (--randomised POLICY); collect a log "
-    "in which documents move; import the features that the ranker uses (--features TABLE); or assume a curve "
-    "and check how much it matters (--curve paper@10)."
+    "What to do: name a policy that ranks at random, if the log has one (rankloop bias --randomised POLICY); "
+    "collect a log in which documents move; import the features that the ranker uses (rankloop import … "
+    "--features TABLE); or assume a curve (rankloop bias --curve paper@10) and check how much it matters "
+    "(rankloop evaluate --sensitivity)."
 )
 DEFAULTS = BiasOptions()
 
@@ -129,4 +130,8 @@ def estimate_bias(
 
 
 def _refusals(refused: Mapping[str, str]) -> list[str]:
-    return [f"Not estimated from {name}: {reason}." for name, reason in refused.items()]
+    """One sentence per reason; methods that share one are named together."""
+    return [
+        f"Not estimated from {' or '.join(name for name in refused if refused[name] == reason)}: {reason}."
+        for reason in dict.fromkeys(refused.values())
+    ]

@@ -111,7 +111,8 @@ def explain_missing_bias() -> Iterator[None]:
     try:
         yield
     except RankloopError as error:
+        reason = str(error).rstrip(".")
         raise RankloopError(
-            f"the bias cannot be estimated from this log: {error}; give one instead (bias=…, --bias …): a "
-            f"file that `rankloop bias` wrote, or the name of simulated users such as paper@5"
+            f"the bias cannot be estimated from this log: {reason}. Or give one (--bias, bias=…): a file "
+            f"that `rankloop bias` wrote, or the name of simulated users such as paper@5"
         ) from error

@@ -116,6 +116,17 @@ def searches(queries: int, seed: int) -> LogCounts:
     return replace(counts, doc_ids=names)
 
 
+def test_methods_that_share_a_reason_are_named_together() -> None:
+    """The same long sentence stood there twice."""
+    displays = np.tile(20 * np.eye(3, dtype=np.int64), (50, 1))
+    clicks = np.random.default_rng(0).binomial(displays, 0.3)
+    with pytest.raises(DataError) as refused:
+        estimate(counts_of(displays, clicks, sizes=[3] * 50))
+    message = str(refused.value)
+    assert "Not estimated from pairs or documents: every document was always shown at the same" in message
+    assert message.count("every document was always shown") == 1
+
+
 def test_documents_that_are_placed_by_query_are_not_pooled() -> None:
     """Ranks are examined equally here. Pooling would claim that rank 3 is examined much less often."""
     with pytest.raises(DataError, match="is 0% of that over all queries") as refused:

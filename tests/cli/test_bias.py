@@ -89,7 +89,7 @@ def test_one_policy_that_never_explores(run: Run, tmp_path: Path) -> None:
     outcome = run("bias", "log")
     assert (outcome.code, outcome.out) == (2, "")
     assert "Not estimated from pairs: every document was always shown at the same rank" in outcome.err
-    assert "assume a curve and check how much it matters (--curve paper@10)" in outcome.err
+    assert "or assume a curve (rankloop bias --curve paper@10)" in outcome.err
     assert [path.name for path in tmp_path.iterdir()] == ["log"]
     outcome = run("bias", "log", "--curve", "paper@3", "--json")
     assert (outcome.code, json.loads(outcome.out)["method"]) == (0, "assumed")

@@ -226,7 +226,7 @@ WRONG = [
         ["fit", "LOG", "--bias", "paper@3", "--validation", "2"],
         "the share of the queries to hold out is between 0 and 1",
     ),
-    (["fit", "sorting"], "the bias cannot be estimated from this log: .*; give one instead .*--bias"),
+    (["fit", "sorting"], r"the bias cannot be estimated from this log: .*[^.;]\. Or give one \(--bias"),
     (["fit", "empty", "--bias", "paper@3"], "the log is empty"),
     (["fit", "empty"], "the log is empty"),
     (["fit", "foreign", "--bias", "paper@3"], "none of the log's 4 documents has features"),
