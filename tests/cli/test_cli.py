@@ -251,7 +251,12 @@ def test_a_package_that_hides_an_interruption_is_not_a_crash(
         raise AttributeError("partially initialized module")
 
     monkeypatch.setattr(rankloop.data, "describe", half_imported)
-    code, out, err = run("describe", TINY)
+    # A shell that started the tests in the background lets them ignore Ctrl-C, and so would the command.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        code, out, err = run("describe", TINY)
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert (code, out) == (130, "")
     assert "Traceback" not in err
 
