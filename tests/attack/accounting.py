@@ -195,7 +195,11 @@ def random_clicks(chosen: random.Random, rows: list[Row]) -> list[tuple[str, str
 def _append(folder: Path, lines: list[str], chosen: random.Random) -> str | None:
     """The same log, imported in two parts that do not divide an impression."""
     names = [line.split(",")[0] for line in lines]
-    cuts = [n for n in range(1, len(lines)) if names[n] != names[n - 1] and '"' not in lines[n - 1]]
+    # A broken line may stand within an impression, and has no impression of its own.
+    none = {line.split(",")[0] for line in BROKEN}
+    cuts = [
+        n for n in range(1, len(lines)) if {*names[:n]} & {*names[n:]} <= none and '"' not in lines[n - 1]
+    ]
     if not cuts:
         return None
     cut = chosen.choice(cuts)
