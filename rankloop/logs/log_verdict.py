@@ -213,7 +213,9 @@ def _use_for_fit(features: tuple[bool, int | None], clicks: int, queries: int) -
             "There are no features that can be used: import the log with --features TABLE (query_id, doc_id "
             "and features, or doc_id and features), or with --feature-columns auto if it has them.",
         )  # fmt: skip
-    if not clicks or queries < 2:
+    if queries == 1:
+        return LogUse("fit", "no", "One query is not enough to learn from: some have to be held out.")
+    if not clicks or not queries:
         return LogUse("fit", "no", f"{clicks:,} clicks on {queries:,} queries are too few.")
     if without:
         return LogUse(
@@ -239,9 +241,8 @@ def _use_for_evaluation(method: str, explores: bool, queries: int, *, sure: bool
             "verdict is possible.",
         )  # fmt: skip
     if queries < FEW_QUERIES:
-        return LogUse(
-            "evaluate", "partly", f"{queries:,} queries are too few to tell how much queries differ."
-        )
+        few = "One query does not" if queries == 1 else f"{queries:,} queries are too few to"
+        return LogUse("evaluate", "partly", f"{few} tell how much queries differ.")
     if not sure:
         return LogUse(
             "evaluate", "partly",

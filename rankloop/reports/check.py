@@ -104,8 +104,9 @@ def length_of(seconds: int) -> str:
 
 def _in_short(found: LogCheck) -> str:
     policies = "one policy" if len(found.policies) == 1 else f"{len(found.policies):,} policies"
+    queries = "one query" if found.queries == 1 else f"{found.queries:,} queries"
     return (
-        f"{found.impressions:,} impressions of {found.queries:,} queries by {policies}; "
+        f"{found.impressions:,} impressions of {queries} by {policies}; "
         f"{found.clicks:,} clicks on {found.rows:,} rows."
     )
 

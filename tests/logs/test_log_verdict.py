@@ -50,3 +50,18 @@ def test_a_verdict_is_promised_only_where_the_bias_is(pair_clicks: int, answer: 
         "fit": "yes",
         "evaluate": answer,
     }
+
+
+def test_a_single_query_is_spoken_of_in_the_singular() -> None:
+    """Before: "940 clicks on 1 queries are too few"."""
+    found = judge_log(
+        folder="log",
+        movement=DocumentMovement(14, 14, 750, 14, 14, 750, 8),
+        clicks=940,
+        queries=1,
+        explores=True,
+        features=(True, 0),
+    )
+    texts = {use.what: use.text for use in found.uses}
+    assert texts["fit"].startswith("One query is not enough to learn from")
+    assert texts["evaluate"] == "One query does not tell how much queries differ."
