@@ -7,7 +7,7 @@ import numpy as np
 from rankloop.kernels.expectations import LARGEST_SCORE, gradient_workspace
 from rankloop.kernels.jit import kernel
 from rankloop.kernels.network_layers import backward, forward
-from rankloop.kernels.optimiser_steps import ascend
+from rankloop.kernels.optimiser_steps import SGD_METHOD, ascend
 from rankloop.kernels.query_sizes import longest_query
 from rankloop.kernels.reward_gradient import gradient_scratch
 from rankloop.kernels.training_objectives import gradient_of_query
@@ -44,6 +44,8 @@ def run_epoch(
     work = gradient_workspace(longest, len(rank_weights))
     scratch, slopes = gradient_scratch(longest)
     scores, slope, unused = np.empty(longest), np.empty(longest), np.empty(longest)
+    # A step of SGD on one query is its gradient times the rate: added to the parameters at once.
+    alone = method == SGD_METHOD and batch == 1
     pending = 0
     for i in range(len(order)):
         a, b = offsets[order[i]], offsets[order[i] + 1]
@@ -55,6 +57,11 @@ def run_epoch(
                 return step, False
             s, g = scores[:n], slope[:n]
             gradient_of_query(objective, s, weights, rank_weights, work, scratch, slopes, g, unused[:n])
+            if alone:
+                g *= constants[0]
+                backward(features, a, b, widths, parameters, activation, activations, g, deltas, parameters)
+                step += 1
+                continue
             backward(features, a, b, widths, parameters, activation, activations, g, deltas, gradient)
             pending += 1
         if pending and ((i + 1) % batch == 0 or i + 1 == len(order)):

@@ -9,16 +9,17 @@ from __future__ import annotations
 from typing import Any
 
 from llvmlite import ir
+from llvmlite.binding import get_host_cpu_features
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
 from rankloop.kernels.jit import kernel
 
-# A tile of C stays in registers while the sum runs: 4 rows of 64 bytes are eight of the sixteen 32-byte
-# registers of AVX2, enough independent sums to hide the latency of a multiply-add.
-TILE_ROWS = 4
-TILE_BYTES = 64
+# A tile of C stays in registers while the sum runs; it needs enough independent sums to hide the latency of a
+# multiply-add. AVX-512 has 32 registers of 64 bytes: 8 rows of 128 bytes are 16 of them. AVX2 has 16 of 32
+# bytes: 4 rows of 64 bytes are 8 of them. The order of each sum is the same, so the result is, too.
+TILE_ROWS, TILE_BYTES = (8, 128) if get_host_cpu_features().get("avx512f") else (4, 64)
 
 
 def _tile(rows: int, width_bytes: int) -> Any:
@@ -77,9 +78,13 @@ def _tile(rows: int, width_bytes: int) -> Any:
     return tile
 
 
-# What the widest tiles leave over is done by tiles of a quarter of their width, then column by column.
-_tall_wide, _tall_slim, _tall_thin = (_tile(TILE_ROWS, width) for width in (TILE_BYTES, TILE_BYTES // 4, 1))
-_flat_wide, _flat_slim, _flat_thin = (_tile(1, width) for width in (TILE_BYTES, TILE_BYTES // 4, 1))
+# Lower tiles do the rows that the tallest leave over. Columns that the widest leave over are done by tiles of
+# a quarter of their width, then one by one.
+_wide_tall, _wide_half, _wide_quarter, _wide_flat = (
+    _tile(rows, TILE_BYTES) for rows in (TILE_ROWS, TILE_ROWS // 2, TILE_ROWS // 4, 1)
+)
+_slim_half, _slim_flat = (_tile(rows, TILE_BYTES // 4) for rows in (TILE_ROWS // 2, 1))
+_thin_half, _thin_flat = (_tile(rows, 1) for rows in (TILE_ROWS // 2, 1))
 
 
 @kernel
@@ -87,27 +92,49 @@ def add_product(a, b, c):
     """``c += a @ b`` in place; the columns of b and c are contiguous, a may be any view."""
     rows, columns = c.shape
     wide = TILE_BYTES // c.itemsize
-    slim = wide // 4
+    covered = columns - columns % wide
     i = 0
     while i < rows:
-        tall = i + TILE_ROWS <= rows
-        j = 0
-        while j + wide <= columns:
-            if tall:
-                _tall_wide(a, b, c, i, j)
-            else:
-                _flat_wide(a, b, c, i, j)
-            j += wide
+        left = rows - i
+        if left >= TILE_ROWS:
+            for j in range(0, covered, wide):
+                _wide_tall(a, b, c, i, j)
+            i += TILE_ROWS
+        elif left >= TILE_ROWS // 2:
+            for j in range(0, covered, wide):
+                _wide_half(a, b, c, i, j)
+            i += TILE_ROWS // 2
+        elif left >= TILE_ROWS // 4:
+            for j in range(0, covered, wide):
+                _wide_quarter(a, b, c, i, j)
+            i += TILE_ROWS // 4
+        else:
+            for j in range(0, covered, wide):
+                _wide_flat(a, b, c, i, j)
+            i += 1
+    if covered < columns:
+        _add_columns(a, b, c, covered)
+
+
+@kernel
+def _add_columns(a, b, c, first):
+    """The same for the last columns, too few for a wide tile."""
+    rows, columns = c.shape
+    slim = TILE_BYTES // 4 // c.itemsize
+    i = 0
+    while i < rows:
+        half = i + TILE_ROWS // 2 <= rows
+        j = first
         while j + slim <= columns:
-            if tall:
-                _tall_slim(a, b, c, i, j)
+            if half:
+                _slim_half(a, b, c, i, j)
             else:
-                _flat_slim(a, b, c, i, j)
+                _slim_flat(a, b, c, i, j)
             j += slim
         while j < columns:
-            if tall:
-                _tall_thin(a, b, c, i, j)
+            if half:
+                _thin_half(a, b, c, i, j)
             else:
-                _flat_thin(a, b, c, i, j)
+                _thin_flat(a, b, c, i, j)
             j += 1
-        i += TILE_ROWS if tall else 1
+        i += TILE_ROWS // 2 if half else 1

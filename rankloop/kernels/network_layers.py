@@ -137,15 +137,19 @@ def _outer(inputs, delta, weight_gradient):
 @kernel
 def _pull_back(delta, weights, before):
     """``δ_{l−1} = δ_l Wᵀ``, before the slope of the activation."""
-    n, n_in = len(delta), len(weights)
-    for i in range(n):
-        row = delta[i]
+    n, n_in, n_out = len(delta), weights.shape[0], weights.shape[1]
+    if n_out == 1:
+        for i in range(n):
+            for f in range(n_in):
+                before[i * n_in + f] = delta[i, 0] * weights[f, 0]
+    else:
+        # The product wants contiguous columns; the copy takes a fraction of it.
+        transposed = np.empty((n_out, n_in), weights.dtype)
         for f in range(n_in):
-            line = weights[f]
-            total = before.dtype.type(0)
-            for j in range(len(line)):
-                total += row[j] * line[j]
-            before[i * n_in + f] = total
+            for j in range(n_out):
+                transposed[j, f] = weights[f, j]
+        before[:] = 0
+        add_product(delta, transposed, before.reshape(n, n_in))
 
 
 @kernel
