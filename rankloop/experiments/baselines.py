@@ -9,17 +9,19 @@ import numpy as np
 from rankloop.errors import DataError
 from rankloop.models import MLP, Adam
 from rankloop.progress import Progress
-from rankloop.training import Learning, LearningProblem, Settings, learn, train
+from rankloop.training import PAPER, Learning, LearningProblem, Settings, learn, train
 from rankloop.types import Bias, Dataset, Float64, Model
 
 # The paper trains its production ranker on 1 % of the training queries.
 PRODUCTION_SHARE = 0.01
 # Fewer queries than this say nothing about ranking, however small the collection.
 PRODUCTION_QUERIES = 10
-# The authors' programs train it on this many, and its like on all queries, for at most so many epochs.
-AUTHORS_QUERIES, AUTHORS_EPOCHS, AUTHORS_EPOCHS_ON_ALL = 20, 200, 100
+# The authors' programs train it on this many, for at most so many epochs.
+AUTHORS_QUERIES, AUTHORS_EPOCHS = 20, 200
 # They stop when five more epochs gain nothing on the queries that are learned from.
 AUTHORS_PATIENCE, AUTHORS_OPTIMISER = 5, Adam(rate=0.001)
+# "Full information" has the paper's optimiser, at most so many epochs, and stops when one gains nothing.
+FULL_INFORMATION_EPOCHS = 100
 
 
 def production_queries(n_queries: int, share: float = PRODUCTION_SHARE) -> int:
@@ -56,26 +58,24 @@ def production_ranker(
 
 
 def authors_ranker(
-    dataset: Dataset, *, n_queries: int | None = None, seed: int = 0, progress: Progress | None = None
+    dataset: Dataset,
+    *,
+    n_queries: int = AUTHORS_QUERIES,
+    seed: int = 0,
+    progress: Progress | None = None,
 ) -> Model:
-    """A ranker trained on labels as the authors' programs do it: stopped on the queries that it learns from.
+    """The production ranker as the authors' programs train it: stopped on the queries that it learns from.
 
     No other queries tell it when to stop, so it becomes far more peaked than `production_ranker`.
 
     Args:
         dataset: its training queries are learned from.
-        n_queries: how many of them, drawn at random; None for all.
+        n_queries: how many of them, drawn at random.
         seed: random seed.
         progress: called after every epoch.
     """
-    labelled = dataset
-    if n_queries is not None:
-        labelled = production_data(dataset, n_queries, np.random.default_rng(seed))
-    settings = Settings(
-        AUTHORS_OPTIMISER,
-        epochs=AUTHORS_EPOCHS_ON_ALL if n_queries is None else AUTHORS_EPOCHS,
-        patience=AUTHORS_PATIENCE,
-    )
+    labelled = production_data(dataset, n_queries, np.random.default_rng(seed))
+    settings = Settings(AUTHORS_OPTIMISER, epochs=AUTHORS_EPOCHS, patience=AUTHORS_PATIENCE)
     stopped_on_itself = replace(labelled, validation=labelled.train)
     return train(stopped_on_itself, "mlp", settings=settings, seed=seed, progress=progress).model
 
@@ -124,3 +124,23 @@ def oracle(
     )
     settings = learning.settings.without_caution()
     return learn(start, problem, settings=settings, rng=rng, progress=progress).model
+
+
+def full_information(
+    dataset: Dataset, relevance: Float64, bias: Bias, *, seed: int = 0, progress: Progress | None = None
+) -> Model:
+    """Learn from the true relevance as the authors' programs do: what the paper calls "full information".
+
+    It is the oracle of the paper's learning with two differences: it starts from a random network, and it
+    stops when an epoch gains nothing instead of when it gains little.
+    """
+    settings = replace(
+        PAPER.settings,
+        epochs=FULL_INFORMATION_EPOCHS,
+        patience=FULL_INFORMATION_EPOCHS,
+        least_gain=0.0,
+    )
+    rng = np.random.default_rng(seed)
+    start = MLP.initialise(dataset.n_features, rng)
+    learning = replace(PAPER, settings=settings)
+    return oracle(start, dataset, relevance, learning, bias, rng=rng, progress=progress)

@@ -17,7 +17,7 @@ from rankloop.errors import RankloopError
 from rankloop.estimators import estimator
 from rankloop.evaluation import policy_metrics
 from rankloop.evidence import evidence
-from rankloop.experiments.baselines import authors_ranker, oracle, production_ranker
+from rankloop.experiments.baselines import full_information, oracle, production_ranker
 from rankloop.experiments.files import FACTS, START, read_model
 from rankloop.experiments.spec import RunSpec
 from rankloop.experiments.spec_names import AUTHORS
@@ -106,7 +106,13 @@ class Environment:
     def shared_supervised(self, progress: Progress | None = None) -> Model:
         """The supervised baseline as the authors' programs train it: one for all seeds, trained once."""
         if SUPERVISED not in self._shared:
-            self._shared[SUPERVISED] = authors_ranker(self.collection, seed=SHARED_SEED, progress=progress)
+            self._shared[SUPERVISED] = full_information(
+                self.collection,
+                self.users.relevance,
+                self.users.bias,
+                seed=SHARED_SEED,
+                progress=progress,
+            )
         return self._shared[SUPERVISED]
 
     def value(self, scores: object, metric: str) -> float:

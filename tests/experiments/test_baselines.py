@@ -7,12 +7,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from rankloop.clicks import users
+from rankloop.clicks import bias_of, users
 from rankloop.data import synthetic
 from rankloop.errors import DataError
 from rankloop.evaluation import policy_metrics
 from rankloop.experiments.baselines import (
     authors_ranker,
+    full_information,
     oracle,
     production_data,
     production_queries,
@@ -22,7 +23,7 @@ from rankloop.experiments.baselines import (
 from rankloop.models import MLP, Adam, Linear
 from rankloop.models.mlp import Network
 from rankloop.progress import Update
-from rankloop.training import DOUBLY_ROBUST, ROBUST, Learning, Settings, train
+from rankloop.training import DOUBLY_ROBUST, PAPER, ROBUST, Learning, Settings, train
 from rankloop.types import Dataset, Model
 
 
@@ -70,6 +71,24 @@ def test_the_authors_ranker_fits_its_queries_and_is_more_peaked(data: Dataset) -
     ]
     assert learned_from[0] > learned_from[1]
     assert value(theirs, data) > value(random_ranker(10, np.random.default_rng(0)), data)
+
+
+def test_full_information_trains_until_an_epoch_gains_nothing(data: Dataset) -> None:
+    """The paper's rule would stop it at the first epoch that gains less than 0.001."""
+    paper, relevance = users("paper@5"), np.concatenate([data.train.labels, data.validation.labels]) / 4
+    seen: list[Update] = []
+    theirs = full_information(data, relevance, bias_of(paper), seed=3, progress=seen.append)
+    gains = np.diff([update.detail.held_out for update in seen])
+    assert np.all(gains[:-1] >= 0.0)
+    assert len(seen) == 101 or gains[-1] < 0.0  # the start and at most a hundred epochs
+    assert np.any(gains[:-1] < 0.001)
+
+    rng = np.random.default_rng(3)
+    start = MLP.initialise(data.n_features, rng)
+    stopped = oracle(start, data, relevance, PAPER, bias_of(paper), rng=rng)
+    assert value(theirs, data) > value(stopped, data) > value(start, data)
+    again = full_information(data, relevance, bias_of(paper), seed=3)
+    assert again.fingerprint == theirs.fingerprint
 
 
 @pytest.mark.parametrize("n_queries", [0, -1, 10_000])
