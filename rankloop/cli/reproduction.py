@@ -42,8 +42,9 @@ def reproduce(
         list[str] | None,
         typer.Option(
             metavar="FIGURE",
-            help="example, estimators, interventions, online or pdgd; can be given several times. "
-            r"\[default: all]",
+            help="example, estimators, interventions, online or pdgd, or for rankloop's own learner "
+            r"default-interventions or default-online; can be given several times. "
+            r"\[default: the paper's]",
             show_default=False,
         ),
     ] = None,

@@ -15,7 +15,7 @@ from rankloop._version import __version__
 from rankloop.experiments.files import read_model, write_json
 from rankloop.experiments.reproduce.costs import format_duration
 from rankloop.experiments.reproduce.evidence import Evidence
-from rankloop.experiments.reproduce.figures import FIGURES, AnyFigure
+from rankloop.experiments.reproduce.figures import DEFAULT_FIGURES, FIGURES, AnyFigure
 from rankloop.experiments.reproduce.presets import Preset
 from rankloop.experiments.reproduce.schedule import arms
 from rankloop.experiments.reproduce.seeds import spell_seeds
@@ -106,8 +106,8 @@ class About(BaseModel):
         )
 
     def shown_figures(self, asked: Sequence[AnyFigure] = ()) -> tuple[AnyFigure, ...]:
-        """The figures to draw, in the order of the paper: all that were asked for so far."""
-        known = {**FIGURES, **{figure.name: figure for figure in asked}}
+        """The figures to draw, those of the paper first: all that were asked for so far."""
+        known = {**FIGURES, **DEFAULT_FIGURES, **{figure.name: figure for figure in asked}}
         return tuple(figure for name, figure in known.items() if name in self.figures)
 
     def _identity(self) -> dict[str, object]:

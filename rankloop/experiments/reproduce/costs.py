@@ -11,6 +11,7 @@ import numpy as np
 
 from rankloop import online
 from rankloop.experiments.baselines import random_ranker
+from rankloop.experiments.reproduce.presets import Preset
 from rankloop.experiments.reproduce.schedule import Job
 from rankloop.experiments.setup import Environment
 from rankloop.experiments.spec_names import AUTHORS, HELD_OUT
@@ -41,36 +42,38 @@ class Costs:
 
     Attributes:
         queries: number of training and validation queries.
-        epoch: one pass over all training queries.
-        phase: what comes with every training: exposures, weights and evaluation.
+        epoch: one pass over all training queries, by the name of the learning.
+        phase: what comes with every training: exposures, weights and evaluation; by the name of the learning.
         impression: one logged query.
         interaction: one interaction that an online method learns from, by the method's name.
     """
 
     queries: int
-    epoch: float
-    phase: float
+    epoch: Mapping[str, float]
+    phase: Mapping[str, float]
     impression: float
     interaction: Mapping[str, float]
 
     def run(self, job: Job) -> float:
         """The seconds of a run."""
-        phases = len(job.spec.times) * self.phase
+        learning = job.spec.learning
+        phases = len(job.spec.times) * self.phase[learning]
         if job.arm.is_online:
             return phases + job.spec.horizon * self.interaction[job.arm.learner]
         # Queries without clicks are skipped: early on, that is most of them.
         shown = sum(-math.expm1(-time / self.queries) for time in job.spec.times)
-        trained = shown * EPOCHS[job.spec.learning] * self.epoch
+        trained = shown * EPOCHS[learning] * self.epoch[learning]
         return phases + trained + job.spec.horizon * self.impression
 
-    def setups(self, supervision: str, seeds: Sequence[int]) -> dict[int, float]:
+    def setups(self, preset: Preset, seeds: Sequence[int]) -> dict[int, float]:
         """The seconds of building the setup of each of these seeds; the first also trains what all share."""
-        own, shared = SETUP_EPOCHS[supervision] * self.epoch, SHARED_EPOCHS[supervision] * self.epoch
+        epoch = self.epoch[preset.learning]
+        own, shared = SETUP_EPOCHS[preset.supervision] * epoch, SHARED_EPOCHS[preset.supervision] * epoch
         return {seed: own + (shared if place == 0 else 0.0) for place, seed in enumerate(seeds)}
 
 
-def measure(environment: Environment, jobs: Sequence[Job]) -> Costs:
-    """Measure, in a few seconds, what the jobs will spend their time on."""
+def measure(environment: Environment, preset: Preset, jobs: Sequence[Job]) -> Costs:
+    """Measure, in a few seconds, what the jobs of a preset will spend their time on."""
     collection, users = environment.collection, environment.users
     part = _part(collection)
     part_users = replace(
@@ -83,16 +86,19 @@ def measure(environment: Environment, jobs: Sequence[Job]) -> Costs:
     )  # fmt: skip
     more = (collection.train.n_docs + collection.validation.n_docs) / len(part_users.relevance)
     start = random_ranker(collection.n_features, np.random.default_rng(0))
-    learning = LEARNING[jobs[0].spec.learning] if jobs else LEARNING["paper"]
-    seconds, longer = (
-        _seconds(Loop(part, part_users, start, GATHERED, learning=_with_epochs(learning, epochs)))
-        for epochs in (1, MORE_EPOCHS)
-    )
-    # The difference is epochs alone; on a busy machine it may come out too small.
-    epoch = max(
-        (longer["trained"] - seconds["trained"]) / (MORE_EPOCHS - 1), longer["trained"] / (2 * MORE_EPOCHS)
-    )
-    phase = seconds["evaluated"] + max(0.0, seconds["trained"] - epoch)
+    epoch, phase = {}, {}
+    for name in {preset.learning, *(job.spec.learning for job in jobs)}:
+        seconds, longer = (
+            _seconds(Loop(part, part_users, start, GATHERED, learning=_with_epochs(LEARNING[name], epochs)))
+            for epochs in (1, MORE_EPOCHS)
+        )
+        # The difference is epochs alone; on a busy machine it may come out too small.
+        one = max(
+            (longer["trained"] - seconds["trained"]) / (MORE_EPOCHS - 1),
+            longer["trained"] / (2 * MORE_EPOCHS),
+        )
+        epoch[name] = one * more
+        phase[name] = (seconds["evaluated"] + max(0.0, seconds["trained"] - one)) * more
     online_seconds = {}
     for learner in dict.fromkeys(job.arm.learner for job in jobs if job.arm.is_online):
         method = online.method(learner)
@@ -102,8 +108,8 @@ def measure(environment: Environment, jobs: Sequence[Job]) -> Costs:
         online_seconds[learner] = stages["gathered"] / number
     return Costs(
         queries=collection.train.n_queries + collection.validation.n_queries,
-        epoch=epoch * more,
-        phase=phase * more,
+        epoch=epoch,
+        phase=phase,
         impression=seconds["gathered"] / GATHERED,
         interaction=online_seconds,
     )

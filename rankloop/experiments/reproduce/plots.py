@@ -15,6 +15,7 @@ from matplotlib.lines import Line2D
 from rankloop.estimators import InterventionAware, InterventionOblivious
 from rankloop.experiments.reproduce.evidence import Evidence
 from rankloop.experiments.reproduce.figures import AnyFigure, CurvesFigure, ExampleFigure, Panel
+from rankloop.experiments.reproduce.figures.base import Level
 from rankloop.reports.drawing import draw_band, set_log_axis, settings
 from rankloop.reports.style import colour, marker
 from rankloop.storage.files import write_whole
@@ -47,7 +48,7 @@ LEVEL_WIDTH = 0.9
 # Where runs end before those of other lines.
 END: Any = {"marker": "|", "markersize": 11, "markeredgewidth": 2.0, "linestyle": "none"}
 # What runs are compared with: by the name of the baseline, what the legend calls it and how it is drawn.
-LEVELS: dict[str, tuple[str, Literal["--", "-.", ":"]]] = {
+LEVELS: dict[Level, tuple[str, Literal["--", "-.", ":"]]] = {
     "supervised": ("supervised, all labels", "--"),
     "oracle": ("oracle: true relevance, same learner", "-."),
     "start": ("production ranker", ":"),
@@ -87,7 +88,8 @@ def _curves(spec: CurvesFigure, evidence: Evidence) -> Figure:
         # Before anything is drawn: panels that are compared have one axis, whatever they show.
         set_log_axis(several[0], (min(map(min, shown)), max(map(max, shown))))
     for axes, panel, letter in zip(several, spec.panels, "abcdef", strict=False):
-        _panel(axes, panel, evidence)
+        _draw_levels(axes, spec.levels, evidence)
+        _draw_lines(axes, panel, evidence)
         axes.set_title(f"({letter}) {panel.title}", fontsize=TEXT_POINTS, loc="left")
         axes.set_ylabel("NDCG@5")
     several[-1].set_xlabel("logged queries")
@@ -102,11 +104,13 @@ def _curves(spec: CurvesFigure, evidence: Evidence) -> Figure:
     return figure
 
 
-def _panel(axes: Axes, panel: Panel, evidence: Evidence) -> None:
-    if evidence.baselines:
-        for name, (_, dashes) in LEVELS.items():
-            height = float(evidence.baseline(name).mean())
-            axes.axhline(height, color=colour(None), linestyle=dashes, linewidth=LEVEL_WIDTH)
+def _draw_levels(axes: Axes, levels: Sequence[Level], evidence: Evidence) -> None:
+    for name in levels if evidence.baselines else ():
+        height = float(evidence.baseline(name).mean())
+        axes.axhline(height, color=colour(None), linestyle=LEVELS[name][1], linewidth=LEVEL_WIDTH)
+
+
+def _draw_lines(axes: Axes, panel: Panel, evidence: Evidence) -> None:
     drawn = [line for line in panel.lines if line.arm in evidence.learned]
     horizon = max((int(evidence.curves(line.arm).times[-1]) for line in drawn), default=0)
     for line in drawn:
@@ -142,7 +146,7 @@ def _legend(spec: CurvesFigure, evidence: Evidence) -> list[Line2D]:
     ]  # fmt: skip
     handles += [
         Line2D([], [], color=colour(None), linestyle=dashes, linewidth=LEVEL_WIDTH, label=label)
-        for label, dashes in LEVELS.values()
+        for label, dashes in (LEVELS[name] for name in spec.levels)
     ]
     if _some_end_early(spec, evidence):
         handles.append(Line2D([], [], color=colour(None), label="end of runs that are shorter", **END))

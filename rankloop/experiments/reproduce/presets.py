@@ -30,7 +30,7 @@ class Arm(BaseModel):
     """One way to learn, which figures show and claims are about.
 
     Attributes:
-        learner: an estimator or an online method, by its name.
+        learner: an estimator, an online method or a preset of learning, by its name.
         interventions: number of deployed policies; ``all`` for an online method whose policy logs itself.
 
     Example:
@@ -61,6 +61,13 @@ class Arm(BaseModel):
         from rankloop import online
 
         return self.kind in online.METHODS
+
+    @property
+    def is_learning(self) -> bool:
+        """Whether it is a preset of learning, which has an estimator of its own."""
+        from rankloop.training import LEARNING
+
+        return self.learner in LEARNING
 
 
 class Preset(BaseModel):
@@ -137,11 +144,12 @@ class Preset(BaseModel):
         evaluations: int | tuple[int, ...] = self.evaluations
         if horizon < self.horizon:
             evaluations = tuple(time for time in self.grid if time < horizon)
+        kind = "method" if arm.is_online else "learning" if arm.is_learning else "estimator"
         own = {
             "horizon": horizon,
             "interventions": arm.interventions,
             "evaluations": evaluations,
-            "method" if arm.is_online else "estimator": arm.learner,
+            kind: arm.learner,
         }
         return RunSpec(**{**self._common(seed), **own})
 

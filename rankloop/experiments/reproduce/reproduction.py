@@ -105,7 +105,7 @@ class Plan:
         """The seconds on one core of every run and setup that is to be made, by name."""
         if self.costs is None:
             return {}
-        setups = self.costs.setups(self.about.preset.supervision, self.missing_setups)
+        setups = self.costs.setups(self.about.preset, self.missing_setups)
         return {job.name: self.costs.run(job) for job in self.unfinished} | {
             setup_name(seed): seconds for seed, seconds in setups.items()
         }
@@ -158,7 +158,7 @@ def plan(
         about.write(folder)
     if environment is None:
         return Plan(about, tuple(figures), folder)
-    costs = measure(environment, wanted)
+    costs = measure(environment, preset, wanted)
     # Longest first: what is left at the end is short, and no core waits long for the others.
     ordered = sorted(wanted, key=lambda job: (job.spec.seed, -costs.run(job)))
     work = Work(preset, environment, folder, tuple(ordered))

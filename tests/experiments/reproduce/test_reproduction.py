@@ -23,6 +23,7 @@ from rankloop.experiments.reproduce.claims import CLAIMS
 from rankloop.experiments.reproduce.costs import QUERIES as MEASURED_QUERIES
 from rankloop.experiments.reproduce.costs import Costs, format_duration, measure
 from rankloop.experiments.reproduce.executors import local
+from rankloop.experiments.reproduce.figures import DEFAULT_FIGURES
 from rankloop.experiments.reproduce.figures.base import CurvesFigure, learned_and_logging
 from rankloop.experiments.reproduce.presets import Arm
 from rankloop.experiments.reproduce.schedule import Job, jobs
@@ -247,12 +248,21 @@ def test_a_run_that_finishes_is_read_once_and_no_other_is_read_again(
 
 
 def test_costs_add_up() -> None:
-    costs = Costs(queries=1, epoch=0.5, phase=0.25, impression=1e-3, interaction={"pdgd": 1e-2})
+    costs = Costs(
+        queries=1,
+        epoch={"paper": 0.5, "doubly-robust": 2.0},
+        phase={"paper": 0.25, "doubly-robust": 1.0},
+        impression=1e-3,
+        interaction={"pdgd": 1e-2},
+    )
     estimators = Job(arm := Arm(learner="affine", interventions=0), TINY.spec(arm, 0))
     online = Job(arm := Arm(learner="pdgd", interventions="all"), TINY.spec(arm, 0))
     # Four times: three evaluations and the horizon; sixteen epochs each, by assumption.
     assert costs.run(estimators) == pytest.approx(4 * 0.25 + 4 * 16 * 0.5 + 1_000 * 1e-3)
     assert costs.run(online) == 4 * 0.25 + 500 * 1e-2
+    # Twenty-five epochs of another learner, each with its own cost.
+    default = Job(arm := Arm(learner="doubly-robust", interventions=0), TINY.spec(arm, 0))
+    assert costs.run(default) == pytest.approx(4 * 1.0 + 4 * 25 * 2.0 + 1_000 * 1e-3)
     # Of as many queries as the horizon, 1 − 1/e have been shown by then; the others cost nothing.
     many = replace(costs, queries=1_000)
     shown = sum(1 - math.exp(-time / 1_000) for time in estimators.spec.times)
@@ -261,10 +271,12 @@ def test_costs_add_up() -> None:
 
 
 def test_what_seeds_share_is_paid_once() -> None:
-    costs = Costs(queries=1, epoch=1.0, phase=0.0, impression=0.0, interaction={})
-    own = costs.setups("held-out", [3, 4])
+    costs = Costs(queries=1, epoch={"paper": 1.0}, phase={"paper": 0.0}, impression=0.0, interaction={})
+    own, shared = (
+        costs.setups(TINY.model_copy(update={"supervision": supervision}), [3, 4])
+        for supervision in ("held-out", "authors")
+    )
     assert own[3] == own[4] > 0.0
-    shared = costs.setups("authors", [3, 4])
     assert shared[3] > own[3] > shared[4] > 0.0
 
 
@@ -280,8 +292,10 @@ def test_the_longest_come_first_within_a_seed(tmp_path: Path) -> None:
 @pytest.mark.parametrize("queries", [30, 2 * MEASURED_QUERIES])
 def test_costs_are_measured_on_data_of_any_size(queries: int) -> None:
     preset = TINY.model_copy(update={"data": f"synthetic(queries={queries}, features=4)"})
-    wanted = jobs([CURVES], preset)
-    costs = measure(Environment.load(preset.setup_spec(0)), wanted)
+    wanted = jobs([CURVES, DEFAULT_FIGURES["default-interventions"]], preset)
+    costs = measure(Environment.load(preset.setup_spec(0)), preset, wanted)
     assert set(costs.interaction) == {"pdgd"}
-    assert min(costs.epoch, costs.phase, costs.impression, costs.interaction["pdgd"]) > 0.0
+    assert set(costs.epoch) == set(costs.phase) == {"paper", "doubly-robust"}
+    measured = (*costs.epoch.values(), *costs.phase.values(), costs.impression, costs.interaction["pdgd"])
+    assert min(measured) > 0.0
     assert all(costs.run(job) > 0.0 for job in wanted)

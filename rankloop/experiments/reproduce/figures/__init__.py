@@ -1,9 +1,9 @@
-"""The paper's figures as specs: one file each."""
+"""Figures as specs: those of the paper, one file each, and what rankloop's default does in their place."""
 
 from __future__ import annotations
 
 from rankloop import names
-from rankloop.experiments.reproduce.figures import estimators, example, interventions, online, pdgd
+from rankloop.experiments.reproduce.figures import default, estimators, example, interventions, online, pdgd
 from rankloop.experiments.reproduce.figures.base import CurvesFigure as CurvesFigure
 from rankloop.experiments.reproduce.figures.base import Line as Line
 from rankloop.experiments.reproduce.figures.base import Panel as Panel
@@ -15,14 +15,19 @@ FIGURES: dict[str, AnyFigure] = {
     module.FIGURE.name: module.FIGURE
     for module in (example, estimators, interventions, online, pdgd)  # in the order of the paper
 }
+# Drawn only if they are named.
+DEFAULT_FIGURES: dict[str, AnyFigure] = {
+    figure.name: figure for figure in (default.INTERVENTIONS, default.ONLINE)
+}
 
 
 def figure(name: str) -> AnyFigure:
-    """The figure of this name.
+    """The figure of this name, of the paper or of the default.
 
     >>> figure("interventions").caption
     'The intervention-aware estimator with 0 to 100 interventions.'
     """
-    if name not in FIGURES:
-        raise names.unknown("figure", name, FIGURES)
-    return FIGURES[name]
+    known = {**FIGURES, **DEFAULT_FIGURES}
+    if name not in known:
+        raise names.unknown("figure", name, known)
+    return known[name]

@@ -9,6 +9,8 @@ from pydantic import BaseModel, ConfigDict
 from rankloop.experiments.reproduce.presets import Arm
 
 Quantity = Literal["learned", "logging"]
+# The baselines that are drawn as horizontal lines.
+Level = Literal["supervised", "oracle", "start"]
 
 AWARE, OBLIVIOUS, POLICY_AWARE, AFFINE = (
     "intervention-aware",
@@ -60,6 +62,7 @@ class CurvesFigure(BaseModel):
         name: the name of its files, and on the command line.
         caption: what it shows.
         panels: from top to bottom.
+        levels: the baselines that it shows.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -67,6 +70,7 @@ class CurvesFigure(BaseModel):
     name: str
     caption: str
     panels: tuple[Panel, ...]
+    levels: tuple[Level, ...] = ("supervised", "oracle", "start")
 
     @property
     def arms(self) -> tuple[Arm, ...]:

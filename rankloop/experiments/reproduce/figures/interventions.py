@@ -5,7 +5,8 @@ from rankloop.experiments.reproduce.figures.base import AWARE, CurvesFigure, lea
 NUMBERS = (0, 5, 10, 20, 50, 100)
 
 
-def _label(number: int) -> str:
+def interventions_label(number: int) -> str:
+    """What the legend calls this many interventions."""
     return "no interventions" if number == 0 else f"{number} interventions"
 
 
@@ -13,6 +14,6 @@ FIGURE = CurvesFigure(
     name="interventions",
     caption="The intervention-aware estimator with 0 to 100 interventions.",
     panels=learned_and_logging(
-        *(line(AWARE, number, _label(number), look) for look, number in enumerate(NUMBERS))
+        *(line(AWARE, number, interventions_label(number), look) for look, number in enumerate(NUMBERS))
     ),
 )
