@@ -1,0 +1,130 @@
+"""The table of docs/paper/medium/causes.md: runs of the medium preset with one thing changed.
+
+    python -m experiments.paper_causes run FILE --seeds 0 2   # one line of FILE per run
+    python -m experiments.paper_causes show FILE REPRODUCTION # beside the unchanged runs of the same seeds
+
+Each change removes what is believed to be the cause of a claim that does not hold. Runs that are already in
+FILE are skipped, so an interrupted command resumes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rankloop.experiments.baselines import oracle
+from rankloop.experiments.reproduce.figures.base import AWARE, PDGD
+from rankloop.experiments.reproduce.presets import MEDIUM, Arm
+from rankloop.experiments.reproduce.table import evidence_of, read_table
+from rankloop.experiments.setup import Environment, Setup
+from rankloop.experiments.summary import Mean
+from rankloop.loop import Evaluated
+from rankloop.models import Adam
+from rankloop.training import PAPER, Learning
+
+# As many deployments as tell the story: a run with 100 takes five times as long.
+ARM = Arm(learner=AWARE, interventions=20)
+ONLINE = Arm(learner=PDGD, interventions="all")
+PATIENT = replace(PAPER.settings, least_gain=None, patience=10, epochs=100)
+CHANGES: dict[str, Learning] = {
+    "paper": PAPER,
+    "patience": replace(PAPER, settings=PATIENT),
+    "Adam and patience": replace(PAPER, settings=replace(PATIENT, optimiser=Adam(rate=0.001))),
+}
+# The change that has runs; of the others, only the oracle is made. Unchanged runs are in the reproduction.
+UNCHANGED, REMOVED = "paper", "Adam and patience"
+
+
+def run(file: Path, seeds: Sequence[int]) -> None:
+    """Make the runs that are not in the file yet, and the oracle of each change."""
+    lines = _read(file) if file.exists() else []
+    known = {(line["change"], line["seed"]) for line in lines}
+    environment = Environment.load(MEDIUM.setup_spec(0))
+    for seed in seeds:
+        setup = Setup.build(MEDIUM.setup_spec(seed).model_copy(update={"oracle": False}), environment)
+        for change, learning in CHANGES.items():
+            if (change, seed) in known:
+                continue
+            begin = time.process_time()
+            line = {"change": change, "seed": seed, "oracle": _oracle(setup, learning, seed)}
+            if change == REMOVED:
+                loop = replace(setup.loop(MEDIUM.spec(ARM, seed)), learning=learning)
+                rows = [event for event in loop.run() if isinstance(event, Evaluated)]
+                line["times"] = [row.timesteps for row in rows]
+                line["learned"] = [round(row.learned, 5) for row in rows]
+                line["logging"] = [round(row.logging, 5) for row in rows]
+            line["cpu_seconds"] = round(time.process_time() - begin, 1)
+            with file.open("a", encoding="utf-8") as out:
+                out.write(json.dumps(line) + "\n")
+            print(change, seed, line["oracle"], line.get("learned", [""])[-1], flush=True)
+
+
+def _oracle(setup: Setup, learning: Learning, seed: int) -> float:
+    env = setup.environment
+    model = oracle(
+        setup.start,
+        env.collection,
+        env.users.relevance,
+        learning,
+        env.users.bias,
+        rng=np.random.default_rng(seed),
+    )
+    return round(env.value(model.scores(env.collection.test.features), "ndcg@5"), 5)
+
+
+def show(file: Path, reproduction: Path) -> None:
+    """Print the table: the end of the runs and its difference to PDGD, by change."""
+    evidence = evidence_of(read_table(reproduction))
+    lines = _read(file)
+    print("| training | runs | oracle | learned at the end | PDGD − learned, same seeds |")
+    print("|---|---|---|---|---|")
+    for change in CHANGES:
+        own = {line["seed"]: line for line in lines if line["change"] == change}
+        ends = {seed: line["learned"][-1] for seed, line in own.items() if "learned" in line}
+        if change == UNCHANGED:
+            unchanged = evidence.curves(ARM)
+            ends = dict(zip(unchanged.seeds, unchanged.last.tolist(), strict=True))
+            ends = {seed: end for seed, end in ends.items() if seed in own}
+        pdgd = evidence.curves(ONLINE)
+        behind = [
+            float(end) - ends[seed] for seed, end in zip(pdgd.seeds, pdgd.last, strict=True) if seed in ends
+        ]
+        cells = (
+            change,
+            str(len(ends)),
+            str(Mean.of([line["oracle"] for line in own.values()])),
+            str(Mean.of(list(ends.values()))) if ends else "not run",
+            str(Mean.of(behind)) if behind else "",
+        )
+        print("| " + " | ".join(cells) + " |")
+
+
+def _read(file: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+
+
+def main() -> None:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    commands = parser.add_subparsers(required=True)
+    running = commands.add_parser("run")
+    running.add_argument("file", type=Path)
+    running.add_argument("--seeds", type=int, nargs=2, default=(0, 2), metavar=("FIRST", "LAST"))
+    running.set_defaults(call=lambda given: run(given.file, range(given.seeds[0], given.seeds[1] + 1)))
+    showing = commands.add_parser("show")
+    showing.add_argument("file", type=Path)
+    showing.add_argument("reproduction", type=Path)
+    showing.set_defaults(call=lambda given: show(given.file, given.reproduction))
+    given = parser.parse_args()
+    given.call(given)
+
+
+if __name__ == "__main__":
+    main()
