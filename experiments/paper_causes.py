@@ -1,10 +1,12 @@
 """The table of docs/paper/medium/causes.md: runs of the medium preset with one thing changed.
 
-    python -m experiments.paper_causes run FILE --seeds 0 2   # one line of FILE per run
-    python -m experiments.paper_causes show FILE REPRODUCTION # beside the unchanged runs of the same seeds
+    python -m experiments.paper_causes optimiser FILE --seeds 0 2   # one line of FILE per run
+    python -m experiments.paper_causes queries FILE --seeds 0 0
+    python -m experiments.paper_causes show FILE REPRODUCTION       # beside unchanged runs of the same seeds
 
-Each change removes what is believed to be the cause of a claim that does not hold. Runs that are already in
-FILE are skipped, so an interrupted command resumes.
+Each change removes what is believed to be the cause of a claim that does not hold: another optimiser for the
+intervention-aware estimator, and five times as many queries for PDGD. Runs that are already in FILE are
+skipped, so an interrupted command resumes.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ from rankloop.experiments.reproduce.presets import MEDIUM, Arm
 from rankloop.experiments.reproduce.table import evidence_of, read_table
 from rankloop.experiments.setup import Environment, Setup
 from rankloop.experiments.summary import Mean
-from rankloop.loop import Evaluated
+from rankloop.loop import Evaluated, Loop
 from rankloop.models import Adam
 from rankloop.training import PAPER, Learning
 
@@ -40,12 +42,12 @@ CHANGES: dict[str, Learning] = {
 }
 # The change that has runs; of the others, only the oracle is made. Unchanged runs are in the reproduction.
 UNCHANGED, REMOVED = "paper", "Adam and patience"
+LARGER = "synthetic(queries=30000, features=136)"
 
 
-def run(file: Path, seeds: Sequence[int]) -> None:
+def change_optimiser(file: Path, seeds: Sequence[int]) -> None:
     """Make the runs that are not in the file yet, and the oracle of each change."""
-    lines = _read(file) if file.exists() else []
-    known = {(line["change"], line["seed"]) for line in lines}
+    known = _known(file)
     environment = Environment.load(MEDIUM.setup_spec(0))
     for seed in seeds:
         setup = Setup.build(MEDIUM.setup_spec(seed).model_copy(update={"oracle": False}), environment)
@@ -53,17 +55,49 @@ def run(file: Path, seeds: Sequence[int]) -> None:
             if (change, seed) in known:
                 continue
             begin = time.process_time()
-            line = {"change": change, "seed": seed, "oracle": _oracle(setup, learning, seed)}
+            line: dict[str, Any] = {
+                "change": change,
+                "seed": seed,
+                "oracle": _oracle(setup, learning, seed),
+            }
             if change == REMOVED:
                 loop = replace(setup.loop(MEDIUM.spec(ARM, seed)), learning=learning)
-                rows = [event for event in loop.run() if isinstance(event, Evaluated)]
-                line["times"] = [row.timesteps for row in rows]
-                line["learned"] = [round(row.learned, 5) for row in rows]
-                line["logging"] = [round(row.logging, 5) for row in rows]
-            line["cpu_seconds"] = round(time.process_time() - begin, 1)
-            with file.open("a", encoding="utf-8") as out:
-                out.write(json.dumps(line) + "\n")
-            print(change, seed, line["oracle"], line.get("learned", [""])[-1], flush=True)
+                line |= _curves(loop)
+            _append(file, line, begin)
+
+
+def change_queries(file: Path, seeds: Sequence[int]) -> None:
+    """PDGD on more queries, to the same horizon: each is seen less often."""
+    preset, known = MEDIUM.model_copy(update={"data": LARGER}), _known(file)
+    environment = None
+    for seed in seeds:
+        if (LARGER, seed) in known:
+            continue
+        environment = environment or Environment.load(preset.setup_spec(0))
+        spec = preset.setup_spec(seed).model_copy(update={"oracle": False, "supervised": False})
+        setup, begin = Setup.build(spec, environment), time.process_time()
+        line = {"change": LARGER, "seed": seed, **_curves(setup.loop(preset.spec(ONLINE, seed)))}
+        _append(file, line, begin)
+
+
+def _curves(loop: Loop) -> dict[str, list[float]]:
+    rows = [event for event in loop.run() if isinstance(event, Evaluated)]
+    return {
+        "times": [row.timesteps for row in rows],
+        "learned": [round(row.learned, 5) for row in rows],
+        "logging": [round(row.logging, 5) for row in rows],
+    }
+
+
+def _append(file: Path, line: dict[str, Any], begin: float) -> None:
+    line["cpu_seconds"] = round(time.process_time() - begin, 1)
+    with file.open("a", encoding="utf-8") as out:
+        out.write(json.dumps(line) + "\n")
+    print(line["change"], line["seed"], line.get("oracle", ""), line.get("learned", [""])[-1], flush=True)
+
+
+def _known(file: Path) -> set[tuple[str, int]]:
+    return {(line["change"], line["seed"]) for line in _read(file)} if file.exists() else set()
 
 
 def _oracle(setup: Setup, learning: Learning, seed: int) -> float:
@@ -114,16 +148,20 @@ def main() -> None:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     commands = parser.add_subparsers(required=True)
-    running = commands.add_parser("run")
-    running.add_argument("file", type=Path)
-    running.add_argument("--seeds", type=int, nargs=2, default=(0, 2), metavar=("FIRST", "LAST"))
-    running.set_defaults(call=lambda given: run(given.file, range(given.seeds[0], given.seeds[1] + 1)))
+    for name, make in (("optimiser", change_optimiser), ("queries", change_queries)):
+        running = commands.add_parser(name)
+        running.add_argument("file", type=Path)
+        running.add_argument("--seeds", type=int, nargs=2, default=(0, 2), metavar=("FIRST", "LAST"))
+        running.set_defaults(call=make)
     showing = commands.add_parser("show")
     showing.add_argument("file", type=Path)
     showing.add_argument("reproduction", type=Path)
-    showing.set_defaults(call=lambda given: show(given.file, given.reproduction))
+    showing.set_defaults(call=show)
     given = parser.parse_args()
-    given.call(given)
+    if given.call is show:
+        show(given.file, given.reproduction)
+    else:
+        given.call(given.file, range(given.seeds[0], given.seeds[1] + 1))
 
 
 if __name__ == "__main__":
