@@ -1,0 +1,83 @@
+"""Whether PDGD is ahead at first, at the size of the medium preset, with more seeds than its long runs have.
+
+    python -m experiments.early_interactions FILE --seeds 0 19
+
+What happens before 2·10⁴ logged queries does not depend on what follows: these are the first interactions of
+the runs of the medium preset, cut off there. Seeds that are already in FILE are skipped.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rankloop.experiments.reproduce.claims import CLAIMS, judge
+from rankloop.experiments.reproduce.claims.online import AWARE_100, INITIAL_PERIOD, PDGD_ONLINE
+from rankloop.experiments.reproduce.evidence import Evidence, RunCurves
+from rankloop.experiments.reproduce.presets import MEDIUM, Arm
+from rankloop.experiments.setup import Environment, Setup
+from rankloop.loop import Evaluated
+
+ARMS = {"aware": AWARE_100, "pdgd": PDGD_ONLINE}
+
+
+def run(file: Path, seeds: Sequence[int]) -> None:
+    """Make the runs that are not in the file yet."""
+    known = {line["seed"] for line in _read(file)} if file.exists() else set()
+    environment = Environment.load(MEDIUM.setup_spec(0))
+    for seed in sorted(set(seeds).difference(known)):
+        spec = MEDIUM.setup_spec(seed).model_copy(update={"oracle": False, "supervised": False})
+        setup = Setup.build(spec, environment)
+        line = {"seed": seed, **{name: _early(setup, arm, seed) for name, arm in ARMS.items()}}
+        with file.open("a", encoding="utf-8") as out:
+            out.write(json.dumps(line) + "\n")
+        print(seed, flush=True)
+
+
+def _early(setup: Setup, arm: Arm, seed: int) -> dict[int, float]:
+    """The NDCG of the learned policy at the times of evaluation that both arms have."""
+    values = {}
+    for event in setup.loop(MEDIUM.spec(arm, seed)).run():
+        if event.timesteps >= INITIAL_PERIOD:
+            break
+        if isinstance(event, Evaluated) and event.timesteps in MEDIUM.grid:
+            values[event.timesteps] = round(event.learned, 5)
+    return values
+
+
+def show(file: Path) -> None:
+    """Print the verdict and the numbers behind it."""
+    lines = sorted(_read(file), key=lambda line: int(line["seed"]))
+    seeds = tuple(line["seed"] for line in lines)
+    curves = {}
+    for name, arm in ARMS.items():
+        times = np.array([int(time) for time in lines[0][name]])
+        curves[arm] = RunCurves(times, np.array([list(line[name].values()) for line in lines]), seeds)
+    claim = next(claim for claim in CLAIMS if claim.name == "pdgd-ahead-early")
+    judged = judge(claim, Evidence(curves, curves, {}))
+    print(f"{judged.name}: {judged.verdict}")
+    for finding in judged.findings:
+        print(f"{finding.what}: {finding.value:.4f} ({finding.low:.4f} to {finding.high:.4f})")
+
+
+def _read(file: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+
+
+def main() -> None:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("file", type=Path)
+    parser.add_argument("--seeds", type=int, nargs=2, default=(0, 19), metavar=("FIRST", "LAST"))
+    given = parser.parse_args()
+    run(given.file, range(given.seeds[0], given.seeds[1] + 1))
+    show(given.file)
+
+
+if __name__ == "__main__":
+    main()
