@@ -29,7 +29,7 @@ from rankloop.experiments.setup import Environment, Setup
 from rankloop.experiments.summary import Mean
 from rankloop.loop import Evaluated, Loop
 from rankloop.models import Adam
-from rankloop.training import PAPER, Learning
+from rankloop.training import PAPER, ROBUST, Learning
 
 # As many deployments as tell the story: a run with 100 takes five times as long.
 ARM = Arm(learner=AWARE, interventions=20)
@@ -39,9 +39,10 @@ CHANGES: dict[str, Learning] = {
     "paper": PAPER,
     "patience": replace(PAPER, settings=PATIENT),
     "Adam and patience": replace(PAPER, settings=replace(PATIENT, optimiser=Adam(rate=0.001))),
+    "robust": ROBUST,
 }
-# The change that has runs; of the others, only the oracle is made. Unchanged runs are in the reproduction.
-UNCHANGED, REMOVED = "paper", "Adam and patience"
+# Those that have runs; of the others, only the oracle is made. Unchanged runs are in the reproduction.
+UNCHANGED, LOOPED = "paper", ("Adam and patience", "robust")
 LARGER = "synthetic(queries=30000, features=136)"
 
 
@@ -60,9 +61,10 @@ def change_optimiser(file: Path, seeds: Sequence[int]) -> None:
                 "seed": seed,
                 "oracle": _oracle(setup, learning, seed),
             }
-            if change == REMOVED:
-                loop = replace(setup.loop(MEDIUM.spec(ARM, seed)), learning=learning)
-                line |= _curves(loop)
+            if change in LOOPED:
+                loop = setup.loop(MEDIUM.spec(ARM, seed))
+                # None: the exploration that goes with the learning.
+                line |= _curves(replace(loop, learning=learning, exploration=None))
             _append(file, line, begin)
 
 
