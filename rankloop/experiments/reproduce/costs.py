@@ -34,6 +34,8 @@ EPOCHS = {"paper": 16, "robust": 25, "doubly-robust": 25}
 # at most a hundred epochs.
 SETUP_EPOCHS = {HELD_OUT: 90, AUTHORS: 30}
 SHARED_EPOCHS = {HELD_OUT: 0, AUTHORS: 100}
+# In seconds; durations below are not told apart.
+MINUTE = 60
 
 
 @dataclass(frozen=True)
@@ -153,7 +155,7 @@ def format_duration(seconds: float) -> str:
     >>> [format_duration(seconds) for seconds in (20, 70, 95, 1500, 9000, 400_000)]
     ['under a minute', 'a minute', '2 minutes', '25 minutes', '2.5 hours', '4.6 days']
     """
-    if seconds < 60:
+    if seconds < MINUTE:
         return "under a minute"
     if seconds < 90:
         return "a minute"

@@ -21,7 +21,7 @@ from rankloop._version import __version__
 from rankloop.errors import RankloopError
 from rankloop.experiments.reproduce.about import ABOUT, About, describe, missing_runs, versions
 from rankloop.experiments.reproduce.claims import CLAIMS, Judged, judge
-from rankloop.experiments.reproduce.costs import Costs, format_duration, measure
+from rankloop.experiments.reproduce.costs import MINUTE, Costs, format_duration, measure
 from rankloop.experiments.reproduce.evidence import Evidence
 from rankloop.experiments.reproduce.executors import Executor, local
 from rankloop.experiments.reproduce.figures import AnyFigure
@@ -121,7 +121,7 @@ class Plan:
         return (
             f"{names}: {arms} learners × {len(self.jobs) // arms} runs = {len(self.jobs)} runs{before} on "
             f"{preset.data}, up to {preset.horizon:,} logged queries; "
-            f"about {format_duration(self.seconds)} on {cores}"
+            f"{'' if self.seconds < MINUTE else 'about '}{format_duration(self.seconds)} on {cores}"
         )
 
 
