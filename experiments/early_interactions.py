@@ -9,13 +9,12 @@ the runs of the medium preset, cut off there. Seeds that are already in FILE are
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
+from experiments.rows import append_row, read_rows
 from rankloop.experiments.reproduce.claims import CLAIMS, judge
 from rankloop.experiments.reproduce.claims.online import AWARE_100, INITIAL_PERIOD, PDGD_ONLINE
 from rankloop.experiments.reproduce.evidence import Evidence, RunCurves
@@ -28,14 +27,13 @@ ARMS = {"aware": AWARE_100, "pdgd": PDGD_ONLINE}
 
 def run(file: Path, seeds: Sequence[int]) -> None:
     """Make the runs that are not in the file yet."""
-    known = {line["seed"] for line in _read(file)} if file.exists() else set()
+    known = {line["seed"] for line in read_rows(file)}
     environment = Environment.load(MEDIUM.setup_spec(0))
     for seed in sorted(set(seeds).difference(known)):
         spec = MEDIUM.setup_spec(seed).model_copy(update={"oracle": False, "supervised": False})
         setup = Setup.build(spec, environment)
         line = {"seed": seed, **{name: _early(setup, arm, seed) for name, arm in ARMS.items()}}
-        with file.open("a", encoding="utf-8") as out:
-            out.write(json.dumps(line) + "\n")
+        append_row(file, line)
         print(seed, flush=True)
 
 
@@ -52,7 +50,7 @@ def _early(setup: Setup, arm: Arm, seed: int) -> dict[int, float]:
 
 def show(file: Path) -> None:
     """Print the verdict and the numbers behind it."""
-    lines = sorted(_read(file), key=lambda line: int(line["seed"]))
+    lines = sorted(read_rows(file), key=lambda line: int(line["seed"]))
     seeds = tuple(line["seed"] for line in lines)
     curves = {}
     for name, arm in ARMS.items():
@@ -63,10 +61,6 @@ def show(file: Path) -> None:
     print(f"{judged.name}: {judged.verdict}")
     for finding in judged.findings:
         print(f"{finding.what}: {finding.value:.4f} ({finding.low:.4f} to {finding.high:.4f})")
-
-
-def _read(file: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
 
 
 def main() -> None:

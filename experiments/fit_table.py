@@ -26,7 +26,7 @@ import argparse
 import json
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -35,6 +35,7 @@ import lightgbm
 import numpy as np
 
 import rankloop
+from experiments.rows import read_rows
 from rankloop.bias import BiasOptions
 from rankloop.clicks import Impressions, bias_of, gather_log, users
 from rankloop.experiments.baselines import production_ranker
@@ -274,14 +275,9 @@ def methods_of(setting: Setting) -> list[str]:
     return [method for method in METHODS if not (large and method in EXTRAS)]
 
 
-def read(path: Path) -> Iterator[dict[str, Any]]:
-    """The lines of a file, if it exists."""
-    return iter([json.loads(line) for line in path.read_text().splitlines()] if path.exists() else [])
-
-
 def run(path: Path, seeds: Sequence[int], settings: Sequence[str], methods: Sequence[str] | None) -> None:
     """Run what is missing, and add it to the file."""
-    done = {(row["setting"], row["seed"], row["method"]) for row in read(path)}
+    done = {(row["setting"], row["seed"], row["method"]) for row in read_rows(path)}
     for seed in seeds:
         for name in settings:
             wanted = methods or methods_of(SETTINGS[name])
@@ -302,7 +298,7 @@ def run(path: Path, seeds: Sequence[int], settings: Sequence[str], methods: Sequ
 
 def show(path: Path) -> None:
     """Print all seeds, and a table per setting, in Markdown; differences are taken seed by seed."""
-    rows = list(read(path))
+    rows = read_rows(path)
     show_seeds(rows)
     for name, setting in SETTINGS.items():
         of_setting = [row for row in rows if row["setting"] == name]

@@ -33,6 +33,7 @@ from typing import Any
 import numpy as np
 
 import rankloop
+from experiments.rows import read_rows
 from rankloop import online
 from rankloop.experiments.baselines import oracle as learn_oracle
 from rankloop.experiments.baselines import production_ranker
@@ -223,7 +224,7 @@ def run_table(table: str, path: Path, seeds: tuple[int, int], learners: list[str
     """Run what is missing in the file, and append it."""
     chosen = TABLES[table]
     names = learners or [ORACLE, *chosen.learners]
-    done = {(row["collection"], row["learner"], row["seed"]) for row in read([path])}
+    done = {(row["collection"], row["learner"], row["seed"]) for row in read_rows(path)}
     for seed in range(seeds[0], seeds[1] + 1):
         for collection, data in chosen.collections(seed):
             missing = [name for name in names if (collection, name, seed) not in done]
@@ -236,11 +237,6 @@ def run_table(table: str, path: Path, seeds: tuple[int, int], learners: list[str
                 with path.open("a") as file:
                     file.write(line + "\n")
                 print(collection, name, seed, f"{found['cpu']:.0f} s of CPU time", flush=True)
-
-
-def read(paths: list[Path]) -> list[dict[str, Any]]:
-    """Read the lines of these files; a file that does not exist has none."""
-    return [json.loads(line) for path in paths if path.exists() for line in path.read_text().splitlines()]
 
 
 def learned_at(row: dict[str, Any], horizon: int) -> float:
@@ -261,7 +257,7 @@ def shown_until(row: dict[str, Any], horizon: int, *, changing: bool) -> float:
 
 def show(table: str, paths: list[Path]) -> None:
     """Print the means over seeds as Markdown tables."""
-    chosen, rows = TABLES[table], read(paths)
+    chosen, rows = TABLES[table], read_rows(*paths)
     for collection in dict.fromkeys(row["collection"] for row in rows):
         mine = [row for row in rows if row["collection"] == collection]
         by_learner = {

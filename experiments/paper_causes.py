@@ -1,4 +1,4 @@
-"""The table of docs/paper/medium/causes.md: runs of the medium preset with one thing changed.
+"""The causes of docs/paper/README.md: runs of the medium preset with one thing changed.
 
     python -m experiments.paper_causes optimiser FILE --seeds 0 2   # one line of FILE per run
     python -m experiments.paper_causes queries FILE --seeds 0 0
@@ -12,7 +12,6 @@ skipped, so an interrupted command resumes.
 from __future__ import annotations
 
 import argparse
-import json
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -21,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from experiments.rows import append_row, read_rows
 from rankloop.experiments.baselines import oracle
 from rankloop.experiments.reproduce.figures.base import AWARE, PDGD
 from rankloop.experiments.reproduce.presets import MEDIUM, Arm
@@ -93,13 +93,12 @@ def _curves(loop: Loop) -> dict[str, list[float]]:
 
 def _append(file: Path, line: dict[str, Any], begin: float) -> None:
     line["cpu_seconds"] = round(time.process_time() - begin, 1)
-    with file.open("a", encoding="utf-8") as out:
-        out.write(json.dumps(line) + "\n")
+    append_row(file, line)
     print(line["change"], line["seed"], line.get("oracle", ""), line.get("learned", [""])[-1], flush=True)
 
 
 def _known(file: Path) -> set[tuple[str, int]]:
-    return {(line["change"], line["seed"]) for line in _read(file)} if file.exists() else set()
+    return {(line["change"], line["seed"]) for line in read_rows(file)}
 
 
 def _oracle(setup: Setup, learning: Learning, seed: int) -> float:
@@ -118,7 +117,7 @@ def _oracle(setup: Setup, learning: Learning, seed: int) -> float:
 def show(file: Path, reproduction: Path) -> None:
     """Print the table: the end of the runs and its difference to PDGD, by change."""
     evidence = evidence_of(read_table(reproduction))
-    lines = _read(file)
+    lines = read_rows(file)
     print("| training | runs | oracle | learned at the end | PDGD − learned, same seeds |")
     print("|---|---|---|---|---|")
     for change in CHANGES:
@@ -140,10 +139,6 @@ def show(file: Path, reproduction: Path) -> None:
             str(Mean.of(behind)) if behind else "",
         )
         print("| " + " | ".join(cells) + " |")
-
-
-def _read(file: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
 
 
 def main() -> None:

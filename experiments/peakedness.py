@@ -11,13 +11,13 @@ preset of `rankloop reproduce`. Runs that are already in FILE are skipped, so an
 from __future__ import annotations
 
 import argparse
-import json
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from experiments.rows import append_row, read_rows
 from rankloop.experiments.reproduce.figures.base import AWARE, BIASED_PDGD, OBLIVIOUS, PDGD, POLICY_AWARE
 from rankloop.experiments.reproduce.presets import QUICK, Arm
 from rankloop.experiments.run import Run
@@ -57,7 +57,7 @@ def specs(seeds: Sequence[int]) -> Iterator[tuple[Arm, RunSpec]]:
 
 def run(file: Path, seeds: Sequence[int]) -> None:
     """Make the runs that are not in the file yet."""
-    lines = _read([file]) if file.exists() else []
+    lines = read_rows(file)
     known = {(line["temperature"], line["learner"], line["seed"]) for line in lines}
     environment, setups = None, dict[tuple[float, int], Setup]()
     for arm, spec in specs(seeds):
@@ -83,14 +83,13 @@ def run(file: Path, seeds: Sequence[int]) -> None:
             "kept_start": [int(row.kept_start) for row in result.rows],
             "cpu_seconds": round(time.process_time() - begin, 1),
         }
-        with file.open("a", encoding="utf-8") as out:
-            out.write(json.dumps(line) + "\n")
+        append_row(file, line)
         print(f"T={spec.temperature:g} {arm.name} seed {spec.seed}: {line['learned'][-1]}", flush=True)
 
 
 def show(files: Sequence[Path]) -> None:
     """Print the table."""
-    lines = _read(files)
+    lines = read_rows(*files)
     print("| temperature | favourite first | start | learner | end | above start | kept the start |")
     print("|---|---|---|---|---|---|---|")
     for temperature in TEMPERATURES:
@@ -111,10 +110,6 @@ def _table_row(temperature: float, name: str, own: Sequence[dict[str, Any]]) -> 
         str(Mean.of(ends)), str(Mean.of(gains)), f"{sum(kept)} of {len(kept)}",
     )  # fmt: skip
     return "| " + " | ".join(cells) + " |"
-
-
-def _read(files: Sequence[Path]) -> list[dict[str, Any]]:
-    return [json.loads(line) for file in files for line in file.read_text(encoding="utf-8").splitlines()]
 
 
 def main() -> None:

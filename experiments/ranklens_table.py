@@ -27,6 +27,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from scipy.stats import t as student
 
+from experiments.rows import read_rows
 from rankloop import BiasOptions, import_metarank, open_log
 from rankloop.models.lightgbm import DEFAULTS
 from rankloop.models.specs import LightGBMSpec
@@ -142,7 +143,7 @@ METHODS = {
 
 def run(events: Path, first: int, last: int, path: Path) -> None:
     """Run what is missing, and add it to the file."""
-    done = {(row["method"], row["division"]) for row in read(path)}
+    done = {(row["method"], row["division"]) for row in read_rows(path)}
     missing = [
         (number, name) for number in range(first, last + 1) for name in METHODS if (name, number) not in done
     ]
@@ -167,15 +168,10 @@ def run(events: Path, first: int, last: int, path: Path) -> None:
                 file.write(json.dumps(row) + "\n")
 
 
-def read(path: Path) -> list[dict[str, Any]]:
-    """The lines of a file, if it exists."""
-    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
-
-
 def table(path: Path) -> str:
     """Means over divisions, and differences from `rankloop fit`, as a table in Markdown."""
     by_method: dict[str, dict[int, dict[str, Any]]] = {method: {} for method in METHODS}
-    for row in read(path):
+    for row in read_rows(path):
         by_method[row["method"]][row["division"]] = row
     own = by_method["`rankloop fit`"]
     lines = [

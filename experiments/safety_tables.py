@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 
 import rankloop
+from experiments.rows import read_rows
 from rankloop.evidence import ClickNoise, evidence
 from rankloop.loop import exponential_times
 from rankloop.loop.deployment import Clicks, Deployment
@@ -134,7 +135,7 @@ def run(world: str, setting: str, seed: int) -> dict[str, Any]:
 
 def run_world(world: str, first: int, last: int, path: Path) -> None:
     """Run the loops that are missing in the file, and append their results."""
-    done = {(row["world"], row["setting"], row["seed"]) for row in read([path])}
+    done = {(row["world"], row["setting"], row["seed"]) for row in read_rows(path)}
     for seed in range(first, last + 1):
         for setting in SETTINGS[world]:
             if (world, setting, seed) not in done:
@@ -143,15 +144,10 @@ def run_world(world: str, first: int, last: int, path: Path) -> None:
                     file.write(line + "\n")
 
 
-def read(paths: list[Path]) -> list[dict[str, Any]]:
-    """Read the lines of these files; a file that does not exist has none."""
-    return [json.loads(line) for path in paths if path.exists() for line in path.read_text().splitlines()]
-
-
 def show(paths: list[Path]) -> None:
     """Print a row for every world and setting as a Markdown table."""
     groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
-    for row in read(paths):
+    for row in read_rows(*paths):
         groups.setdefault((row["world"], row["setting"]), []).append(row)
     print("| world | rule | loops | ever deployed | start | at the end | furthest below the start |")
     print("|---|---|---|---|---|---|---|")

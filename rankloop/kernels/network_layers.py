@@ -3,7 +3,8 @@
 Layer l maps a_{l−1} (documents × in) to a_l = h(a_{l−1} W_l + b_l) (documents × out), with h the activation
 on hidden layers and the identity on the last, whose width is 1. The parameters are one flat array: for each
 layer W (in × out, C order), then b. `forward` and `backward` treat the documents of one query, run on one
-thread, and may be called from other kernels; callers provide the scratch, so nothing is allocated.
+thread, and may be called from other kernels; callers provide the scratch, so that nothing is allocated but a
+copy of the weights of hidden layers in `backward`.
 """
 
 from __future__ import annotations

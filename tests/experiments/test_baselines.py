@@ -86,7 +86,8 @@ def test_full_information_trains_until_an_epoch_gains_nothing(data: Dataset) -> 
     rng = np.random.default_rng(3)
     start = MLP.initialise(data.n_features, rng)
     stopped = oracle(start, data, relevance, PAPER, bias_of(paper), rng=rng)
-    assert value(theirs, data) > value(stopped, data) > value(start, data)
+    assert value(stopped, data) > value(start, data)
+    assert value(theirs, data) > value(stopped, data) + 0.02
     again = full_information(data, relevance, bias_of(paper), seed=3)
     assert again.fingerprint == theirs.fingerprint
 
