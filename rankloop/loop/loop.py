@@ -22,13 +22,12 @@ import numpy as np
 from rankloop import online
 from rankloop.errors import RankloopError
 from rankloop.estimators import Estimator, InterventionAware
-from rankloop.evaluation import policy_metrics
 from rankloop.evidence import Step
 from rankloop.loop.deployment import Clicks, Deployment
 from rankloop.loop.events import Deployed, Evaluated, Event, Gathered, LoopState, Trained
 from rankloop.loop.exploration import AsLearned, Exploration
+from rankloop.loop.policy_values import PolicyValues
 from rankloop.loop.presets import default_exploration
-from rankloop.policies import expected_rank_weights
 from rankloop.statistics import Exposure, Statistics
 from rankloop.training import DOUBLY_ROBUST, Learning, LearningProblem, Training, learn
 from rankloop.types import Bias, Dataset, Float64, Int64, Model, Split
@@ -136,21 +135,22 @@ class Loop:
         """Run to the end, from the beginning or from the state that an event left behind."""
         now = self._beginning() if state is None else state
         times = self.times
+        values = PolicyValues(self.dataset, self.source.bias, self.metric)
         # Weights are computed once per phase. Only a run resumed between training and evaluation repeats it.
         problem: LearningProblem | None = None
         while True:
             if now.stage == "deployed":
-                now, event = self._gather(now, times[now.phase])
+                now, event = self._gather(now, times[now.phase], values)
             elif now.stage == "gathered":
                 problem = self._problem(now)
                 now, event = self._train(now, problem)
             elif now.stage == "trained":
-                now, event = self._evaluate(now, problem or self._problem(now))
+                now, event = self._evaluate(now, problem or self._problem(now), values)
                 problem = None
             elif now.phase == len(times) - 1:
                 return
             elif self.interventions != "all" and times[now.phase] in self.interventions:
-                now, event = self._deploy(now)
+                now, event = self._deploy(now, values)
             else:
                 # No intervention: the same policy keeps logging.
                 now = replace(now, phase=now.phase + 1, stage="deployed")
@@ -196,10 +196,10 @@ class Loop:
     def _random(self, now: LoopState, purpose: int) -> np.random.Generator:
         return np.random.default_rng([self.seed, now.phase, purpose])
 
-    def _gather(self, now: LoopState, until: int) -> tuple[LoopState, Event]:
+    def _gather(self, now: LoopState, until: int, values: PolicyValues) -> tuple[LoopState, Event]:
         wanted = until - now.timesteps
         if self.method is not None:
-            return self._interact(now, self.method, wanted)
+            return self._interact(now, self.method, wanted, values)
         rng = self._random(now, GATHERING)
         from_start = self._draw_floor(now, wanted, rng)
         mixture = _mixture(now)
@@ -208,16 +208,24 @@ class Loop:
         statistics = now.statistics
         for model, scale, interactions in (*parts, (self.start, 1.0, from_start)):
             if interactions:
-                statistics += self._gather_from(model, scale, interactions, rng)
+                statistics += self.source.gather(
+                    policy_id(model, scale),
+                    scale * values.scores(model),
+                    values.exposure(model, scale),
+                    interactions,
+                    rng,
+                )
         after = replace(now, stage="gathered", statistics=statistics, guess=None)
         return after, Gathered(until, after, wanted, mixture_id(now.logging, now.scale, now.explored))
 
-    def _interact(self, now: LoopState, method: online.Method, wanted: int) -> tuple[LoopState, Event]:
+    def _interact(
+        self, now: LoopState, method: online.Method, wanted: int, values: PolicyValues
+    ) -> tuple[LoopState, Event]:
         assert now.online is not None  # `_beginning` gave the method a state
-        queries, logging = self.queries, None
+        logging = None
         if self.interventions != "all":
-            logging = now.scale * queries.scores(now.logging)
-        later = self.source.interact(method, now.online, queries, wanted, logging=logging)
+            logging = now.scale * values.scores(now.logging)
+        later = self.source.interact(method, now.online, values.queries, wanted, logging=logging)
         after = replace(now, stage="gathered", learned=later.learned, online=later)
         policy = CHANGING
         if self.interventions == "all":
@@ -230,13 +238,6 @@ class Loop:
         """Draw the number of interactions that the starting policy serves instead of the logging policy."""
         is_start = now.logging.fingerprint == self.start.fingerprint and now.scale == 1.0
         return 0 if is_start or self.floor == 0.0 else int(rng.binomial(wanted, self.floor))
-
-    def _gather_from(
-        self, model: Model, scale: float, interactions: int, rng: np.random.Generator
-    ) -> Statistics:
-        scores = scale * self.queries.scores(model)
-        exposure = Exposure.of_scores(scores, self.offsets, self.source.bias)
-        return self.source.gather(policy_id(model, scale), scores, exposure, interactions, rng)
 
     def _problem(self, now: LoopState) -> LearningProblem | None:
         """Build the problem that the clicks so far pose; None if there are too few to learn anything."""
@@ -308,38 +309,33 @@ class Loop:
             deployed=now.learned,
         )
 
-    def _evaluate(self, now: LoopState, problem: LearningProblem | None) -> tuple[LoopState, Event]:
+    def _evaluate(
+        self, now: LoopState, problem: LearningProblem | None, values: PolicyValues
+    ) -> tuple[LoopState, Event]:
         estimate = error = float("nan")
         if problem is not None and problem.held_out is not None:
-            values = problem.held_out.values(now.learned.scores(problem.held_out.features))
-            estimate, error = float(values.mean()), float(values.std() / np.sqrt(len(values)))
-        scores, logging = self.queries.scores(now.logging), 0.0
-        exposed = np.zeros(len(scores))
+            held_out = problem.held_out.values(now.learned.scores(problem.held_out.features))
+            estimate, error = float(held_out.mean()), float(held_out.std() / np.sqrt(len(held_out)))
+        logging, exposed = 0.0, np.zeros(self.dataset.train.n_docs + self.dataset.validation.n_docs)
         for scale, share in _mixture(now):
-            exposed += share * self._exposed(scale * scores)
-            logging += share * self._true_value(now.logging, scale)
+            exposed += share * values.expected_alpha(now.logging, scale)
+            logging += share * values.test_value(now.logging, scale)
         after = replace(now, stage="evaluated")
         return after, Evaluated(
             now.timesteps,
             after,
-            learned=self._true_value(now.learned, 1.0),
+            learned=values.test_value(now.learned, 1.0),
             logging=logging,
             estimate=estimate,
             estimate_error=error,
             support={level: float(np.mean(exposed < level)) for level in SUPPORT_LEVELS},
         )
 
-    def _true_value(self, model: Model, scale: float) -> float:
-        test = self.dataset.test
-        return policy_metrics(scale * model.scores(test.features), test, [self.metric])[self.metric]
-
-    def _exposed(self, scores: Float64) -> Float64:
-        return expected_rank_weights(scores, self.offsets, self.source.bias.alpha)
-
-    def _deploy(self, now: LoopState) -> tuple[LoopState, Event]:
-        scores = self.queries.scores(now.learned)
+    def _deploy(self, now: LoopState, values: PolicyValues) -> tuple[LoopState, Event]:
+        scores = values.scores(now.learned)
         clip = InterventionAware().bound(self.horizon)
-        scale = self.effective_exploration.scale(scores, self.offsets, self._exposed, clip)
+        exposed = values.expected_alpha_of
+        scale = self.effective_exploration.scale(scores, self.offsets, exposed, clip)
         explored = self.effective_exploration.explored(now.timesteps)
         after = replace(
             now, phase=now.phase + 1, stage="deployed", logging=now.learned, scale=scale, explored=explored
