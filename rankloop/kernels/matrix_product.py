@@ -18,8 +18,10 @@ from rankloop.kernels.jit import kernel
 
 # A tile of C stays in registers while the sum runs; it needs enough independent sums to hide the latency of a
 # multiply-add. AVX-512 has 32 registers of 64 bytes: 8 rows of 128 bytes are 16 of them. AVX2 has 16 of 32
-# bytes: 4 rows of 64 bytes are 8 of them. The order of each sum is the same, so the result is, too.
-TILE_ROWS, TILE_BYTES = (8, 128) if get_host_cpu_features().get("avx512f") else (4, 64)
+# bytes: 6 rows of 64 bytes are 12 of them. One or two rows that are left over have too few sums of their own,
+# so their tiles are wider. The order of each sum is the same in all tiles, so the result is, too.
+TALL_ROWS, TALL_BYTES = (8, 128) if get_host_cpu_features().get("avx512f") else (6, 64)
+HALF_ROWS, LOW_BYTES, SLIM_BYTES = 4, 128, 32
 
 
 def _tile(rows: int, width_bytes: int) -> Any:
@@ -78,63 +80,61 @@ def _tile(rows: int, width_bytes: int) -> Any:
     return tile
 
 
-# Lower tiles do the rows that the tallest leave over. Columns that the widest leave over are done by tiles of
-# a quarter of their width, then one by one.
-_wide_tall, _wide_half, _wide_quarter, _wide_flat = (
-    _tile(rows, TILE_BYTES) for rows in (TILE_ROWS, TILE_ROWS // 2, TILE_ROWS // 4, 1)
-)
-_slim_half, _slim_flat = (_tile(rows, TILE_BYTES // 4) for rows in (TILE_ROWS // 2, 1))
-_thin_half, _thin_flat = (_tile(rows, 1) for rows in (TILE_ROWS // 2, 1))
+# Lower tiles do the rows that taller ones leave over. Columns that wide tiles leave over are done by slim
+# tiles, then one by one.
+_tall, _half = _tile(TALL_ROWS, TALL_BYTES), _tile(HALF_ROWS, TALL_BYTES)
+_pair, _single = _tile(2, LOW_BYTES), _tile(1, LOW_BYTES)
+_slim_half, _slim_single = _tile(HALF_ROWS, SLIM_BYTES), _tile(1, SLIM_BYTES)
+_thin_half, _thin_single = _tile(HALF_ROWS, 1), _tile(1, 1)
 
 
 @kernel
 def add_product(a, b, c):
     """``c += a @ b`` in place; the columns of b and c are contiguous, a may be any view."""
     rows, columns = c.shape
-    wide = TILE_BYTES // c.itemsize
-    covered = columns - columns % wide
+    wide, low = TALL_BYTES // c.itemsize, LOW_BYTES // c.itemsize
+    by_wide, by_low = columns - columns % wide, columns - columns % low
     i = 0
-    while i < rows:
-        left = rows - i
-        if left >= TILE_ROWS:
-            for j in range(0, covered, wide):
-                _wide_tall(a, b, c, i, j)
-            i += TILE_ROWS
-        elif left >= TILE_ROWS // 2:
-            for j in range(0, covered, wide):
-                _wide_half(a, b, c, i, j)
-            i += TILE_ROWS // 2
-        elif left >= TILE_ROWS // 4:
-            for j in range(0, covered, wide):
-                _wide_quarter(a, b, c, i, j)
-            i += TILE_ROWS // 4
-        else:
-            for j in range(0, covered, wide):
-                _wide_flat(a, b, c, i, j)
-            i += 1
-    if covered < columns:
-        _add_columns(a, b, c, covered)
+    while i + TALL_ROWS <= rows:
+        for j in range(0, by_wide, wide):
+            _tall(a, b, c, i, j)
+        i += TALL_ROWS
+    while i + HALF_ROWS <= rows:
+        for j in range(0, by_wide, wide):
+            _half(a, b, c, i, j)
+        i += HALF_ROWS
+    if by_wide < columns:
+        _add_columns(a, b, c, 0, i, by_wide)
+    low_rows = i
+    if i + 2 <= rows:
+        for j in range(0, by_low, low):
+            _pair(a, b, c, i, j)
+        i += 2
+    if i < rows:
+        for j in range(0, by_low, low):
+            _single(a, b, c, i, j)
+    if by_low < columns:
+        _add_columns(a, b, c, low_rows, rows, by_low)
 
 
 @kernel
-def _add_columns(a, b, c, first):
-    """The same for the last columns, too few for a wide tile."""
-    rows, columns = c.shape
-    slim = TILE_BYTES // 4 // c.itemsize
-    i = 0
-    while i < rows:
-        half = i + TILE_ROWS // 2 <= rows
+def _add_columns(a, b, c, first_row, last_row, first):
+    """The same for some of the rows and the last columns, too few for a wide tile."""
+    columns, slim = c.shape[1], SLIM_BYTES // c.itemsize
+    i = first_row
+    while i < last_row:
+        half = i + HALF_ROWS <= last_row
         j = first
         while j + slim <= columns:
             if half:
                 _slim_half(a, b, c, i, j)
             else:
-                _slim_flat(a, b, c, i, j)
+                _slim_single(a, b, c, i, j)
             j += slim
         while j < columns:
             if half:
                 _thin_half(a, b, c, i, j)
             else:
-                _thin_flat(a, b, c, i, j)
+                _thin_single(a, b, c, i, j)
             j += 1
-        i += TILE_ROWS // 2 if half else 1
+        i += HALF_ROWS if half else 1

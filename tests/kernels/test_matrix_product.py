@@ -10,7 +10,7 @@ from rankloop.kernels.matrix_product import add_product
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 # Each count of rows and columns below, at and above the edges of the tiles.
-@pytest.mark.parametrize("rows", [1, 3, 4, 9, 15])
+@pytest.mark.parametrize("rows", [1, 2, 3, 4, 5, 6, 9, 15])
 @pytest.mark.parametrize("columns", [1, 2, 4, 7, 8, 16, 23, 32, 53])
 def test_add_product_adds_the_matrix_product(
     rng: np.random.Generator, rows: int, columns: int, dtype: type
