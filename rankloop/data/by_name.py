@@ -36,6 +36,7 @@ class Synthetic(GeneratedData):
         shape: which public collection it resembles.
         queries: how many queries the three splits have together.
         features: how many features a document has; None for as many as the collection has.
+        noise: how much of the labels no model can learn; None for as much as the shape has.
         seed: random seed.
     """
 
@@ -43,11 +44,14 @@ class Synthetic(GeneratedData):
     shape: Annotated[str, Option(read=one_of(*SHAPES))] = "yahoo"
     queries: int = 2_000
     features: int | None = None
+    noise: float | None = None
     seed: int = 0
 
     def generate(self) -> Dataset:
         """The data set; the same value always generates the same one."""
-        return synthetic(self.shape, queries=self.queries, features=self.features, seed=self.seed)
+        return synthetic(
+            self.shape, queries=self.queries, features=self.features, noise=self.noise, seed=self.seed
+        )
 
 
 def dataset(text: str, *, fold: int = 1, normalise: Literal["query"] | None = "query") -> Dataset:
@@ -55,7 +59,7 @@ def dataset(text: str, *, fold: int = 1, normalise: Literal["query"] | None = "q
 
     Args:
         text: the path of a file or a folder (see `load`), or the name of a generated data set with any of its
-            options: ``synthetic(shape=yahoo, queries=2000, features=100, seed=0)``.
+            options: ``synthetic(shape=yahoo, queries=2000, features=100, noise=0.8, seed=0)``.
         fold: which fold, if the folder has several.
         normalise: how features of files are scaled (see `load`); generated ones are scaled already.
 

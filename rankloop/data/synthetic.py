@@ -33,6 +33,7 @@ class Shape:
         zeros: approximate share of feature values that are 0 before scaling.
         label_shares: shares of documents with label 0, 1, 2, …
         split_shares: shares of train, validation and test; only their ratios matter.
+        noise: standard deviation of what no feature explains, relative to that of what features explain.
     """
 
     name: str
@@ -43,6 +44,7 @@ class Shape:
     zeros: float
     label_shares: tuple[float, ...]
     split_shares: tuple[float, float, float] = (0.6, 0.2, 0.2)
+    noise: float = 0.8
 
     def __post_init__(self) -> None:
         shares = np.asarray(self.label_shares, dtype=np.float64)
@@ -59,6 +61,8 @@ class Shape:
             raise DataError(
                 f"features must be at least 1 and zeros in [0, 1); got {self.features} and {self.zeros}"
             )
+        if not 0 <= self.noise < np.inf:
+            raise DataError(f"noise must be a number that is at least 0, got {self.noise}")
 
 
 YAHOO = Shape(
@@ -94,9 +98,10 @@ IMPORTANCE_DECAY = 10
 # Number of projections that the teacher uses, and the slope inside its network.
 DIRECTIONS, STEEPNESS = 8, 2.0
 # The share of the teacher's variance within queries that is linear in the projections; the rest is
-# orthogonal to it. Noise and query shift are standard deviations relative to that of the teacher. The values
-# were chosen so that a small network clearly beats a linear model; docs/data.md has the numbers.
-LINEAR_SHARE, NOISE, QUERY_SHIFT = 0.55, 0.8, 2.5
+# orthogonal to it. The query shift is a standard deviation relative to that of the teacher. With the noise of
+# a shape, the values were chosen so that a small network clearly beats a linear model; docs/data.md has the
+# numbers.
+LINEAR_SHARE, QUERY_SHIFT = 0.55, 2.5
 # Number of queries used to scale the teacher.
 PILOT_QUERIES = 200
 # Number of values drawn at a time: 8 MB of float32, so that memory use stays close to that of the matrix.
@@ -104,13 +109,18 @@ VALUES_PER_BLOCK = 2_000_000
 
 
 def synthetic(
-    shape: str | Shape = "yahoo", *, queries: int = 2_000, features: int | None = None, seed: int = 0
+    shape: str | Shape = "yahoo",
+    *,
+    queries: int = 2_000,
+    features: int | None = None,
+    noise: float | None = None,
+    seed: int = 0,
 ) -> Dataset:
     """Generate a data set of this shape that a model can learn.
 
     A document with features x, scaled to [0, 1] within its query, has the value
 
-        v = w·u + a·tanh(2u + b) + Σ_i c_i u_i u_{i−1} + QUERY_SHIFT·ε_q + NOISE·ε_d,   u = D x
+        v = w·u + a·tanh(2u + b) + Σ_i c_i u_i u_{i−1} + QUERY_SHIFT·ε_q + noise·ε_d,   u = D x
 
     Its label is determined by the quantile of v among all documents. The rows of D are DIRECTIONS random
     projections in which a few features matter most. ε is standard normal, one value per query and one per
@@ -121,8 +131,9 @@ def synthetic(
         shape: ``yahoo``, ``mslr`` or a custom `Shape`.
         queries: total number of queries in all three splits.
         features: number of features; by default that of the shape.
-        seed: random seed. The teacher depends on the seed and the shape, not on the number of queries: a
-            larger data set has the same teacher.
+        noise: how much of the labels no model can learn; by default that of the shape.
+        seed: random seed. The teacher depends on the seed and the shape, not on the number of queries or the
+            noise: a larger or noisier data set has the same teacher.
 
     Example:
         >>> data = synthetic("yahoo", queries=50, features=10)
@@ -131,7 +142,7 @@ def synthetic(
         >>> float(data.train.features.min()), float(data.train.features.max()), data.max_label
         (0.0, 1.0, 4.0)
     """
-    spec = _spec(shape, features)
+    spec = _spec(shape, features=features, noise=noise)
     teacher_rng, size_rng, document_rng = np.random.default_rng(seed).spawn(3)
     counts = counts_by_share(queries, spec.split_shares)
     source = _Source.draw(spec, teacher_rng)
@@ -140,7 +151,10 @@ def synthetic(
     sizes = _sizes(spec, queries, size_rng)
     offsets = [offsets_of(sizes[a:b]) for a, b in pairwise(first)]
     matrices = [np.empty((part[-1], spec.features), np.float32) for part in offsets]
-    values = [source.fill(matrix, part, document_rng) for matrix, part in zip(matrices, offsets, strict=True)]
+    values = [
+        source.fill(matrix, part, spec.noise, document_rng)
+        for matrix, part in zip(matrices, offsets, strict=True)
+    ]
     edges = np.quantile(np.concatenate(values), np.cumsum(spec.label_shares)[:-1].clip(0, 1))
     train, validation, test = (
         Split(
@@ -154,12 +168,13 @@ def synthetic(
     return Dataset(f"synthetic-{spec.name}", train, validation, test)
 
 
-def _spec(shape: str | Shape, features: int | None) -> Shape:
+def _spec(shape: str | Shape, **changes: float | None) -> Shape:
     if isinstance(shape, str):
         if shape not in SHAPES:
             raise DataError(f"unknown shape {shape!r}: use one of {sorted(SHAPES)}, or a custom Shape")
         shape = SHAPES[shape]
-    return shape if features is None else replace(shape, features=features)
+    given: dict[str, Any] = {name: value for name, value in changes.items() if value is not None}
+    return replace(shape, **given)
 
 
 def _sizes(spec: Shape, queries: int, rng: np.random.Generator) -> Int64:
@@ -236,7 +251,7 @@ class _Source:
         ]
         return replace(scaled, weights=np.array(weights))
 
-    def fill(self, matrix: Float32, offsets: Int64, rng: np.random.Generator) -> Float64:
+    def fill(self, matrix: Float32, offsets: Int64, noise: float, rng: np.random.Generator) -> Float64:
         """Fill the matrix with documents, one block of queries at a time, and return their values."""
         values = np.empty(len(matrix))
         rows = max(1, VALUES_PER_BLOCK // matrix.shape[1])
@@ -246,8 +261,9 @@ class _Source:
             block, local = matrix[offsets[a] : offsets[b]], offsets[a : b + 1] - offsets[a]
             self._draw_documents(block, local, rng)
             shift = QUERY_SHIFT * rng.standard_normal(b - a)
-            noise = NOISE * rng.standard_normal(len(block))
-            values[offsets[a] : offsets[b]] = sum(self._parts(block)) + shift[segment_index(local)] + noise
+            unexplained = noise * rng.standard_normal(len(block))
+            explained = sum(self._parts(block)) + shift[segment_index(local)]
+            values[offsets[a] : offsets[b]] = explained + unexplained
         return values
 
     def _draw_documents(self, block: Float32, offsets: Int64, rng: np.random.Generator) -> None:

@@ -15,8 +15,8 @@ LINES = "".join(f"{n % 3} qid:{n // 4} 1:{n} 2:{n % 5}\n" for n in range(40))
 
 
 def test_a_name_is_equivalent_to_the_function_call() -> None:
-    named = dataset("synthetic(shape=mslr, queries=20, features=6, seed=3)")
-    made = synthetic("mslr", queries=20, features=6, seed=3)
+    named = dataset("synthetic(shape=mslr, queries=20, features=6, noise=2, seed=3)")
+    made = synthetic("mslr", queries=20, features=6, noise=2, seed=3)
     assert named.name == made.name
     for part in ("train", "validation", "test"):
         np.testing.assert_array_equal(getattr(named, part).features, getattr(made, part).features)

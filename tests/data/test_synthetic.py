@@ -55,6 +55,19 @@ def test_splits_follow_yahoo_and_share_no_query(splits: tuple[Split, Split, Spli
     assert len(np.unique(ids)) == 1_500
 
 
+def test_noise_changes_labels_and_nothing_else() -> None:
+    plain, same, noisy = (synthetic(queries=40, features=5, noise=noise) for noise in (None, 0.8, 5.0))
+    np.testing.assert_array_equal(plain.train.labels, same.train.labels)
+    np.testing.assert_array_equal(plain.train.features, noisy.train.features)
+    assert (plain.train.labels != noisy.train.labels).mean() > 0.2
+
+
+@pytest.mark.parametrize("noise", [-0.1, np.nan, np.inf])
+def test_noise_must_be_a_size(noise: float) -> None:
+    with pytest.raises(DataError, match="noise must be a number that is at least 0"):
+        synthetic(queries=20, features=5, noise=noise)
+
+
 def test_the_seed_determines_the_data() -> None:
     one, again, other = (synthetic(queries=20, features=5, seed=seed) for seed in (7, 7, 8))
     assert one.train.features.tobytes() == again.train.features.tobytes()
