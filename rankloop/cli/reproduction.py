@@ -48,6 +48,15 @@ def reproduce(
             show_default=False,
         ),
     ] = None,
+    learner: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="LEARNER",
+            help="Make only the runs of this learner, such as intervention-aware-50 or pdgd-online; can be "
+            r"given several times. \[default: all learners of the figures]",
+            show_default=False,
+        ),
+    ] = None,
     seeds: Annotated[
         str | None,
         typer.Option(
@@ -71,29 +80,39 @@ def reproduce(
     from rankloop.experiments import reproduce as experiments
 
     if merge:
-        if only or seeds or preset != QUICK or engine != LOCAL:
+        if only or learner or seeds or preset != QUICK or engine != LOCAL:
             raise RankloopError("--merge takes folders and --out, and no other option")
         named = [given.get("data"), *(folders or ())]
         _print_outcome(experiments.merge([Path(folder) for folder in named if folder is not None], out))
         return
     if folders:
         raise RankloopError(f"unexpected arguments: {' '.join(folders)}; only --merge takes several folders")
-    _print_outcome(
-        _make(read_spec(Preset, {**preset_named(preset).model_dump(), **given}), out, only, seeds, engine)
-    )
+    size = read_spec(Preset, {**preset_named(preset).model_dump(), **given})
+    _print_outcome(_make(size, out, engine, only=only, learners=learner, seeds=seeds))
 
 
-def _make(preset: Preset, out: Path, only: list[str] | None, seeds: str | None, engine: str) -> Reproduction:
+def _make(
+    preset: Preset,
+    out: Path,
+    engine: str,
+    *,
+    only: list[str] | None,
+    learners: list[str] | None,
+    seeds: str | None,
+) -> Reproduction:
     from rankloop.cli import console
     from rankloop.experiments import reproduce as experiments
     from rankloop.experiments.reproduce.executors import executor
-    from rankloop.experiments.reproduce.figures import figure
+    from rankloop.experiments.reproduce.figures import figure, figures_with
 
-    figures = [figure(name) for name in dict.fromkeys(only or experiments.FIGURES)]
+    if learners and not only:
+        figures = figures_with(learners)
+    else:
+        figures = [figure(name) for name in dict.fromkeys(only or experiments.FIGURES)]
     execute = executor(engine)
     chosen = None if seeds is None else experiments.read_seeds(seeds)
     with resumable(), console.announce_compilation():
-        planned = experiments.plan(preset, figures, out, chosen)
+        planned = experiments.plan(preset, figures, out, chosen, learners)
         console.print_err(str(planned))
         with console.progress() as progress:
             return experiments.reproduce(planned, execute, progress)

@@ -57,6 +57,23 @@ def test_parts_are_made_by_seeds_and_merged(tiny: Path) -> None:
     assert "only --merge takes several folders" in str(invoke("part-0", "part-1").exception)
 
 
+@pytest.mark.usefixtures("tiny")
+def test_parts_are_made_by_learners_and_merged() -> None:
+    # Without --only: the figures that show the learner.
+    result = invoke("--learner", "affine-4", "-o", "affine")
+    assert result.exit_code == 0, result.output
+    assert "curves: 1 learners × 1 runs = 1 runs on" in result.stderr
+    assert "runs not made: intervention-aware-0: seeds 0; pdgd-online: seeds 0\n" in result.stdout
+    options = ("--learner", "intervention-aware-0", "--learner", "pdgd-online", "-o", "others")
+    others = invoke("--only", "curves", *options)
+    assert "curves: 2 learners × 1 runs = 2 runs on" in others.stderr
+    merged = invoke("--merge", "affine", "others", "-o", "both")
+    assert merged.exit_code == 0, merged.output
+    assert "runs not made" not in merged.stdout
+    refused = invoke("--merge", "affine", "others", "--learner", "affine-4", "-o", "both")
+    assert "--merge takes folders and --out, and no other option" in str(refused.exception)
+
+
 def test_what_needs_no_runs_needs_no_data(tiny: Path) -> None:
     result = invoke("nowhere", "--only", "example", "-o", "out")
     assert result.exit_code == 0, result.output
@@ -87,6 +104,11 @@ def test_options_become_the_preset(tiny: Path) -> None:
         (("--learning", "papre"), "--learning: unknown learning 'papre'"),
         (("--relevance", "cubic"), "--relevance: unknown relevance 'cubic'"),
         (("nowhere",), "nowhere does not exist"),
+        (("--learner", "pdgd-onlin"), "unknown learner 'pdgd-onlin', did you mean 'pdgd-online'"),
+        (
+            ("--only", "pdgd", "--learner", "affine-50"),
+            "unknown learner 'affine-50'; there are: intervention-aware-0, pdgd-0",
+        ),
         (("--seeds", "3-"), "seeds are written as 3-5 or 3,7"),
         (("--seeds", "1-2"), "1 runs have the seeds 0, not 1-2"),
         (("--fold", "2"), "generated data has no folds"),

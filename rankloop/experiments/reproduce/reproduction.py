@@ -126,7 +126,11 @@ class Plan:
 
 
 def plan(
-    preset: Preset, figures: Sequence[AnyFigure], folder: Path, seeds: Sequence[int] | None = None
+    preset: Preset,
+    figures: Sequence[AnyFigure],
+    folder: Path,
+    seeds: Sequence[int] | None = None,
+    learners: Sequence[str] | None = None,
 ) -> Plan:
     """Load the data, find out what there is to do, and measure about how long it will take.
 
@@ -135,6 +139,8 @@ def plan(
         figures: the figures to make.
         folder: where to write; a reproduction that was interrupted there is resumed.
         seeds: the seeds to make runs of, a part of the preset's; None for all of them.
+        learners: the names of the learners to make runs of, such as ``pdgd-0``; None for all that the figures
+            show. Figures show the others as not run.
 
     Raises:
         RankloopError: the folder holds another reproduction, or cannot be written to.
@@ -145,10 +151,10 @@ def plan(
             f"{preset.runs} runs have the seeds {spell_seeds(preset.seeds)}, not {spell_seeds(beyond)}: "
             "make more of them (--runs), or choose others (--seeds)"
         )
+    wanted = jobs(figures, preset, chosen, learners)
     check_writable(folder / ABOUT)
     asked = _about(preset, figures, chosen)
     _check_folder(folder, asked)
-    wanted = jobs(figures, preset, chosen)
     environment = Environment.load(preset.setup_spec(0)) if wanted else None
     if environment is not None:
         asked = asked.model_copy(update={"data_fingerprint": environment.fingerprint})

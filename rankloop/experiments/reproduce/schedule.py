@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from rankloop import names
 from rankloop.experiments.reproduce.figures import AnyFigure
 from rankloop.experiments.reproduce.presets import Arm, Preset
 from rankloop.experiments.spec import RunSpec
@@ -33,13 +34,19 @@ def arms(figures: Sequence[AnyFigure]) -> tuple[Arm, ...]:
     return tuple(dict.fromkeys(arm for figure in figures for arm in figure.arms))
 
 
-def jobs(figures: Sequence[AnyFigure], preset: Preset, seeds: Sequence[int] | None = None) -> list[Job]:
+def jobs(
+    figures: Sequence[AnyFigure],
+    preset: Preset,
+    seeds: Sequence[int] | None = None,
+    learners: Sequence[str] | None = None,
+) -> list[Job]:
     """The runs that the figures need, seed by seed.
 
     Args:
         figures: the figures.
         preset: how large the reproduction is.
         seeds: the seeds to make runs of; None for all of the preset.
+        learners: the names of the arms to make runs of; None for all that the figures show.
 
     Example:
         >>> from rankloop.experiments.reproduce.figures import FIGURES
@@ -48,9 +55,16 @@ def jobs(figures: Sequence[AnyFigure], preset: Preset, seeds: Sequence[int] | No
         (25, 20)
         >>> len(jobs([FIGURES["online"], FIGURES["pdgd"]], QUICK))  # they share PDGD online
         40
+        >>> [job.name for job in jobs([FIGURES["pdgd"]], QUICK, [3], ["pdgd-0"])]
+        ['pdgd-0/seed-3']
     """
     chosen = preset.seeds if seeds is None else seeds
-    return [Job(arm, preset.spec(arm, seed)) for seed in chosen for arm in arms(figures)]
+    shown = {arm.name: arm for arm in arms(figures)}
+    for name in learners or ():
+        if name not in shown:
+            raise names.unknown("learner", name, shown)
+    made = [arm for name, arm in shown.items() if learners is None or name in learners]
+    return [Job(arm, preset.spec(arm, seed)) for seed in chosen for arm in made]
 
 
 def seeds(jobs: Iterable[Job]) -> list[int]:

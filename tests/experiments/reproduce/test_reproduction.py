@@ -189,6 +189,15 @@ def test_parts_of_the_seeds_add_up_to_the_whole(whole: Path, tmp_path: Path) -> 
 
 
 @pytest.mark.usefixtures("one_format")
+def test_parts_of_the_learners_add_up_to_the_whole(whole: Path, tmp_path: Path) -> None:
+    done = reproduce(plan(TINY, [CURVES], tmp_path, learners=["affine-4"]))
+    assert done.missing == {"intervention-aware-0": "0-1", "pdgd-online": "0-1"}
+    assert reproduce(plan(TINY, [CURVES], tmp_path)).missing == {}
+    for name in ("results.csv", "results.parquet", "claims.json", "figures/curves.svg"):
+        assert (tmp_path / name).read_bytes() == (whole / name).read_bytes(), name
+
+
+@pytest.mark.usefixtures("one_format")
 def test_figures_that_are_added_keep_the_rows_of_the_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from rankloop import names
 from rankloop.experiments.reproduce.figures import default, estimators, example, interventions, online, pdgd
 from rankloop.experiments.reproduce.figures.base import CurvesFigure as CurvesFigure
@@ -19,6 +21,23 @@ FIGURES: dict[str, AnyFigure] = {
 DEFAULT_FIGURES: dict[str, AnyFigure] = {
     figure.name: figure for figure in (default.INTERVENTIONS, default.ONLINE)
 }
+
+
+def figures_with(learners: Collection[str]) -> list[AnyFigure]:
+    """The figures that show one of these learners, of the paper and of the default.
+
+    >>> [figure.name for figure in figures_with(["intervention-aware-100"])]
+    ['interventions', 'online', 'default-online']
+
+    Raises:
+        BadNameError: no figure shows one of them.
+    """
+    known = {**FIGURES, **DEFAULT_FIGURES}
+    shown = {figure.name: {arm.name for arm in figure.arms} for figure in known.values()}
+    for learner in learners:
+        if not any(learner in own for own in shown.values()):
+            raise names.unknown("learner", learner, sorted(set().union(*shown.values())))
+    return [figure for name, figure in known.items() if shown[name].intersection(learners)]
 
 
 def figure(name: str) -> AnyFigure:
