@@ -189,6 +189,7 @@ PAPER = Preset(
     horizon=100_000_000,
     horizons=PAPER_HORIZONS,
     evaluations=50,
+    supervision=AUTHORS,
 )
 PRESETS = {preset.name: preset for preset in (QUICK, MEDIUM, PAPER)}
 

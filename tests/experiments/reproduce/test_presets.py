@@ -28,6 +28,7 @@ def test_the_papers_numbers() -> None:
         "production",
     )
     assert (spec.learning, spec.exploration, spec.estimator) == ("paper", "as-learned", "intervention-aware")
+    assert spec.supervision == "authors"
     # Deploys when it measures, and at no other time.
     assert spec.times == PAPER.grid
     assert spec.intervention_times == PAPER.grid[:-1]
