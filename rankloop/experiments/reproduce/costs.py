@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from rankloop.experiments.baselines import random_ranker
 from rankloop.experiments.reproduce.presets import Preset
 from rankloop.experiments.reproduce.schedule import Job
 from rankloop.experiments.setup import Environment
+from rankloop.experiments.spec import ALL
 from rankloop.experiments.spec_names import AUTHORS, HELD_OUT
 from rankloop.loop import Gathered, Loop, Trained
 from rankloop.training import LEARNING, Learning
@@ -47,21 +49,22 @@ class Costs:
         epoch: one pass over all training queries, by the name of the learning.
         phase: what comes with every training: exposures, weights and evaluation; by the name of the learning.
         impression: one logged query.
-        interaction: one interaction that an online method learns from, by the method's name.
+        interaction: one interaction that an online method learns from, by the method's name and by whether
+            the policy that it learns also logs: otherwise only documents that were shown are scored.
     """
 
     queries: int
     epoch: Mapping[str, float]
     phase: Mapping[str, float]
     impression: float
-    interaction: Mapping[str, float]
+    interaction: Mapping[tuple[str, bool], float]
 
     def run(self, job: Job) -> float:
         """The seconds of a run."""
         learning = job.spec.learning
         phases = len(job.spec.times) * self.phase[learning]
         if job.arm.is_online:
-            return phases + job.spec.horizon * self.interaction[job.arm.learner]
+            return phases + job.spec.horizon * self.interaction[_logging(job)]
         # Queries without clicks are skipped: early on, that is most of them.
         shown = sum(-math.expm1(-time / self.queries) for time in job.spec.times)
         trained = shown * EPOCHS[learning] * self.epoch[learning]
@@ -102,12 +105,13 @@ def measure(environment: Environment, preset: Preset, jobs: Sequence[Job]) -> Co
         epoch[name] = one * more
         phase[name] = (seconds["evaluated"] + max(0.0, seconds["trained"] - one)) * more
     online_seconds = {}
-    for learner in dict.fromkeys(job.arm.learner for job in jobs if job.arm.is_online):
+    for learner, logs_itself in dict.fromkeys(_logging(job) for job in jobs if job.arm.is_online):
         method = online.method(learner)
         number = LEARNED_ONLINE.get(method.name, LEARNED_ONLINE_BY_OTHERS)
-        stages = _seconds(Loop(part, part_users, start, number, interventions="all", method=method))
+        interventions: tuple[()] | Literal["all"] = ALL if logs_itself else ()
+        stages = _seconds(Loop(part, part_users, start, number, interventions, method=method))
         # The time of an interaction does not depend on the number of queries.
-        online_seconds[learner] = stages["gathered"] / number
+        online_seconds[learner, logs_itself] = stages["gathered"] / number
     return Costs(
         queries=collection.train.n_queries + collection.validation.n_queries,
         epoch=epoch,
@@ -117,6 +121,11 @@ def measure(environment: Environment, preset: Preset, jobs: Sequence[Job]) -> Co
     )
 
 
+def _logging(job: Job) -> tuple[str, bool]:
+    """The online method of a run, and whether the policy that it learns also logs."""
+    return job.arm.learner, job.arm.interventions == ALL
+
+
 def _with_epochs(learning: Learning, epochs: int) -> Learning:
     """The same learning, always for this many epochs."""
     settings = replace(learning.settings, epochs=epochs, patience=epochs, least_gain=None)
@@ -124,11 +133,15 @@ def _with_epochs(learning: Learning, epochs: int) -> Learning:
 
 
 def _seconds(loop: Loop) -> dict[str, float]:
-    """The seconds of each stage, when everything has been compiled and loaded before."""
+    """The seconds of each stage, when everything has been compiled and loaded before.
+
+    Of all cores together, and without the time that other programs take: on a busy machine, a clock on the
+    wall would measure those.
+    """
     for _ in range(2):
-        seconds, begin = {}, time.perf_counter()
+        seconds, begin = {}, time.process_time()
         for event in loop.run():
-            now = time.perf_counter()
+            now = time.process_time()
             stage = {Gathered: "gathered", Trained: "trained"}.get(type(event), "evaluated")
             seconds[stage], begin = now - begin, now
     return seconds

@@ -262,13 +262,15 @@ def test_costs_add_up() -> None:
         epoch={"paper": 0.5, "doubly-robust": 2.0},
         phase={"paper": 0.25, "doubly-robust": 1.0},
         impression=1e-3,
-        interaction={"pdgd": 1e-2},
+        interaction={("pdgd", True): 1e-2, ("pdgd", False): 1e-3},
     )
     estimators = Job(arm := Arm(learner="affine", interventions=0), TINY.spec(arm, 0))
     online = Job(arm := Arm(learner="pdgd", interventions="all"), TINY.spec(arm, 0))
     # Four times: three evaluations and the horizon; sixteen epochs each, by assumption.
     assert costs.run(estimators) == pytest.approx(4 * 0.25 + 4 * 16 * 0.5 + 1_000 * 1e-3)
     assert costs.run(online) == 4 * 0.25 + 500 * 1e-2
+    counterfactual = Job(arm := Arm(learner="pdgd", interventions=0), TINY.spec(arm, 0))
+    assert costs.run(counterfactual) == 4 * 0.25 + 500 * 1e-3
     # Twenty-five epochs of another learner, each with its own cost.
     default = Job(arm := Arm(learner="doubly-robust", interventions=0), TINY.spec(arm, 0))
     assert costs.run(default) == pytest.approx(4 * 1.0 + 4 * 25 * 2.0 + 1_000 * 1e-3)
@@ -303,8 +305,9 @@ def test_costs_are_measured_on_data_of_any_size(queries: int) -> None:
     preset = TINY.model_copy(update={"data": f"synthetic(queries={queries}, features=4)"})
     wanted = jobs([CURVES, DEFAULT_FIGURES["default-interventions"]], preset)
     costs = measure(Environment.load(preset.setup_spec(0)), preset, wanted)
-    assert set(costs.interaction) == {"pdgd"}
+    assert set(costs.interaction) == {("pdgd", True)}
     assert set(costs.epoch) == set(costs.phase) == {"paper", "doubly-robust"}
-    measured = (*costs.epoch.values(), *costs.phase.values(), costs.impression, costs.interaction["pdgd"])
-    assert min(measured) > 0.0
+    measured = (costs.epoch, costs.phase, costs.interaction)
+    assert costs.impression > 0.0
+    assert all(min(seconds.values()) > 0.0 for seconds in measured)
     assert all(costs.run(job) > 0.0 for job in wanted)
