@@ -45,7 +45,7 @@ def test_parts_are_made_by_seeds_and_merged(tiny: Path) -> None:
     for seed in (0, 1):
         result = invoke("--only", "curves", "--runs", 2, "--seeds", seed, "-o", f"part-{seed}")
         assert result.exit_code == 0, result.output
-        assert "curves: 3 learners × 1 runs = 3 runs on" in result.stderr
+        assert "curves: 3 learners × 1 run = 3 runs on" in result.stderr
         assert f"runs not made: intervention-aware-0: seeds {1 - seed};" in result.stdout
     merged = invoke("--merge", "part-0", "part-1", "-o", "both")
     assert merged.exit_code == 0, merged.output
@@ -62,11 +62,11 @@ def test_parts_are_made_by_learners_and_merged() -> None:
     # Without --only: the figures that show the learner.
     result = invoke("--learner", "affine-4", "-o", "affine")
     assert result.exit_code == 0, result.output
-    assert "curves: 1 learners × 1 runs = 1 runs on" in result.stderr
+    assert "curves: 1 learner × 1 run = 1 run on" in result.stderr
     assert "runs not made: intervention-aware-0: seeds 0; pdgd-online: seeds 0\n" in result.stdout
     options = ("--learner", "intervention-aware-0", "--learner", "pdgd-online", "-o", "others")
     others = invoke("--only", "curves", *options)
-    assert "curves: 2 learners × 1 runs = 2 runs on" in others.stderr
+    assert "curves: 2 learners × 1 run = 2 runs on" in others.stderr
     merged = invoke("--merge", "affine", "others", "-o", "both")
     assert merged.exit_code == 0, merged.output
     assert "runs not made" not in merged.stdout

@@ -119,10 +119,15 @@ class Plan:
         before = f" ({finished} of them finished before)" if finished else ""
         cores = "one core" if threads() == 1 else f"{threads()} cores"
         return (
-            f"{names}: {arms} learners × {len(self.jobs) // arms} runs = {len(self.jobs)} runs{before} on "
+            f"{names}: {_count(arms, 'learner')} × {_count(len(self.jobs) // arms, 'run')} = "
+            f"{_count(len(self.jobs), 'run')}{before} on "
             f"{preset.data}, up to {preset.horizon:,} logged queries; "
             f"{'' if self.seconds < MINUTE else 'about '}{format_duration(self.seconds)} on {cores}"
         )
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def plan(
