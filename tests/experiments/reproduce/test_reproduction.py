@@ -266,8 +266,8 @@ def test_costs_add_up() -> None:
     )
     estimators = Job(arm := Arm(learner="affine", interventions=0), TINY.spec(arm, 0))
     online = Job(arm := Arm(learner="pdgd", interventions="all"), TINY.spec(arm, 0))
-    # Four times: three evaluations and the horizon; sixteen epochs each, by assumption.
-    assert costs.run(estimators) == pytest.approx(4 * 0.25 + 4 * 16 * 0.5 + 1_000 * 1e-3)
+    # Four times: three evaluations and the horizon; ten epochs each, by assumption.
+    assert costs.run(estimators) == pytest.approx(4 * 0.25 + 4 * 10 * 0.5 + 1_000 * 1e-3)
     assert costs.run(online) == 4 * 0.25 + 500 * 1e-2
     counterfactual = Job(arm := Arm(learner="pdgd", interventions=0), TINY.spec(arm, 0))
     assert costs.run(counterfactual) == 4 * 0.25 + 500 * 1e-3
@@ -277,7 +277,7 @@ def test_costs_add_up() -> None:
     # Of as many queries as the horizon, 1 − 1/e have been shown by then; the others cost nothing.
     many = replace(costs, queries=1_000)
     shown = sum(1 - math.exp(-time / 1_000) for time in estimators.spec.times)
-    assert many.run(estimators) == pytest.approx(4 * 0.25 + shown * 16 * 0.5 + 1_000 * 1e-3)
+    assert many.run(estimators) == pytest.approx(4 * 0.25 + shown * 10 * 0.5 + 1_000 * 1e-3)
     assert format_duration(3 * 86_400) == "3.0 days"
 
 
