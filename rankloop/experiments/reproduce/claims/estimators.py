@@ -157,7 +157,7 @@ CLAIMS = (
         "runs than the intervention-aware one.",
         criterion=f"for each, a standard deviation over runs, pooled over all times, that is more than "
         f"{FAR:g} times as large",
-        cause="Each run has its own production ranker, and differences in their quality are common to all "
+        cause="Where each run has its own production ranker, differences in their quality are common to all "
         "estimators. Early stopping, which keeps the start when held-out clicks are noisy, limits the effect "
         "of noisy weights.",
         check=_check_less_spread,
