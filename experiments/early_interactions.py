@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
+from experiments.command import run as run_command
 from experiments.rows import append_row, read_rows
 from rankloop.experiments.reproduce.claims import CLAIMS, judge
 from rankloop.experiments.reproduce.claims.online import AWARE_100, INITIAL_PERIOD, PDGD_ONLINE
@@ -74,4 +75,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_command(main)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from experiments.command import run
 from rankloop.experiments.reproduce import plan, reproduce
 from rankloop.experiments.reproduce.claims.estimators import PAPER_HORIZON
 from rankloop.experiments.reproduce.figures.base import (
@@ -51,4 +52,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from experiments.command import run
 from experiments.rows import append_row, read_rows
 from rankloop.experiments.baselines import oracle
 from rankloop.experiments.reproduce.figures.base import AWARE, PDGD
@@ -162,4 +163,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

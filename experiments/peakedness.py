@@ -17,6 +17,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from experiments.command import run as run_command
 from experiments.rows import append_row, read_rows
 from rankloop.experiments.reproduce.figures.base import AWARE, BIASED_PDGD, OBLIVIOUS, PDGD, POLICY_AWARE
 from rankloop.experiments.reproduce.presets import QUICK, Arm
@@ -128,4 +129,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_command(main)

@@ -132,6 +132,8 @@ def read_table(folder: Path) -> list[TableRow]:
         RankloopError: there is none, or it is damaged.
     """
     path = folder / PARQUET
+    if not path.exists():
+        raise RankloopError(f"{path} does not exist: name the folder of a reproduction that has results")
     try:
         rows: list[TableRow] = parquet.read_table(path).to_pylist()
     except (OSError, pyarrow.ArrowException) as error:

@@ -142,6 +142,12 @@ def test_folders_that_hold_nothing_are_refused(tmp_path: Path) -> None:
         merge([tmp_path], tmp_path / "out")
 
 
+def test_a_reproduction_without_results_is_refused(pieces: dict[str, Path], tmp_path: Path) -> None:
+    (tmp_path / "reproduction.json").write_bytes((pieces["first"] / "reproduction.json").read_bytes())
+    with pytest.raises(RankloopError, match=r"results\.parquet does not exist: name the folder of a reprod"):
+        merge([tmp_path], tmp_path / "out")
+
+
 @pytest.mark.parametrize("text", ["", "5-3", "a", "1,,2", "-1", "3-99999"])
 def test_seeds_that_mean_nothing_are_refused(text: str) -> None:
     with pytest.raises(RankloopError, match="seeds are written as 3-5 or 3,7"):
