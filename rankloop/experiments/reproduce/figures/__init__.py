@@ -24,20 +24,29 @@ DEFAULT_FIGURES: dict[str, AnyFigure] = {
 
 
 def figures_with(learners: Collection[str]) -> list[AnyFigure]:
-    """The figures that show one of these learners, of the paper and of the default.
+    """The figures of the paper that show one of these learners, or those of the default if none of them does.
 
     >>> [figure.name for figure in figures_with(["intervention-aware-100"])]
-    ['interventions', 'online', 'default-online']
+    ['interventions', 'online']
+    >>> [figure.name for figure in figures_with(["pdgd-0", "doubly-robust-5"])]
+    ['pdgd', 'default-interventions']
 
     Raises:
         BadNameError: no figure shows one of them.
     """
-    known = {**FIGURES, **DEFAULT_FIGURES}
-    shown = {figure.name: {arm.name for arm in figure.arms} for figure in known.values()}
-    for learner in learners:
-        if not any(learner in own for own in shown.values()):
-            raise names.unknown("learner", learner, sorted(set().union(*shown.values())))
-    return [figure for name, figure in known.items() if shown[name].intersection(learners)]
+    left, chosen = set(learners), []
+    for figures in (FIGURES, DEFAULT_FIGURES):
+        wanted = frozenset(left)
+        for figure in figures.values():
+            if shown := wanted.intersection(arm.name for arm in figure.arms):
+                chosen.append(figure)
+                left -= shown
+    if left:
+        known = {
+            arm.name for figures in (FIGURES, DEFAULT_FIGURES) for one in figures.values() for arm in one.arms
+        }
+        raise names.unknown("learner", min(left), sorted(known))
+    return chosen
 
 
 def figure(name: str) -> AnyFigure:
