@@ -106,8 +106,24 @@ def _curves(spec: CurvesFigure, evidence: Evidence) -> Figure:
 
 def _draw_levels(axes: Axes, levels: Sequence[Level], evidence: Evidence) -> None:
     for name in levels if evidence.baselines else ():
-        height = float(evidence.baseline(name).mean())
-        axes.axhline(height, color=colour(None), linestyle=LEVELS[name][1], linewidth=LEVEL_WIDTH)
+        if not _is_below_start(name, evidence):
+            height = float(evidence.baseline(name).mean())
+            axes.axhline(height, color=colour(None), linestyle=LEVELS[name][1], linewidth=LEVEL_WIDTH)
+
+
+def _is_below_start(name: Level, evidence: Evidence) -> bool:
+    """Whether a baseline did not even learn what the production ranker knows: then it bounds no curve.
+
+    The axis would have to reach far down for it, and flatten everything else.
+    """
+    return bool(evidence.baseline(name).mean() < evidence.baseline("start").mean())
+
+
+def _level_label(name: Level, evidence: Evidence) -> str:
+    label = LEVELS[name][0]
+    if evidence.baselines and _is_below_start(name, evidence):
+        return f"{label} ({evidence.baseline(name).mean():.3f}, not drawn)"
+    return label
 
 
 def _draw_lines(axes: Axes, panel: Panel, evidence: Evidence) -> None:
@@ -145,9 +161,15 @@ def _legend(spec: CurvesFigure, evidence: Evidence) -> list[Line2D]:
         for label, line in lines.items()
     ]  # fmt: skip
     handles += [
-        Line2D([], [], color=colour(None), linestyle=dashes, linewidth=LEVEL_WIDTH, label=label)
-        for label, dashes in (LEVELS[name] for name in spec.levels)
-    ]
+        Line2D(
+            [], [],
+            color=colour(None),
+            linestyle=LEVELS[name][1],
+            linewidth=LEVEL_WIDTH,
+            label=_level_label(name, evidence),
+        )
+        for name in spec.levels
+    ]  # fmt: skip
     if _some_end_early(spec, evidence):
         handles.append(Line2D([], [], color=colour(None), label="end of runs that are shorter", **END))
     return handles

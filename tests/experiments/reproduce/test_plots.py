@@ -75,6 +75,16 @@ def test_lines_without_runs_are_named_and_not_drawn() -> None:
     assert f"{lines[1].label} (not run)" in [text.get_text() for text in figure.legends[0].get_texts()]
 
 
+def test_a_baseline_below_the_production_ranker_does_not_stretch_the_axis() -> None:
+    shown = evidence()
+    low = {seed: {**values, "supervised": 0.1} for seed, values in shown.baselines.items()}
+    figure = draw(FIGURES["interventions"], Evidence(shown.learned, shown.logging, low))
+    assert figure.axes[0].get_ylim()[0] > 0.6
+    assert len(figure.axes[0].lines) == len(draw(FIGURES["interventions"], shown).axes[0].lines) - 1
+    told = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert "supervised, all labels (0.100, not drawn)" in told
+
+
 def test_the_legend_hides_no_curve() -> None:
     figure = draw(FIGURES["interventions"], evidence())
     figure.draw_without_rendering()
