@@ -54,6 +54,15 @@ class Synthetic(GeneratedData):
         )
 
 
+def is_generated(text: str) -> bool:
+    """Whether a data set of this path or name is generated; a file that has such a name is not.
+
+    >>> is_generated("synthetic(queries=30)"), is_generated("MQ2008")
+    (True, False)
+    """
+    return text.startswith(GENERATED_DATA.names) and not Path(text).exists()
+
+
 def dataset(text: str, *, fold: int = 1, normalise: Literal["query"] | None = "query") -> Dataset:
     """Load or generate the data set with this path or name.
 
@@ -67,10 +76,9 @@ def dataset(text: str, *, fold: int = 1, normalise: Literal["query"] | None = "q
         >>> dataset("synthetic(queries=30, features=5)").train.n_features
         5
     """
-    # A file may have the name of a generated data set; then the file is meant.
     if Path(text).exists():
         return load(text, fold=fold, normalise=normalise)
-    if text.startswith(GENERATED_DATA.names):
+    if is_generated(text):
         generated = GENERATED_DATA.parse(text)
         if fold != 1:
             raise DataError(

@@ -12,6 +12,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict
 
 from rankloop._version import __version__
+from rankloop.data.by_name import is_generated
 from rankloop.experiments.files import read_model, write_json
 from rankloop.experiments.reproduce.costs import format_duration
 from rankloop.experiments.reproduce.evidence import Evidence
@@ -83,7 +84,8 @@ class About(BaseModel):
     def difference(self, other: About) -> str | None:
         """Why the runs of two reproductions do not belong together, in a few words; None if they do.
 
-        Numbers of runs, seeds and figures may differ, and versions of other packages.
+        Numbers of runs, seeds and figures may differ, and versions of other packages. So may the last digits
+        of generated data, which depend on the processor: its name says what it is.
         """
         asked = other._identity()
         for name, value in self._identity().items():
@@ -111,10 +113,11 @@ class About(BaseModel):
         return tuple(figure for name, figure in known.items() if name in self.figures)
 
     def _identity(self) -> dict[str, object]:
+        fingerprint = None if is_generated(self.preset.data) else self.data_fingerprint
         return {
             "version": self.version,
             **self.preset.model_dump(mode="json", exclude={"runs"}),
-            DATA_FINGERPRINT: self.data_fingerprint,
+            DATA_FINGERPRINT: fingerprint,
         }
 
 

@@ -101,7 +101,7 @@ def change(folder: Path, out: Path, **fields: object) -> Path:
         ("horizon", 2_000, "its horizon is 2000, not 1000"),
         ("temperature", 4.0, "its temperature is 4.0, not 1.0"),
         ("version", "0.0.9", "its version is '0.0.9'"),
-        ("data_fingerprint", "another", "its data fingerprint is 'another'"),
+        ("data", "synthetic(queries=61, features=5)", r"its data is 'synthetic\(queries=61, features=5\)'"),
     ],
 )
 def test_what_does_not_belong_together_is_refused(
@@ -111,6 +111,20 @@ def test_what_does_not_belong_together_is_refused(
     with pytest.raises(RankloopError, match=message):
         merge([pieces["first"], other], tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+def test_data_of_files_is_compared_by_content_and_generated_data_by_name(
+    pieces: dict[str, Path], tmp_path: Path
+) -> None:
+    """Another processor generates the same data but for the last digits, which changes its fingerprint."""
+    generated = change(pieces["second"], tmp_path / "generated", data_fingerprint="another")
+    assert merge([pieces["first"], generated], tmp_path / "out").missing == {}
+    files = [
+        change(pieces[name], tmp_path / name, data="MQ2008", data_fingerprint=f"of the {name}")
+        for name in ("first", "second")
+    ]
+    with pytest.raises(RankloopError, match="its data fingerprint is 'of the second', not 'of the first'"):
+        merge(files, tmp_path / "both")
 
 
 def test_a_run_that_differs_is_refused(pieces: dict[str, Path], tmp_path: Path) -> None:
