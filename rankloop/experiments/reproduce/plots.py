@@ -149,6 +149,8 @@ def _draw_lines(axes: Axes, panel: Panel, evidence: Evidence) -> None:
 
 def _legend(spec: CurvesFigure, evidence: Evidence) -> list[Line2D]:
     lines = {line.label: line for panel in spec.panels for line in panel.lines}
+    # A label may stand for a line in each panel, of different runs.
+    drawn = {line.label for panel in spec.panels for line in panel.lines if line.arm in evidence.learned}
     handles = [
         Line2D(
             [], [],
@@ -156,7 +158,7 @@ def _legend(spec: CurvesFigure, evidence: Evidence) -> list[Line2D]:
             linestyle=dashes_of(line.look),
             marker=marker(line.look),
             markersize=MARKER_SIZE,
-            label=label if line.arm in evidence.learned else f"{label} (not run)",
+            label=label if label in drawn else f"{label} (not run)",
         )
         for label, line in lines.items()
     ]  # fmt: skip

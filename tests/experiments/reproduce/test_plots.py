@@ -75,6 +75,16 @@ def test_lines_without_runs_are_named_and_not_drawn() -> None:
     assert f"{lines[1].label} (not run)" in [text.get_text() for text in figure.legends[0].get_texts()]
 
 
+def test_a_learner_with_runs_in_one_panel_is_not_called_not_run() -> None:
+    shown, figure = evidence(), CURVES["estimators"]
+    first = {line.arm for line in figure.panels[0].lines}
+    kept = {arm: runs for arm, runs in shown.learned.items() if arm in first}
+    told = [
+        text.get_text() for text in draw(figure, Evidence(kept, kept, shown.baselines)).legends[0].get_texts()
+    ]
+    assert [label for label in told if "not run" in label] == ["intervention-oblivious (not run)"]
+
+
 def test_a_baseline_below_the_production_ranker_does_not_stretch_the_axis() -> None:
     shown = evidence()
     low = {seed: {**values, "supervised": 0.1} for seed, values in shown.baselines.items()}
