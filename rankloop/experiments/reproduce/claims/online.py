@@ -178,7 +178,8 @@ CLAIMS = (
         statement="PDGD that is not applied online, with no or with 100 interventions, peaks and then falls.",
         criterion=f"for each, the highest mean is more than {SETTLED:g} above the end",
         cause="PDGD that is not applied online may end below PDGD online without falling from a peak of its "
-        "own: when that begins depends on the data and on the logging policy.",
+        "own. When a fall begins depends on the data: the noisier the labels and the fewer the queries, the "
+        "sooner it overfits.",
         check=_check_falls,
     ),
     Claim(
