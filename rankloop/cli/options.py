@@ -16,7 +16,8 @@ DataArgument = Annotated[
     str,
     typer.Argument(
         metavar="DATA",
-        help="A LETOR or SVMlight file or folder, or synthetic(shape=…, queries=…, features=…, seed=…).",
+        help="A LETOR or SVMlight file or folder, "
+        "or synthetic(shape=…, queries=…, features=…, noise=…, seed=…).",
     ),
 ]
 FoldOption = Annotated[int, typer.Option(help="Which fold to use, if the folder has several.", min=1)]

@@ -60,7 +60,9 @@ USERS, START, LEARNING, LENGTH, MEASURES = (
     "Length and deployments",
     "Evaluation and baselines",
 )
-DATA_HELP = "A LETOR or SVMlight file or folder, or synthetic(shape=…, queries=…, features=…, seed=…)."
+DATA_HELP = (
+    "A LETOR or SVMlight file or folder, or synthetic(shape=…, queries=…, features=…, noise=…, seed=…)."
+)
 FOLD_HELP = "Which fold to use, if the folder has several."
 
 
