@@ -46,7 +46,7 @@ def test_parts_are_made_by_seeds_and_merged(tiny: Path) -> None:
         result = invoke("--only", "curves", "--runs", 2, "--seeds", seed, "-o", f"part-{seed}")
         assert result.exit_code == 0, result.output
         assert "curves: 3 learners × 1 run = 3 runs on" in result.stderr
-        assert f"runs not made: intervention-aware-0: seeds {1 - seed};" in result.stdout
+        assert f"runs not made: intervention-aware-0: seed {1 - seed};" in result.stdout
     merged = invoke("--merge", "part-0", "part-1", "-o", "both")
     assert merged.exit_code == 0, merged.output
     assert "5 of 23 claims hold" in merged.stdout
@@ -63,7 +63,7 @@ def test_parts_are_made_by_learners_and_merged() -> None:
     result = invoke("--learner", "affine-4", "-o", "affine")
     assert result.exit_code == 0, result.output
     assert "curves: 1 learner × 1 run = 1 run on" in result.stderr
-    assert "runs not made: intervention-aware-0: seeds 0; pdgd-online: seeds 0\n" in result.stdout
+    assert "runs not made: intervention-aware-0: seed 0; pdgd-online: seed 0\n" in result.stdout
     options = ("--learner", "intervention-aware-0", "--learner", "pdgd-online", "-o", "others")
     others = invoke("--only", "curves", *options)
     assert "curves: 2 learners × 1 run = 2 runs on" in others.stderr
@@ -110,7 +110,7 @@ def test_options_become_the_preset(tiny: Path) -> None:
             "unknown learner 'affine-50'; there are: intervention-aware-0, pdgd-0",
         ),
         (("--seeds", "3-"), "seeds are written as 3-5 or 3,7"),
-        (("--seeds", "1-2"), "1 runs have the seeds 0, not 1-2"),
+        (("--seeds", "1-2"), "--seeds 1-2 is beyond --runs 1, whose seeds are 0"),
         (("--fold", "2"), "generated data has no folds"),
     ],
 )

@@ -159,8 +159,8 @@ def describe(
     return {
         "command": command(about, figures, out),
         "data": preset.data if preset.fold == 1 else f"{preset.data}, fold {preset.fold}",
-        "size": f"{preset.runs} runs of each learner, {preset.horizon:,} logged queries, evaluated at "
-        f"{len(preset.grid)} times",
+        "size": f"{preset.runs} {'run' if preset.runs == 1 else 'runs'} of each learner, {preset.horizon:,} "
+        f"logged queries, evaluated at {len(preset.grid)} times",
         "seeds": (spell_seeds(evidence.seeds) or "none") + parts,
         **({"runs not made": spell_missing(missing)} if missing else {}),
         "learning": preset.learning,
@@ -174,10 +174,12 @@ def describe(
 def spell_missing(missing: Mapping[str, str]) -> str:
     """Missing runs as text.
 
-    >>> spell_missing({"affine-0": "3,4", "pdgd-online": "0-4"})
-    'affine-0: seeds 3,4; pdgd-online: seeds 0-4'
+    >>> spell_missing({"affine-0": "3", "pdgd-online": "0-4"})
+    'affine-0: seed 3; pdgd-online: seeds 0-4'
     """
-    return "; ".join(f"{name}: seeds {seeds}" for name, seeds in missing.items())
+    return "; ".join(
+        f"{name}: {'seed' if seeds.isdigit() else 'seeds'} {seeds}" for name, seeds in missing.items()
+    )
 
 
 def command(about: About, figures: Sequence[AnyFigure], out: str) -> str:

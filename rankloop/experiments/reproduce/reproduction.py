@@ -153,8 +153,8 @@ def plan(
     chosen = preset.seeds if seeds is None else tuple(seeds)
     if beyond := set(chosen).difference(preset.seeds):
         raise RankloopError(
-            f"{preset.runs} runs have the seeds {spell_seeds(preset.seeds)}, not {spell_seeds(beyond)}: "
-            "make more of them (--runs), or choose others (--seeds)"
+            f"--seeds {spell_seeds(beyond)} is beyond --runs {preset.runs}, whose seeds are "
+            f"{spell_seeds(preset.seeds)}: make more runs (--runs), or choose other seeds (--seeds)"
         )
     wanted = jobs(figures, preset, chosen, learners)
     check_writable(folder / ABOUT)

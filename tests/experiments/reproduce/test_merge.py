@@ -81,7 +81,7 @@ def test_arms_with_different_seeds_are_compared_on_those_that_they_share(
     done = merge([pieces["affine"], pieces["second"]], tmp_path / "out")
     assert done.missing == {"intervention-aware-0": "0", "pdgd-online": "0"}
     page = (tmp_path / "out" / "claims.md").read_text()
-    assert "- runs not made: intervention-aware-0: seeds 0; pdgd-online: seeds 0\n" in page
+    assert "- runs not made: intervention-aware-0: seed 0; pdgd-online: seed 0\n" in page
 
 
 def change(folder: Path, out: Path, **fields: object) -> Path:

@@ -179,7 +179,7 @@ def test_parts_of_the_seeds_add_up_to_the_whole(whole: Path, tmp_path: Path) -> 
     about = json.loads((tmp_path / "reproduction.json").read_text())
     assert (about["seeds"], about["preset"]["runs"]) == ([1], 2)
     page = (tmp_path / "claims.md").read_text()
-    assert "- runs not made: intervention-aware-0: seeds 0; affine-4: seeds 0; pdgd-online: seeds 0\n" in page
+    assert "- runs not made: intervention-aware-0: seed 0; affine-4: seed 0; pdgd-online: seed 0\n" in page
     assert "--runs 2 --seeds 1" in page
     planned = plan(TINY, [CURVES], tmp_path, seeds=[0])
     assert {job.spec.seed for job in planned.unfinished} == {0}
@@ -215,7 +215,9 @@ def test_figures_that_are_added_keep_the_rows_of_the_others(
 
 
 def test_only_seeds_of_the_preset_can_be_made(tmp_path: Path) -> None:
-    with pytest.raises(RankloopError, match=r"2 runs have the seeds 0-1, not 2-3: make more of them"):
+    with pytest.raises(
+        RankloopError, match=r"--seeds 2-3 is beyond --runs 2, whose seeds are 0-1: make more runs"
+    ):
         plan(TINY, FEW, tmp_path, seeds=[1, 2, 3])
     assert not list(tmp_path.iterdir())
 
