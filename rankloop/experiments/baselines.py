@@ -60,6 +60,7 @@ def production_ranker(
 def authors_ranker(
     dataset: Dataset,
     *,
+    model: str = "mlp",
     n_queries: int = AUTHORS_QUERIES,
     seed: int = 0,
     progress: Progress | None = None,
@@ -70,6 +71,7 @@ def authors_ranker(
 
     Args:
         dataset: its training queries are learned from.
+        model: what is trained; theirs was a network.
         n_queries: how many of them, drawn at random.
         seed: random seed.
         progress: called after every epoch.
@@ -77,7 +79,7 @@ def authors_ranker(
     labelled = production_data(dataset, n_queries, np.random.default_rng(seed))
     settings = Settings(AUTHORS_OPTIMISER, epochs=AUTHORS_EPOCHS, patience=AUTHORS_PATIENCE)
     stopped_on_itself = replace(labelled, validation=labelled.train)
-    return train(stopped_on_itself, "mlp", settings=settings, seed=seed, progress=progress).model
+    return train(stopped_on_itself, model, settings=settings, seed=seed, progress=progress).model
 
 
 def random_ranker(n_features: int, rng: np.random.Generator) -> MLP:

@@ -73,6 +73,12 @@ def test_the_authors_ranker_fits_its_queries_and_is_more_peaked(data: Dataset) -
     assert value(theirs, data) > value(random_ranker(10, np.random.default_rng(0)), data)
 
 
+def test_the_authors_ranker_can_be_linear(data: Dataset) -> None:
+    linear = authors_ranker(data, model="linear", n_queries=20)
+    assert isinstance(linear, Linear)
+    assert value(linear, data) > value(random_ranker(10, np.random.default_rng(0)), data)
+
+
 def test_full_information_trains_until_an_epoch_gains_nothing(data: Dataset) -> None:
     """The paper's rule would stop it at the first epoch that gains less than 0.001."""
     paper, relevance = users("paper@5"), np.concatenate([data.train.labels, data.validation.labels]) / 4
