@@ -23,6 +23,9 @@ from rankloop.types import Bias, Float64, Model, Split
 # How many examined impressions the prior is worth: the variance of one, p (1 − p) / α, about 0.7, divided by
 # the variance of relevance between items, about 0.07.
 PRIOR = 10.0
+# In ten epochs of patience these are 800 steps, in which Adam moves a weight by up to 2.4: enough to change
+# the sign of any weight that is drawn at random.
+LEAST_STEPS = 80
 
 
 @dataclass(frozen=True)
@@ -44,7 +47,9 @@ class Learning:
     """
 
     settings: Settings = field(
-        default_factory=lambda: Settings(Adam(rate=0.003), epochs=50, patience=10, caution=3.0)
+        default_factory=lambda: Settings(
+            Adam(rate=0.003), epochs=50, least_steps=LEAST_STEPS, patience=10, caution=3.0
+        )
     )
     clip_validation: bool = True
     reward: Literal["dcg", "clicks"] = "dcg"

@@ -63,12 +63,14 @@ def train_network(
         )
     learner: Learner = start.learner(chosen.optimiser)
     history = History(progress, chosen.patience, chosen.least_gain, most=chosen.epochs)
+    passes = chosen.passes(task.n_queries)
     best = start
     first = _values(held_out, start, ExpectedReward())
     history.add(first.mean(), convincing=keep_start)
     try:
         for _ in range(chosen.epochs):
-            _run_epoch(learner, task, rng.permutation(task.n_queries), chosen.batch)
+            for _ in range(passes):
+                _run_epoch(learner, task, rng.permutation(task.n_queries), chosen.batch)
             values = _values(held_out, learner, task.objective)
             convincing = not keep_start or convinces(values - first, chosen.caution)
             if history.add(values.mean(), convincing=convincing):

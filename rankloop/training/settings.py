@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 from typing import Self
 
@@ -17,7 +18,9 @@ class Settings:
     Attributes:
         optimiser: how a gradient becomes a step.
         batch: queries per step.
-        epochs: the maximum number of passes over the queries.
+        epochs: the maximum number of epochs, each of one pass over the queries or of several.
+        least_steps: an epoch passes over the queries until it has at least this many steps. Without it, an
+            epoch over three queries is three steps, and training runs out of patience before it has moved.
         patience: the number of epochs without a better held-out value after which training stops.
         least_gain: stop as soon as an epoch gains less than this, independently of the patience;
             None for no such rule. The paper's programs stop at 0.001.
@@ -29,6 +32,7 @@ class Settings:
     optimiser: Optimiser = field(default_factory=lambda: Adam(rate=0.003))
     batch: int = 1
     epochs: int = 100
+    least_steps: int = 1
     patience: int = 5
     least_gain: float | None = None
     caution: float = 0.0
@@ -36,9 +40,18 @@ class Settings:
     def __post_init__(self) -> None:
         if self.caution < 0.0:
             raise RankloopError(f"caution must be at least 0, got {self.caution}")
-        for name in ("batch", "epochs", "patience"):
+        for name in ("batch", "epochs", "least_steps", "patience"):
             if getattr(self, name) < 1:
                 raise RankloopError(f"{name} must be at least 1, got {getattr(self, name)}")
+
+    def passes(self, queries: int) -> int:
+        """Return how many passes over the queries an epoch has.
+
+        >>> Settings(batch=10, least_steps=5).passes(25), Settings().passes(25)
+        (2, 1)
+        """
+        steps = max(math.ceil(queries / self.batch), 1)
+        return math.ceil(self.least_steps / steps)
 
     def without_caution(self) -> Self:
         """Return the same settings, but keep the best epoch however small its gain over the start.

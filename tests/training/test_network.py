@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,9 @@ from rankloop.errors import DataError, RankloopError
 from rankloop.models import MLP, SGD, Adam, Linear, TorchModel
 from rankloop.models.mlp import Network
 from rankloop.models.optimisers import Optimiser
+from rankloop.objectives import Softmax
 from rankloop.training import Settings, Task, Training, train_network
+from rankloop.training.learning import DOUBLY_ROBUST, LEAST_STEPS
 from rankloop.types import Dataset
 from tests.training.problems import DCG_AT_3, N_FEATURES, new_rng, opposed
 from tests.training.steps import Foreign, in_plain_python
@@ -144,6 +147,40 @@ def test_patience_counts_from_the_last_rise_convincing_or_not(easy: Dataset) -> 
     values = [epoch.held_out for epoch in result.history]
     assert values == sorted(values)
     assert len(values) == 1 + 6
+
+
+@pytest.mark.parametrize(("batch", "least_steps", "passes"), [(1, 9, 2), (3, 5, 2), (1, 8, 1), (100, 3, 3)])
+def test_an_epoch_of_few_queries_is_several_passes(
+    task: Task, batch: int, least_steps: int, passes: int
+) -> None:
+    """Eight queries: the steps are those of as many epochs of one pass each."""
+    start = Linear.initialise(N_FEATURES, new_rng())
+    one, several = (
+        train_network(
+            start,
+            task,
+            held_out=None,
+            settings=Settings(batch=batch, epochs=epochs, least_steps=least),
+            rng=new_rng(),
+        )
+        for epochs, least in ((3 * passes, 1), (3, least_steps))
+    )
+    assert several.best.number == 3
+    assert several.model.fingerprint == one.model.fingerprint
+
+
+def test_a_few_queries_are_enough_to_turn_a_wrong_start_around() -> None:
+    """With two steps per epoch it ran out of patience long before its weight had changed its sign."""
+    offsets, weights = np.array([0, 4, 8]), np.tile([0.0, 0.2, 0.6, 0.4], 2)
+    features = np.tile([[0.0], [1.0], [3.0], [2.0]], (2, 1)).astype(np.float32)
+    task = replace(Task(features, offsets, weights, DCG_AT_3), objective=Softmax())
+    start = Linear(1, np.array([-1.7, 0.0], np.float32))
+    for least_steps, sign in ((1, -1.0), (LEAST_STEPS, 1.0)):
+        settings = replace(DOUBLY_ROBUST.settings.without_caution(), least_steps=least_steps)
+        result = train_network(start, task, held_out=task, settings=settings, rng=new_rng(), keep_start=False)
+        assert isinstance(result.model, Linear)
+        assert np.sign(result.model.parameters[0]) == sign
+    assert DOUBLY_ROBUST.settings.least_steps == LEAST_STEPS
 
 
 def test_without_held_out_queries_a_network_keeps_the_last_epoch(easy: Dataset) -> None:
