@@ -40,10 +40,16 @@ ROOT = Path(__file__).parents[2]
 CLIENTS = 3
 # Seconds between two pages of a client: enough writes at once, without keeping the machine busy for nothing.
 PAUSE = 0.02
+# How much users like each document. It is the document's feature, too.
+LIKED = {"w": 0.0, "x": 1.0, "y": 3.0, "z": 2.0}
 
 
 class Load:
-    """Clients who rank and click without pause, and remember what was sent and what was acknowledged."""
+    """Clients who rank and click without pause, and remember what was sent and what was acknowledged.
+
+    They click their favourite on one page and the first document on the next: there is something to learn.
+    Learners refuse logs whose clicks are all at one rank.
+    """
 
     def __init__(self, port: int) -> None:
         self.port, self.stop = port, threading.Event()
@@ -71,12 +77,14 @@ class Load:
             name = f"client{number}-{count}"
             self.sent.add(name)
             try:
-                shown = client.rank("q", {one: [float(count % 3)] for one in "wxyz"}, id=name)["ranking"]
+                documents = {one: [liked + count % 3] for one, liked in LIKED.items()}
+                shown = client.rank("q", documents, id=name)["ranking"]
                 with self.lock:
                     self.acknowledged[name] = shown
-                key = (name, shown[0])
+                chosen = max(shown, key=LIKED.__getitem__) if count % 2 else shown[0]
+                key = (name, chosen)
                 self.clicks_sent.add(key)
-                event = {"id": f"{name}-click", "impression": name, "document": shown[0]}
+                event = {"id": f"{name}-click", "impression": name, "document": chosen}
                 if client.send_events([event])["accepted"]:
                     self.clicked.add(key)
                 # Sent twice, counted once.
