@@ -3,22 +3,43 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from rankloop.cli.option_groups import expand_groups
 from rankloop.cli.options import JsonOption, PageOption
 from rankloop.errors import RankloopError
+from rankloop.names import unknown
 
 if TYPE_CHECKING:
     from rankloop.logs import ImportOptions, ImportReport
     from rankloop.progress import Progress
 
+
+class FormatGroup(TyperGroup):
+    """The importers by the names of their formats, for people who name a file first."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Find the importer; if there is none of this name, say what to type."""
+        if args and args[0] not in self.commands:
+            if not Path(args[0]).exists():
+                raise unknown("format", args[0], self.commands)
+            *others, table = self.commands
+            raise RankloopError(
+                f"name the format of {args[0]} before it: {', '.join(others)}, or {table} for any table, "
+                f"as in: {ctx.command_path} {table} {shlex.join(args)}"
+            )
+        return super().resolve_command(ctx, args)
+
+
 importing = typer.Typer(
+    cls=FormatGroup,
     help="Import the log of another program: problems are counted, repaired and reported.",
     no_args_is_help=True,
     rich_markup_mode="rich",

@@ -44,8 +44,8 @@ def fit_document(fit: Fit) -> Document:
         f"{fit.spec}, fitted to {impressions:,} impressions",
         (
             Text(
-                f"Fitted to the {fit.target} on {len(fit.train_queries):,} queries; "
-                f"{len(fit.held_out_queries):,} others were held out. Fingerprint {fit.model.fingerprint}.",
+                f"Fitted to the {fit.target} on {_queries(len(fit.train_queries))}, with "
+                f"{_queries(len(fit.held_out_queries))} held out. Fingerprint {fit.model.fingerprint}.",
                 brief=True,
             ),
             *warnings(fit.notes),
@@ -71,7 +71,7 @@ def _estimates(fit: Fit) -> tuple[Table | Text, ...]:
     ]
     return (
         Table.build(
-            f"{held.measure}, as rankloop evaluate estimates it on {held.queries:,} held-out queries "
+            f"{held.measure}, as rankloop evaluate estimates it on {_queries(held.queries, 'held-out ')} "
             f"({held.impressions:,} impressions)",
             ["rankings", "estimate", "90 % interval"],
             rows,
@@ -85,6 +85,10 @@ def _estimates(fit: Fit) -> tuple[Table | Text, ...]:
             "quiet",
         ),
     )
+
+
+def _queries(number: int, kind: str = "") -> str:
+    return f"{number:,} {kind}{'query' if number == 1 else 'queries'}"
 
 
 def _numbers(estimate: ReportedEstimate) -> list[str]:

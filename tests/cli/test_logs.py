@@ -343,6 +343,28 @@ def test_what_is_wrong_is_said_in_one_line_and_nothing_is_left(run: Run, tmp_pat
     assert {path: path.stat().st_size for path in tmp_path.rglob("*")} == before
 
 
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (
+            ("my clicks.csv", "--out", "new"),
+            "name the format of my clicks.csv before it: ubi, metarank, or columns for any table, as in: "
+            "rankloop import columns 'my clicks.csv' --out new",
+        ),
+        (("colums", "my clicks.csv"), "unknown format 'colums', did you mean 'columns'? There are: "),
+    ],
+    ids=["no format", "a format that is not one"],
+)
+def test_import_without_its_format_says_what_to_type(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], message: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my clicks.csv").write_text(GOOD)
+    code, out, err = run("import", *words)
+    assert (code, out) == (2, "")
+    assert err.startswith(f"rankloop: {message}")
+
+
 def test_a_page_is_not_begun_for_a_log_that_is_refused(run: Run, tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text(f"{HEAD}\n")
     for command in (["import", "columns", "t.csv"], ["check", "log"]):
