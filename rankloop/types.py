@@ -252,6 +252,10 @@ class BiasEvidence:
     method: str
     resamples: Float64 | None = None
 
+    def __post_init__(self) -> None:
+        if self.resamples is not None and not np.isfinite(self.resamples).all():
+            raise DataError("the resamples of a bias must be finite numbers")
+
 
 @dataclass(frozen=True, eq=False)
 class Bias:

@@ -81,17 +81,22 @@ def anchored(bias: Bias, *, high: int = 1, low: int | None = None) -> Bias:
 
 # A probability may lie this far outside [0, 1] because of rounding alone.
 ROUNDING = 1e-9
+# In place of an α of 0 at a rank of the anchor: lines of resamples stay finite.
+LEAST_ALPHA = 1e-9
 
 
 def lines_at(lines: Lines, anchor: Anchor) -> Lines:
-    """Rescale lines to the anchor's scale of relevance; the last axis of both arrays is ranks."""
+    """Rescale lines to the anchor's scale of relevance; the last axis of both arrays is ranks.
+
+    If α is 0 at a rank of the anchor, there is no such scale: the result is what it is just above 0.
+    """
     alpha, beta = lines
     high, low = anchor.high - 1, anchor.low - 1
-    with np.errstate(divide="ignore", invalid="ignore"):
-        zero = -beta[..., low] / alpha[..., low]
-        one = (1.0 - beta[..., high]) / alpha[..., high]
-        scale = (one - zero)[..., None]
-        return Lines(alpha * scale, beta + alpha * zero[..., None])
+    at_high, at_low = (np.where(own == 0.0, LEAST_ALPHA, own) for own in (alpha[..., high], alpha[..., low]))
+    zero = -beta[..., low] / at_low
+    one = (1.0 - beta[..., high]) / at_high
+    scale = (one - zero)[..., None]
+    return Lines(alpha * scale, beta + alpha * zero[..., None])
 
 
 def are_probabilities(

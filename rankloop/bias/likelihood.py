@@ -88,13 +88,20 @@ class Parameters:
     def free_after(self, ends: Float64) -> tuple[Float64, Float64]:
         """The same as `free` after a short step in the log-odds of the ends (2 · ranks; low, high, low, …).
 
-        The step is converted to probabilities at the current ends, so that it stays linear up to 0 and 1: the
+        The step is converted to probabilities at the current ends, and stays linear beyond 0 and 1: the
         log-odds of an end near 0 are far from normally distributed, the end itself is not.
+
+        Another scale of relevance, R' = (R − zero) / (one − zero), moves low ends by α · zero and high ends
+        by α · (one − 1). Clicks hardly tell such steps apart, so they can be long, and they change nothing
+        that clicks tell. They are left out: of each kind of ends, only the part orthogonal to α is moved.
         """
         alpha, low = self.free
         slopes = _odds_slope(self)
-        lower = np.clip(low + slopes[:, 0] * ends[0::2], 0.0, 1.0)
-        return np.clip(low + alpha + slopes[:, 1] * ends[1::2], 0.0, 1.0) - lower, lower
+        lower, upper = (
+            change - alpha * (alpha @ change) / (alpha @ alpha)
+            for change in (slopes[:, 0] * ends[0::2], slopes[:, 1] * ends[1::2])
+        )
+        return alpha + upper - lower, low + lower
 
     def clip(self, chances: Float64) -> Float64:
         """Keep probabilities at least `edge` away from 0 and 1; 0 stays 0."""

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from rankloop.bias import anchored
-from rankloop.bias.anchor import Anchor, Lines, as_bias, lines_at, widest_anchor
+from rankloop.bias.anchor import Anchor, Lines, as_bias, clip_lines, lines_at, widest_anchor
 from rankloop.clicks import bias_of, users
 from rankloop.errors import DataError, RankloopError
 from rankloop.estimators import estimator
 from rankloop.statistics import Exposure, Statistics
-from rankloop.types import Bias
+from rankloop.types import Bias, BiasEvidence
 
 PAPER = bias_of(users("paper@5"))
 
@@ -54,6 +54,24 @@ def test_the_anchor_does_not_change_any_ranking(name: str) -> None:
     # With n queries, and a share p of all impressions for this query, a weight is n · p · R.
     share = 2 * np.repeat([30, 10], [4, 5]) / 40
     np.testing.assert_allclose(weights(anchored(PAPER)), (weights(PAPER) - share * zero) / scale)
+
+
+@pytest.mark.parametrize("alpha", [(0.0, 0.3), (0.3, 0.0), (0.0, 0.0), (0.0, -0.2)])
+@pytest.mark.parametrize("beta", [(0.0, 0.0), (0.1, 0.2)])
+def test_lines_without_a_scale_stay_finite(alpha: tuple[float, float], beta: tuple[float, float]) -> None:
+    """Resamples may have them: a click at the rank of the anchor then says nothing about relevance."""
+    found = lines_at(Lines(np.array([alpha, (0.5, 0.4)]), np.array([beta, (0.1, 0.1)])), Anchor(1, 2))
+    assert np.isfinite(clip_lines(found)).all()
+    alone = lines_at(Lines(np.array([0.5, 0.4]), np.array([0.1, 0.1])), Anchor(1, 2))
+    np.testing.assert_array_equal([part[1] for part in found], alone)
+
+
+def test_resamples_that_are_not_finite_are_refused() -> None:
+    resamples = np.full((2, 3, 4), 0.5)
+    BiasEvidence("pairs", resamples)
+    resamples[1, 0, 2] = np.nan
+    with pytest.raises(DataError, match="resamples of a bias must be finite"):
+        BiasEvidence("pairs", resamples)
 
 
 def test_click_probabilities_outside_0_to_1_are_rejected() -> None:

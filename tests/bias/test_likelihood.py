@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from rankloop.bias import RankCounts
+from rankloop.bias.anchor import Anchor, Lines, lines_at
 from rankloop.bias.likelihood import ITEMS_PER_COMPONENT, POOLED_ITEMS, Likelihood, Parameters
 from rankloop.bias.newton import fit
 from rankloop.bias.relevance_prior import COMPONENTS, NODES, Strata, grid, grid_levels
@@ -33,6 +34,33 @@ def moved(at: Parameters, step: np.ndarray) -> Parameters:
 def flat_gradient(likelihood: Likelihood, at: Parameters, weights: np.ndarray) -> np.ndarray:
     ends, components = likelihood.expect(at, weights).gradient(at)
     return np.concatenate([ends, components.ravel()])
+
+
+def ends_of(at: Parameters, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    """The step in log-odds that changes the ends, to first order, by these amounts."""
+    slopes = np.stack([at.low * (1.0 - at.low), at.high * (1.0 - at.high)], axis=1)
+    return (np.stack([low, high], axis=1) / slopes).ravel()
+
+
+def test_steps_that_only_rescale_relevance_are_left_out() -> None:
+    _, at = small()
+    for zero, one in ((3.0, 0.0), (0.0, -7.0), (-2.0, 5.0)):
+        found = at.free_after(ends_of(at, at.alpha * zero, at.alpha * one))
+        np.testing.assert_allclose(found, at.free, atol=1e-12)
+
+
+def test_steps_change_the_anchored_lines_by_their_first_derivative() -> None:
+    """Whatever is left out changes no anchored line, to first order."""
+    _, at = small()
+    rng, size = np.random.default_rng(1), 1e-6
+    low, high = rng.normal(size=(2, 3)) * size
+    anchor = Anchor(1, 3)
+    start = np.stack(lines_at(Lines(*at.free), anchor))
+    plain = Lines(at.alpha + high - low, at.low + low)
+    found = Lines(*at.free_after(ends_of(at, low, high)))
+    change, expected = (np.stack(lines_at(lines, anchor)) - start for lines in (found, plain))
+    assert np.abs(expected).max() > size / 10
+    np.testing.assert_allclose(change, expected, atol=100 * size**2)
 
 
 def test_the_value_matches_a_direct_sum() -> None:
