@@ -193,6 +193,8 @@ def boost(
 ) -> LightGBMModel:
     """Train trees that increase an objective, given by its derivatives on the scores.
 
+    If the documents are too few, or too much alike, for any split, the model has no trees.
+
     Args:
         features: documents × features.
         derivatives: from scores to the objective's gradient and a positive curvature, one each per document.
@@ -224,6 +226,8 @@ def boost(
     # Not LightGBM's own setting, which it would write into the model: its bytes must not depend on threads.
     with threadpool_limits(openmp_threads(), user_api="openmp"):
         booster = lightgbm.Booster(settings, data)
+        if not _can_split(data):
+            return LightGBMModel(booster.model_to_string())
         if held_out is not None:
             equal = np.full(len(held_out.features), start)
             best_value = held_out.value(equal)
@@ -245,3 +249,9 @@ def boost(
     if best == 0:
         booster = lightgbm.Booster(settings, data)
     return LightGBMModel(booster.model_to_string(num_iteration=best or None))
+
+
+def _can_split(data: Any) -> bool:
+    """Whether LightGBM kept any feature: it drops those that cannot divide the documents into two leaves."""
+    data.construct()
+    return any(data.feature_num_bin(feature) > 1 for feature in range(data.num_feature()))

@@ -124,7 +124,8 @@ def fit(
         division = (divided.sentence,)
     trained = _train(spec, chosen, (train, others), graded_bias, rng=rng, progress=progress)
     training = trained.training
-    learned = (*found.notes, *given.notes, *division, *_warnings(found), *trained.notes)
+    without_trees = _describe_no_trees(training, train.split.n_docs)
+    learned = (*found.notes, *given.notes, *division, *_warnings(found), *trained.notes, *without_trees)
     notes = (*grading.notes, *assumed.notes, *learned)
     if training.interrupted:
         notes = (*notes, f"Training was interrupted: the best model of {len(training.history) - 1} rounds.")
@@ -230,6 +231,22 @@ def _describe_combination(found: CombinedTrees) -> tuple[str, ...]:
     return (
         f"The order in which documents were logged helps {share}: trees that imitate it are a part of the "
         f"model, which makes the held-out clicks more likely by {found.gain:.1f} nats.",
+    )
+
+
+def _describe_no_trees(training: Training, documents: int) -> tuple[str, ...]:
+    if not isinstance(training.model, LightGBMModel) or training.model.n_trees or training.interrupted:
+        return ()
+    grown = len(training.history) > 1
+    reason = (
+        "no tree ranks the held-out queries better than equal scores do"
+        if grown
+        else f"the {documents:,} documents of the training queries are too few, or too much alike, to be "
+        "divided into leaves"
+    )
+    return (
+        f"The model has no trees, so all its scores are equal and it does not rank: {reason}. Use another "
+        "model (linear), or collect more data.",
     )
 
 

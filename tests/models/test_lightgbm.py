@@ -109,6 +109,21 @@ def test_where_no_tree_helps_there_is_none(features: Float32) -> None:
     np.testing.assert_array_equal(again.scores(features), np.zeros(200))
 
 
+@pytest.mark.parametrize("documents", [1, 4, 12, 200])
+def test_documents_that_cannot_be_divided_give_no_tree(
+    documents: int, capfd: pytest.CaptureFixture[str], rng: np.random.Generator
+) -> None:
+    """LightGBM itself ends with "Check failed: (train_data->num_features()) > (0)"."""
+    alike = documents == 200
+    features = np.zeros((documents, 3), np.float32) if alike else rng.random((documents, 3), np.float32)
+    target = rng.normal(size=documents)
+    held_out = EarlyStopping(features, loss(target), patience=3)
+    model = boost(features, squares(target), rounds=5, held_out=held_out, parameters={"min_data_in_leaf": 20})
+    assert (model.n_trees, model.n_features) == (0, 3)
+    np.testing.assert_array_equal(model.scores(features), np.zeros(documents))
+    assert capfd.readouterr() == ("", "")
+
+
 def test_without_held_out_queries_every_round_is_kept_and_watched(features: Float32) -> None:
     values: list[float] = []
     target = features[:, 0].astype(np.float64)

@@ -84,6 +84,17 @@ def test_trees_grow_from_nothing(world: Simulated) -> None:
     assert found.bias is BIAS
 
 
+@pytest.mark.parametrize("objective", ["lambdarank", "click-likelihood"])
+def test_a_log_of_too_few_documents_for_trees_is_fitted_and_says_so(tmp_path: Path, objective: str) -> None:
+    few = simulated(tmp_path / "log", queries=5)
+    found = few.log.fit(f"lightgbm(objective={objective}, imitate=off)", bias=BIAS)
+    (note,) = (note for note in found.notes if "no trees" in note)
+    documents = few.split.select(np.flatnonzero(np.isin(few.split.query_ids, found.train_queries))).n_docs
+    assert f"the {documents} documents of the training queries are too few" in note
+    assert found.comparison is not None
+    assert not any("no trees" in note for note in few.log.fit("linear", bias=BIAS).notes)
+
+
 def test_the_paper_does_not_clip_held_out_weights(world: Simulated) -> None:
     learning = replace(PAPER, settings=replace(PAPER.settings, epochs=2))
     found = world.log.fit("linear", bias=BIAS, learning=learning)
