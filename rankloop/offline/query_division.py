@@ -51,8 +51,9 @@ def divide_by_share(given: LearningInput, validation: float, rng: np.random.Gene
     came = np.flatnonzero(given.found.statistics.query_counts > 0)
     if len(came) < 2:
         raise DataError(
-            f"only {len(came)} queries of the log have impressions: at least one to learn from and one to "
-            f"hold out are required, and learning anything takes some hundreds"
+            f"{'only one' if len(came) else 'no'} query of the log has impressions: a ranker is fitted to "
+            "some queries and judged on others, and needs hundreds of them. `rankloop relevance` estimates "
+            "the relevance of documents of single queries, without features"
         )
     first, _ = counts_by_share(len(came), (1.0 - validation, validation))
     order = rng.permutation(came)

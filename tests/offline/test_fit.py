@@ -291,7 +291,7 @@ def test_a_log_that_never_explores_is_warned_of(tmp_path: Path) -> None:
     ("rows", "features", "message"),
     [
         ([], FEATURES, "the log is empty"),
-        (ALWAYS[:4], FEATURES, "only 1 queries of the log have impressions"),
+        (ALWAYS[:4], FEATURES, "only one query of the log has impressions"),
         (ALWAYS, {**FEATURES, "age": [1.0, 2.0, 3.0, np.nan]}, "feature 'age' is missing"),
         (ALWAYS, {**FEATURES, "age": [1.0, 2.0, 3.0, np.inf]}, "feature 'age' is inf"),
         (ALWAYS, {**FEATURES, "doc_id": ["v", "w"] * 2}, "none of the log's 4 documents has features"),
