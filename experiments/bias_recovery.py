@@ -13,6 +13,7 @@ import json
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -55,6 +56,13 @@ SETTINGS = {
     "position": Setting("position@5", model="position"),
     "harvesting": Setting("position@5", model="harvesting"),
     "boundary": Setting("position@5"),
+    # So few clicks that the search for the maximum does not always end.
+    "small": Setting(
+        "affine(alpha=1:0.66:0.52:0.44:0.38:0.34:0.31:0.29, beta=0:0:0:0:0:0:0:0)",
+        policies=(1.0,),
+        queries=60,
+        impressions=3_000,
+    ),
 }
 
 
@@ -79,8 +87,16 @@ def truth(setting: Setting, estimate: BiasEstimate) -> Bias:
     return anchored(bias_of(users(setting.users)), high=estimate.anchor.high, low=estimate.anchor.low)
 
 
-def recover(name: str, seed: int) -> tuple[Float64, Float64]:
-    """Errors of α and β, and whether their intervals hold the truth: 2 × ranks each."""
+class Recovered(NamedTuple):
+    """Errors of α and β, whether their intervals hold the truth, and how wide they are: 2 × ranks each."""
+
+    errors: Float64
+    held: Float64
+    widths: Float64
+
+
+def recover(name: str, seed: int) -> Recovered:
+    """Estimate the bias of one log."""
     setting, rng = SETTINGS[name], np.random.default_rng(seed)
     counts = simulate(setting, rng)
     estimate = estimate_bias(
@@ -89,23 +105,29 @@ def recover(name: str, seed: int) -> tuple[Float64, Float64]:
     assert estimate.alpha is not None
     assert estimate.beta is not None
     real = truth(setting, estimate)
-    errors, held = [], []
+    errors, held, widths = [], [], []
     for found, actual, ends in (
         (estimate.bias.alpha, real.alpha, estimate.alpha),
         (estimate.bias.beta, real.beta, estimate.beta),
     ):
         errors.append(found - actual)
         held.append((ends.low - ROUNDING <= actual) & (actual <= ends.high + ROUNDING))
-    return np.array(errors), np.array(held, np.float64)
+        widths.append(ends.high - ends.low)
+    return Recovered(np.array(errors), np.array(held, np.float64), np.array(widths))
 
 
-def recall(name: str, path: Path | None) -> dict[int, tuple[Float64, Float64]]:
+def recall(name: str, path: Path | None) -> dict[int, Recovered]:
     """Results of a setting that a file already has, by seed."""
     if path is None or not path.exists():
         return {}
     rows = [json.loads(line) for line in path.read_text().splitlines()]
     return {
-        row["seed"]: (np.array(row["errors"]), np.array(row["held"]))
+        # Widths were not always written.
+        row["seed"]: Recovered(
+            np.array(row["errors"]),
+            np.array(row["held"]),
+            np.array(row.get("widths", np.full_like(row["held"], np.nan))),
+        )
         for row in rows
         if row["setting"] == name
     }
@@ -118,13 +140,14 @@ def main(name: str, first: int, last: int, path: Path | None = None) -> None:
     results = []
     for seed in range(first, last + 1):
         results.append(known.get(seed) or recover(name, seed))
-        errors, held = results[-1]
+        errors, held, widths = results[-1]
         if path is not None and seed not in known:
-            row = {"setting": name, "seed": seed, "errors": errors.tolist(), "held": held.tolist()}
+            found = {key: part.tolist() for key, part in results[-1]._asdict().items()}
+            row = {"setting": name, "seed": seed, **found}
             with path.open("a") as file:
                 file.write(json.dumps(row) + "\n")
         print(f"seed {seed}: largest error {np.abs(errors).max():.4f}, held {held.mean():.0%}", flush=True)
-    errors, held = (np.array(part) for part in zip(*results, strict=True))
+    errors, held, widths = (np.array(part) for part in zip(*results, strict=True))
     print(f"{name}: {setting}")
     # The others are fixed by the anchor or by the model.
     free = np.abs(errors).max(axis=0) > ROUNDING
@@ -138,6 +161,8 @@ def main(name: str, first: int, last: int, path: Path | None = None) -> None:
             print(f"| {letter} | {k + 1} | {values.mean():+.4f} | {values.std(ddof=1):.4f} | {share:.0%} |")
     rate = held[:, free].mean()
     print(f"over all numbers that are free: {rate:.1%} of {held[:, free].size}")
+    wide = np.quantile(widths[:, 0, 1:].mean(axis=1), [0.5, 1.0])
+    print(f"mean width of the intervals of α: {wide[0]:.3f} in the middle log, {wide[1]:.3f} in the worst")
 
 
 if __name__ == "__main__":
