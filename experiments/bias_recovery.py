@@ -56,7 +56,7 @@ SETTINGS = {
     "position": Setting("position@5", model="position"),
     "harvesting": Setting("position@5", model="harvesting"),
     "boundary": Setting("position@5"),
-    # So few clicks that the search for the maximum does not always end.
+    # So few clicks that the scale of relevance is hardly known.
     "small": Setting(
         "affine(alpha=1:0.66:0.52:0.44:0.38:0.34:0.31:0.29, beta=0:0:0:0:0:0:0:0)",
         policies=(1.0,),
