@@ -225,9 +225,11 @@ def boost(
     best, best_value = 0, -np.inf
     # Not LightGBM's own setting, which it would write into the model: its bytes must not depend on threads.
     with threadpool_limits(openmp_threads(), user_api="openmp"):
-        booster = lightgbm.Booster(settings, data)
         if not _can_split(data):
-            return LightGBMModel(booster.model_to_string())
+            # No part of the documents is drawn: it could be empty.
+            whole = {**settings, "bagging_fraction": 1.0}
+            return LightGBMModel(lightgbm.Booster(whole, data).model_to_string())
+        booster = lightgbm.Booster(settings, data)
         if held_out is not None:
             equal = np.full(len(held_out.features), start)
             best_value = held_out.value(equal)

@@ -12,7 +12,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.attack import accounting, importers, moments, native, pages, readers  # noqa: F401  (they register their campaigns)
+from tests.attack import accounting, importers, moments, native, pages, readers, small_logs  # noqa: F401  (they register their campaigns)
 from tests.attack.campaign import CAMPAIGNS, Outcome, carry_out
 from tests.attack.separate import carry_out_separately, serve
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.attack import accounting, importers, moments, native, pages, readers  # noqa: F401  (they register their campaigns)
+from tests.attack import accounting, importers, moments, native, pages, readers, small_logs  # noqa: F401  (they register their campaigns)
 from tests.attack.campaign import CAMPAIGNS, carry_out
 from tests.attack.separate import carry_out_separately
 

@@ -118,7 +118,8 @@ def test_documents_that_cannot_be_divided_give_no_tree(
     features = np.zeros((documents, 3), np.float32) if alike else rng.random((documents, 3), np.float32)
     target = rng.normal(size=documents)
     held_out = EarlyStopping(features, loss(target), patience=3)
-    model = boost(features, squares(target), rounds=5, held_out=held_out, parameters={"min_data_in_leaf": 20})
+    parameters = {"min_data_in_leaf": 20, "bagging_fraction": 0.8, "bagging_freq": 1}
+    model = boost(features, squares(target), rounds=5, held_out=held_out, parameters=parameters)
     assert (model.n_trees, model.n_features) == (0, 3)
     np.testing.assert_array_equal(model.scores(features), np.zeros(documents))
     assert capfd.readouterr() == ("", "")
