@@ -1,0 +1,33 @@
+"""The table of outcomes in docs/paper says what the pages of claims say."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+PAPER = Path(__file__).parents[1] / "docs" / "paper"
+COLUMNS = ("medium", "synthetic", "mq2008", "mq2008-authors", "mslr")
+CLAIM = re.compile(
+    r"^\| ([✓✗?]) (\S+) \| (holds|does not hold|undecided) \| [^|]+ \| ([^|]+) \|$", re.MULTILINE
+)
+ROW = re.compile(r"^\| \[([a-z0-9-]+)\]\(medium/claims\.md#\1\) \| [^|]+ \| (.+) \|$", re.MULTILINE)
+# Verdicts of longer runs than those of the column, which the page explains.
+FOOTNOTE = re.compile("[¹²³]")
+
+
+def verdicts(folder: str) -> dict[str, str]:
+    found = {}
+    for mark, name, verdict, runs in CLAIM.findall((PAPER / folder / "claims.md").read_text("utf-8")):
+        found[name] = f"{mark} {verdict}" + ("" if runs == "–" else f" ({runs} runs)")
+    return found
+
+
+def test_the_table_of_outcomes_is_that_of_the_claims() -> None:
+    rows = dict(ROW.findall((PAPER / "README.md").read_text("utf-8")))
+    pages = [verdicts(folder) for folder in COLUMNS]
+    assert len(rows) == 23
+    for page in pages:
+        assert page.keys() == rows.keys()
+    for name, cells in rows.items():
+        for folder, page, cell in zip(COLUMNS, pages, cells.split(" | "), strict=True):
+            assert FOOTNOTE.search(cell) or cell == page[name], f"{name}, {folder}"
