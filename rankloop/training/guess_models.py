@@ -88,7 +88,7 @@ class TreeGuess(GuessModel):
         spec = LightGBMSpec(
             self.rounds, self.patience, self.rate, self.leaves, self.min_docs, objective="click-likelihood"
         )
-        if not len(parts[1]) or not _can_split(parts[0].features, self.min_docs):
+        if not len(parts[1]) or not _enough_for_trees(parts[0].features, self.min_docs):
             return ConstantGuess().fit(parts, bias, rng)
         model = train_trees_on_clicks(parts, bias, spec, rng=rng).model
         start = mean_score(parts[0].counts, bias)
@@ -173,6 +173,6 @@ class ConstantGuess(GuessModel):
         return lambda features: np.full(len(features), start)
 
 
-def _can_split(features: Float32, min_docs: int) -> bool:
-    """Whether LightGBM can grow a tree at all: it refuses data without a single split."""
+def _enough_for_trees(features: Float32, min_docs: int) -> bool:
+    """Whether trees could guess better than a constant: there are some leaves, and features differ."""
     return len(features) >= 4 * min_docs and bool(np.ptp(np.nan_to_num(features), axis=0).any())
