@@ -60,8 +60,8 @@ test-extras: $(EXTRAS) ## the tests that need heavy extras (torch, ray, Spark), 
 test-long: $(READY) ## the tests that take long: statistical checks, large sizes, the walk-through
 	$(PYTEST) -m "long and not extras" tests
 
-campaigns: $(READY) ## the longest tests of the live service, for an hour; writes build/campaigns.jsonl
-	RANKLOOP_CAMPAIGNS=1 $(BIN)/python -m pytest -m long tests/live
+campaigns: $(READY) ## the longest tests: the live service for an hour, and a thousand logs put to every command
+	RANKLOOP_CAMPAIGNS=1 $(BIN)/python -m pytest -m long tests/live tests/offline/test_commands_agree.py
 
 test-browser: $(BROWSER) ## the page of the live service in a real browser; installs chromium (apt-get) and playwright
 	$(BIN)/python -m pytest -m long tests/live/test_browser.py

@@ -21,10 +21,10 @@ def main() -> None:
     command += ["--disable-pip-version-check", "--constraint", "constraints.txt", "--report", "-", *WANTED]
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
     entries = {}
-    for item in json.loads(done.stdout)["install"]:
-        if item["download_info"].get("dir_info"):
+    for document in json.loads(done.stdout)["install"]:
+        if document["download_info"].get("dir_info"):
             continue  # rankloop itself
-        about, hashes = item["metadata"], item["download_info"]["archive_info"]["hashes"]
+        about, hashes = document["metadata"], document["download_info"]["archive_info"]["hashes"]
         entries[about["name"].lower()] = (
             f"{about['name']}=={about['version']} --hash=sha256:{hashes['sha256']}"
         )

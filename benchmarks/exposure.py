@@ -42,7 +42,7 @@ def measure(effort: Effort) -> dict[str, Result]:
         SPEEDUP.name: speedup,
         ERROR_RATIO.name: Result(
             sampled_median / our_median,
-            f"median relative error over items: {our_median:.1e} against {sampled_median:.1e}; "
+            f"median relative error over documents: {our_median:.1e} against {sampled_median:.1e}; "
             f"largest: {our_errors.max():.1e} against {sampled_errors.max():.1e}",
         ),
     }
@@ -54,7 +54,7 @@ def estimate(scores: Float64, theta: Float64, draw: Sampler, rng: np.random.Gene
 
 
 def relative_errors(values: Float64, truth: Float64) -> Float64:
-    """Compute ``|value − truth| / truth``, one number per item."""
+    """Compute ``|value − truth| / truth``, one number per document."""
     return np.abs(values - truth) / truth
 
 

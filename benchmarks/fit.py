@@ -9,11 +9,10 @@ from rankloop import extras, synthetic
 from rankloop.clicks import Impressions, bias_of, gather_log, users
 from rankloop.models.lightgbm import DEFAULTS
 from rankloop.models.specs import LightGBMSpec
+from rankloop.relevance import ClickTask, train_trees_on_clicks
+from rankloop.relevance.click_model import QUERY_VARIANCE
+from rankloop.relevance.logged_order import LoggedOrder, combine_trees, imitate_order
 from rankloop.statistics import Exposure, Statistics, of_impressions
-from rankloop.training import ShownDocuments, train_trees_on_clicks
-from rankloop.training.combined_trees import combine_trees
-from rankloop.training.logged_order import LoggedOrder, imitate_order
-from rankloop.training.trees import QUERY_VARIANCE
 from rankloop.types import Split
 
 # With the trees that imitate the logged order, which are not counted among the trees.
@@ -32,18 +31,14 @@ def measure(effort: Effort) -> dict[str, Result]:
 
     def own() -> object:
         rng = np.random.default_rng(0)
-        train, held_out = (ShownDocuments.of(split, statistics) for split, statistics, _ in parts)
-        grown = train_trees_on_clicks((train, held_out), bias, SPEC, query_variance=QUERY_VARIANCE, rng=rng)
+        train, held_out = (
+            ClickTask.of(split.features, statistics, bias, variance=QUERY_VARIANCE)
+            for split, statistics, _ in parts
+        )
+        grown = train_trees_on_clicks(train, held_out, SPEC, rng=rng)
         orders = [LoggedOrder.of(split, statistics, rng) for split, statistics, _ in parts]
         on_order = imitate_order((orders[0], orders[1]), rng)
-        return combine_trees(
-            grown.model,  # type: ignore[arg-type]
-            on_order,
-            held_out,
-            bias,
-            start=0.0,
-            query_variance=QUERY_VARIANCE,
-        )
+        return combine_trees(grown.model, on_order, held_out, start=0.0)  # type: ignore[arg-type]
 
     def lambdarank() -> object:
         lightgbm = extras.load("lightgbm")
@@ -81,9 +76,9 @@ def _gather(split: Split, seed: int) -> tuple[Split, Statistics, Impressions]:
 def _rows(split: Split, _statistics: Statistics, shown: Impressions) -> dict[str, object]:
     """One row per displayed document, and one group per impression."""
     number, rank = np.nonzero(shown.rankings >= 0)
-    items = split.offsets[shown.queries[number]] + shown.rankings[number, rank]
+    documents = split.offsets[shown.queries[number]] + shown.rankings[number, rank]
     labels = shown.clicks[number, rank].astype(np.float64)
-    return {"data": split.features[items], "label": labels, "group": np.bincount(number)}
+    return {"data": split.features[documents], "label": labels, "group": np.bincount(number)}
 
 
 FIT = Benchmark((RATIO,), measure)

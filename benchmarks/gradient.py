@@ -1,4 +1,4 @@
-"""Value and gradient of the expected reward: exact, against PL-Rank-3 on 100 sampled rankings per query."""
+"""Value and gradient of the expected metric: exact, against PL-Rank-3 on 100 sampled rankings per query."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from benchmarks.measure import Benchmark, Effort, Result, Target
 from benchmarks.queries import DOCUMENTS, RANKS, RandomQueries
 from benchmarks.sampling import Sampler, gumbel_rankings, pl_rank_3, time_against_samplers
 from rankloop import rank_weights
-from rankloop.objectives import expected_reward
+from rankloop.objectives import expected_metric
 from rankloop.types import Float64
 
 SAMPLES = 100
@@ -25,7 +25,7 @@ def measure(effort: Effort) -> dict[str, Result]:
     rng = np.random.default_rng(4)
 
     def exact() -> Float64:
-        return expected_reward(problem.scores, problem.offsets, problem.grades, theta).gradient
+        return expected_metric(problem.scores, problem.offsets, problem.grades, theta).gradient
 
     def sampled(draw: Sampler) -> Float64:
         parts = [
@@ -36,7 +36,7 @@ def measure(effort: Effort) -> dict[str, Result]:
 
     speedup = time_against_samplers(effort, exact, sampled, f"PL-Rank-3 on {SAMPLES} Gumbel rankings")
     judged = problem.queries()[: effort.judged]
-    truth = np.stack([reference.reward_gradient(scores, grades, theta) for scores, grades in judged])
+    truth = np.stack([reference.metric_gradient(scores, grades, theta) for scores, grades in judged])
     our_error = median_error(exact(), truth)
     sampled_error = median_error(sampled(gumbel_rankings), truth)
     return {
@@ -51,7 +51,7 @@ def measure(effort: Effort) -> dict[str, Result]:
 def median_error(gradient: Float64, truth: Float64) -> float:
     """Compute the median of ``‖ĝ − g‖ / ‖g‖`` over queries.
 
-    The truth is queries × items, and the gradient flat.
+    The truth is queries × documents, and the gradient flat.
     """
     found = gradient[: truth.size].reshape(truth.shape)
     return float(np.median(np.linalg.norm(found - truth, axis=1) / np.linalg.norm(truth, axis=1)))

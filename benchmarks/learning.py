@@ -14,7 +14,7 @@ from rankloop.experiments.baselines import production_ranker
 from rankloop.loop import Evaluated, Loop, exponential_times
 from rankloop.types import Float64
 
-# How many times as many interactions PDGD needs to reach what the default has learned after few of them.
+# How many times as many impressions PDGD needs to reach what the default has learned after few of them.
 CLICKS = Target("clicks_ratio", "times", "≥", 10)
 # How much better the rankings are that users are shown on average, in NDCG@5.
 SHOWN = Target("shown_gain", "NDCG@5", "≥", 0.01)
@@ -22,7 +22,7 @@ SHOWN = Target("shown_gain", "NDCG@5", "≥", 0.01)
 FEATURES, INTERVENTIONS, FIRST = 100, 20, 100
 # The collections; those of docs/loop.md have seeds from 0 to 19.
 SEEDS = range(30, 34)
-# The interactions of a run at most; what the default has learned is taken after a hundredth of them.
+# The impressions of a run at most; what the default has learned is taken after a hundredth of them.
 MOST, FEW = 10**6, 0.01
 
 
@@ -46,7 +46,7 @@ def reached(times: Float64, values: Float64, level: float) -> float:
 
 def measure(effort: Effort) -> dict[str, Result]:
     """Run the default and PDGD on the same collections, and compare their mean curves."""
-    horizon = min(effort.loop_interactions, MOST)
+    horizon = min(effort.loop_impressions, MOST)
     few = max(FIRST + 1, round(FEW * horizon))
     times = exponential_times(FIRST, horizon, INTERVENTIONS)
     extra = () if few in times else (few,)
@@ -68,12 +68,12 @@ def measure(effort: Effort) -> dict[str, Result]:
     return {
         CLICKS.name: Result(
             when / few,
-            f"{means}: the default learns {level:.4f} from {few:,} interactions, "
+            f"{means}: the default learns {level:.4f} from {few:,} impressions, "
             f"PDGD from {when:,.0f} of {horizon:,}",
         ),
         SHOWN.name: Result(
             shown[0] - shown[1],
-            f"{means}: shown on average over {horizon:,} interactions {shown[0]:.4f}, by PDGD {shown[1]:.4f}",
+            f"{means}: shown on average over {horizon:,} impressions {shown[0]:.4f}, by PDGD {shown[1]:.4f}",
         ),
     }
 
@@ -81,7 +81,7 @@ def measure(effort: Effort) -> dict[str, Result]:
 def _curve(loop: Loop) -> Float64:
     """One row per evaluation: the time, and NDCG@5 of the learned and of the logging policy."""
     events = [event for event in loop.run() if isinstance(event, Evaluated)]
-    return np.array([(event.timesteps, event.learned, event.logging) for event in events], dtype=np.float64)
+    return np.array([(event.impressions, event.learned, event.logging) for event in events], dtype=np.float64)
 
 
 LEARNING = Benchmark((CLICKS, SHOWN), measure)

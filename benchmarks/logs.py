@@ -29,7 +29,7 @@ PEAK = Target("log_peak_gb", "GB", "≤", 4)
 QUERIES, DOCUMENTS = 30_000, 24
 POLICIES = 3
 USERS = users("paper@5")
-# Number of interactions that are simulated and written at a time.
+# Number of impressions that are simulated and written at a time.
 BLOCK = 500_000
 # High enough that queries come more than once even in the smallest log.
 ROWS_PER_QUERY = 60
@@ -73,11 +73,11 @@ def write(folder: Path, rows: int) -> Path:
 
 
 def _traffic(split: Split, rows: int, rng: np.random.Generator) -> Iterator[PolicyTraffic]:
-    interactions = rows // USERS.behaviour.ranks // POLICIES
+    impressions = rows // USERS.behaviour.positions // POLICIES
     for policy in range(POLICIES):
-        scores = rng.normal(size=split.n_docs)
-        for start in range(0, interactions, BLOCK):
-            now = min(BLOCK, interactions - start)
+        scores = rng.normal(size=split.n_documents)
+        for start in range(0, impressions, BLOCK):
+            now = min(BLOCK, impressions - start)
             yield PolicyTraffic(
                 f"policy-{policy}",
                 scores,
@@ -93,7 +93,7 @@ def statistics_of(folder: Path) -> dict[str, float]:
     start, used = perf_counter(), process_time()
     result = open_log(folder).statistics(bias)
     seconds, cpu = perf_counter() - start, process_time() - used
-    rows = int(result.statistics.displays_by_rank.sum()) + result.left_out
+    rows = int(result.statistics.displays_by_position.sum()) + result.left_out
     return {"rows": rows, "seconds": seconds, "cpu": cpu, "peak": resident("VmHWM")}
 
 

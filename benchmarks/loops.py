@@ -67,19 +67,19 @@ def _setup(effort: Effort) -> tuple[Dataset, Model]:
 def measure(effort: Effort) -> dict[str, Result]:
     """Time one run at the full horizon, and one at a hundredth of it with as many interventions."""
     data, start = _setup(effort)
-    horizon = effort.loop_interactions
+    horizon = effort.loop_impressions
     long, short = cost(data, start, horizon), cost(data, start, horizon // RATIO)
     return {
         SECONDS.name: Result(
             long.gathering + long.learning,
-            f"{data.train.n_queries:,} training queries × {FEATURES} features, {horizon:,} interactions, "
+            f"{data.train.n_queries:,} training queries × {FEATURES} features, {horizon:,} impressions, "
             f"{INTERVENTIONS} interventions, one core; {long.gathering:.0f} s of it for gathering, "
             f"{long.epochs:,} epochs",
         ),
         GROWTH.name: Result(
             long.learning / short.learning,
             f"{long.learning:.0f} s without gathering, {long.epochs:,} epochs, against "
-            f"{short.learning:.0f} s and {short.epochs:,} at {horizon // RATIO:,} interactions",
+            f"{short.learning:.0f} s and {short.epochs:,} at {horizon // RATIO:,} impressions",
         ),
     }
 
@@ -87,7 +87,7 @@ def measure(effort: Effort) -> dict[str, Result]:
 def main() -> None:
     """Print the cost of one run for each horizon."""
     data, start = _setup(FULL)
-    print("| interactions | gathering | learning | epochs |\n|---|---|---|---|")
+    print("| impressions | gathering | learning | epochs |\n|---|---|---|---|")
     for exponent in (5, 6, 7, 8):
         c = cost(data, start, 10**exponent)
         print(f"| {10**exponent:,} | {c.gathering:.1f} s | {c.learning:.1f} s | {c.epochs:,} |", flush=True)

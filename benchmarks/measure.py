@@ -51,7 +51,7 @@ class Effort:
         steps: number of queries in the epoch that is timed.
         held: number of queries of the data set that is held in memory.
         loop_queries: number of queries of the loop.
-        loop_interactions: number of interactions of the loop.
+        loop_impressions: number of impressions of the loop.
         log_rows: number of rows of the log that is counted.
         requests: number of requests to the live service, per endpoint and size.
     """
@@ -62,7 +62,7 @@ class Effort:
     steps: int
     held: int
     loop_queries: int
-    loop_interactions: int
+    loop_impressions: int
     log_rows: int
     requests: int
 
@@ -75,7 +75,7 @@ FULL = Effort(
     steps=1_000,
     held=29_921,
     loop_queries=2_000,
-    loop_interactions=10**7,
+    loop_impressions=10**7,
     log_rows=10**8,
     requests=3_000,
 )
@@ -86,7 +86,7 @@ QUICK = Effort(
     steps=50,
     held=300,
     loop_queries=60,
-    loop_interactions=20_000,
+    loop_impressions=20_000,
     log_rows=200_000,
     requests=40,
 )

@@ -74,7 +74,7 @@ def measure(effort: Effort) -> dict[str, Result]:
     task = Task(
         features=rng.random((documents, FEATURES), dtype=np.float32),
         offsets=np.arange(effort.steps + 1) * DOCUMENTS,
-        doc_weights=rng.integers(GRADES, size=documents) / (GRADES - 1),
+        document_weights=rng.integers(GRADES, size=documents) / (GRADES - 1),
         rank_weights=rank_weights.dcg(RANKS),
     )
     start, settings = MLP.initialise(FEATURES, rng), Settings(batch=1, epochs=1)

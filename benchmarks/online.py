@@ -1,4 +1,4 @@
-"""Online methods: interactions per second, and PDGD against its matrix products."""
+"""Online methods: impressions per second, and PDGD against its matrix products."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from rankloop.clicks import Impressions, users
 from rankloop.models import MLP
 from rankloop.online import MethodState, Queries, Traffic, interact, interact_log, method
 
-PDGD_SPEED = Target("pdgd_per_second", "interactions/s", "≥", 5_000)
-COLTR_SPEED = Target("coltr_per_second", "interactions/s", "≥", 150)
+PDGD_SPEED = Target("pdgd_per_second", "impressions/s", "≥", 5_000)
+COLTR_SPEED = Target("coltr_per_second", "impressions/s", "≥", 150)
 RATIO = Target("pdgd_vs_matmul", "times", "≤", 3)
 
 
 def measure(effort: Effort) -> dict[str, Result]:
-    """Time as many interactions as there are queries, and the bare products on the queries in random order.
+    """Time as many impressions as there are queries, and the bare products on the queries in random order.
 
-    An interaction scores all documents and needs the gradient of those that are shown. The baseline takes the
+    An impression scores all documents and needs the gradient of those that are shown. The baseline takes the
     first documents for these, so that no rows need to be gathered.
     """
     rng = np.random.default_rng(7)
@@ -39,7 +39,7 @@ def measure(effort: Effort) -> dict[str, Result]:
     pdgd, coltr = method("pdgd"), method("coltr")
     states = {chosen.name: MethodState.start(chosen, start, rng) for chosen in (pdgd, coltr)}
 
-    def interactions(name: str) -> Callable[[], object]:
+    def impressions(name: str) -> Callable[[], object]:
         return lambda: interact(method(name), states[name], traffic, effort.steps)
 
     def products() -> None:
@@ -47,19 +47,19 @@ def measure(effort: Effort) -> dict[str, Result]:
             bare.step(by_query[q])
 
     pdgd_time, coltr_time, bare_time = best_times(
-        effort.rounds, interactions("pdgd"), interactions("coltr"), products
+        effort.rounds, impressions("pdgd"), impressions("coltr"), products
     )
     setting = f"{DOCUMENTS} documents × {FEATURES} features, {FEATURES}–{HIDDEN}–{HIDDEN}–1, one core"
     _, log = interact_log(coltr, states["coltr"], traffic, effort.steps)
     each = 1e6 / effort.steps
     return {
         PDGD_SPEED.name: Result(
-            effort.steps / pdgd_time, f"{setting}; {pdgd_time * each:.0f} µs per interaction"
+            effort.steps / pdgd_time, f"{setting}; {pdgd_time * each:.0f} µs per impression"
         ),
         COLTR_SPEED.name: Result(
             effort.steps / coltr_time,
-            f"50 candidates, {coltr_time * each:.0f} µs per interaction; {_judged(log):.0%} of them "
-            "have a skipped item, and need candidates",
+            f"50 candidates, {coltr_time * each:.0f} µs per impression; {_judged(log):.0%} of them "
+            "have a skipped document, and need candidates",
         ),
         RATIO.name: Result(
             pdgd_time / bare_time,
@@ -70,7 +70,7 @@ def measure(effort: Effort) -> dict[str, Result]:
 
 
 def _judged(log: Impressions) -> float:
-    """Compute the share of interactions in which a click is below an item that was not clicked."""
+    """Compute the share of impressions in which a click is below a document that was not clicked."""
     seen = np.cumsum(log.clicks[:, ::-1], axis=1)[:, ::-1] > 0
     return float((seen & ~log.clicks).any(axis=1).mean())
 

@@ -6,27 +6,36 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from rich.table import Table
+from rich.console import Group, RenderableType
+from rich.padding import Padding
 from rich.text import Text
 
 from benchmarks.measure import Result, Target
 
+TITLE = "rankloop against plain NumPy, in one run"
 # From this value on, decimals are noise.
 WHOLE_FROM = 100
+# Notes are set off from the values by this many columns.
+INDENT = 4
 
 
-def table(results: Mapping[str, Result], targets: Mapping[str, Target]) -> Table:
-    """Build a table of values and targets; a missed target is red and marked."""
-    chart = Table(title="rankloop against plain NumPy, in one run", title_justify="left", title_style="bold")
-    for column in ("name", "value", "unit", "target", "note"):
-        right = column in ("value", "target")
-        chart.add_column(column, justify="right" if right else "left", no_wrap=column != "note")
+def table(results: Mapping[str, Result], targets: Mapping[str, Target]) -> Group:
+    """Build a table of values and targets, with the notes below; a missed target is red and marked."""
+    rows = [("name", "value", "unit", "target")]
     for name, result in results.items():
         target = targets[name]
-        met = target.met(result.value)
-        value = Text(format_value(result.value) + ("" if met else " ✗"), style="green" if met else "bold red")
-        chart.add_row(name, value, target.unit, f"{target.sign} {target.bound:,g}", result.note)
-    return chart
+        value = format_value(result.value) + ("" if target.met(result.value) else " ✗")
+        rows.append((name, value, target.unit, f"{target.sign} {target.bound:,g}"))
+    named, valued, of_unit, _ = (max(map(len, column)) for column in zip(*rows, strict=True))
+    lines = [
+        Text(f"{name:{named}}  {value:>{valued}}  {unit:{of_unit}}  {target}", no_wrap=True)
+        for name, value, unit, target in rows
+    ]
+    parts: list[RenderableType] = [Text(TITLE, style="bold"), "", lines[0]]
+    for line, (name, result) in zip(lines[1:], results.items(), strict=True):
+        line.stylize("green" if targets[name].met(result.value) else "bold red")
+        parts += [line, Padding(Text(result.note, style="dim"), (0, 0, 0, INDENT), expand=False)]
+    return Group(*parts)
 
 
 def format_value(value: float) -> str:

@@ -14,7 +14,7 @@ from benchmarks.one_thread import ensure_one_thread
 from benchmarks.queries import DOCUMENTS, RANKS, RandomQueries
 from benchmarks.sampling import gumbel_rankings, pl_rank_3, sampled_rank_weights
 from rankloop import rank_weights
-from rankloop.objectives import expected_reward
+from rankloop.objectives import expected_metric
 from rankloop.policies import expected_rank_weights
 from rankloop.types import Float64
 
@@ -30,13 +30,13 @@ def main() -> None:
     queries = problem.queries()
     rng = np.random.default_rng(8)
     exposures = np.concatenate([reference.expected_rank_weights(scores, theta) for scores, _ in queries])
-    gradients = np.stack([reference.reward_gradient(scores, grades, theta) for scores, grades in queries])
+    gradients = np.stack([reference.metric_gradient(scores, grades, theta) for scores, grades in queries])
 
     def exact_exposures() -> Float64:
         return expected_rank_weights(problem.scores, problem.offsets, theta)
 
     def exact_gradients() -> Float64:
-        return expected_reward(problem.scores, problem.offsets, problem.grades, theta).gradient
+        return expected_metric(problem.scores, problem.offsets, problem.grades, theta).gradient
 
     def sampled_exposures(samples: int) -> Float64:
         drawn = ((scores, gumbel_rankings(scores, RANKS, samples, rng)) for scores, _ in queries)

@@ -9,7 +9,8 @@ import numpy as np
 from benchmarks.measure import Benchmark, Effort, Result, Target, best_times
 from benchmarks.queries import DOCUMENTS, GRADES, RANKS, RandomQueries
 from benchmarks.sampling import gumbel_rankings
-from rankloop.clicks import Counts, bias_of, gather, users
+from rankloop.clicks import bias_of, gather, users
+from rankloop.statistics import Counts
 from rankloop.types import Float64, Int64
 
 SPEEDUP = Target("simulation_speedup", "times", "≥", 5)
@@ -19,11 +20,11 @@ IMPRESSIONS_PER_QUERY = 500
 
 
 def in_numpy(
-    scores: Float64, offsets: Int64, relevance: Float64, interactions: int, rng: np.random.Generator
+    scores: Float64, offsets: Int64, relevance: Float64, impressions: int, rng: np.random.Generator
 ) -> Counts:
     """Do the same as `rankloop.clicks.gather`, query by query, with all impressions of a query at once."""
     bias = bias_of(users(f"paper@{RANKS}"))
-    came = rng.multinomial(interactions, np.full(len(offsets) - 1, 1 / (len(offsets) - 1)))
+    came = rng.multinomial(impressions, np.full(len(offsets) - 1, 1 / (len(offsets) - 1)))
     shape = (len(scores), RANKS)
     displays, clicks = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
     for q, (first, last) in enumerate(pairwise(offsets)):
@@ -34,7 +35,7 @@ def in_numpy(
         for k in range(shown):
             displays[first:last, k] = np.bincount(rankings[:, k], minlength=n)
             clicks[first:last, k] = np.bincount(rankings[clicked[:, k], k], minlength=n)
-    return Counts(came, displays, clicks)
+    return Counts.of_arrays(offsets, {"published": (came, displays, clicks)})
 
 
 def measure(effort: Effort) -> dict[str, Result]:
@@ -42,12 +43,12 @@ def measure(effort: Effort) -> dict[str, Result]:
     problem = RandomQueries.draw(effort.queries, DOCUMENTS, seed=8)
     rng = np.random.default_rng(8)
     relevance = problem.grades / problem.grades.max()
-    interactions = effort.queries * IMPRESSIONS_PER_QUERY
+    impressions = effort.queries * IMPRESSIONS_PER_QUERY
     who = users(f"paper@{RANKS}")
     ours, numpy_time = best_times(
         effort.rounds,
-        lambda: gather(problem.scores, problem.offsets, relevance, who, interactions, rng),
-        lambda: in_numpy(problem.scores, problem.offsets, relevance, interactions, rng),
+        lambda: gather(problem.scores, problem.offsets, relevance, who, impressions, rng),
+        lambda: in_numpy(problem.scores, problem.offsets, relevance, impressions, rng),
     )
     setting = (
         f"{DOCUMENTS} documents, {RANKS} ranks, {GRADES} grades, "
@@ -55,9 +56,9 @@ def measure(effort: Effort) -> dict[str, Result]:
     )
     return {
         SPEEDUP.name: Result(
-            numpy_time / ours, f"{setting}; {interactions / numpy_time / 1e6:.2f} million per second in NumPy"
+            numpy_time / ours, f"{setting}; {impressions / numpy_time / 1e6:.2f} million per second in NumPy"
         ),
-        SPEED.name: Result(interactions / ours, f"{1e9 * ours / interactions:.0f} ns per impression"),
+        SPEED.name: Result(impressions / ours, f"{1e9 * ours / impressions:.0f} ns per impression"),
     }
 
 

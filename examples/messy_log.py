@@ -153,7 +153,7 @@ class LogDraft:
         self.clicks: list[dict[str, Any]] = []
         self.extra_queries: list[tuple[int, str]] = []
         self.extra_events: list[tuple[int, str]] = []
-        total = sum(len(part.interactions.queries) for part in parts)
+        total = sum(len(part.impressions.queries) for part in parts)
         self.step = LENGTH / total
         for part in parts:
             self._write_down(part)
@@ -161,15 +161,15 @@ class LogDraft:
         self.planted = Planted(len(self.queries), rows, len(self.clicks))
 
     def _write_down(self, part: PolicyTraffic) -> None:
-        interactions, scores = part.interactions, np.asarray(part.scores)
+        impressions, scores = part.impressions, np.asarray(part.scores)
         assert self.split.doc_ids is not None
         for query, ranking, clicked in zip(
-            interactions.queries, interactions.rankings, interactions.clicks, strict=True
+            impressions.queries, impressions.rankings, impressions.clicks, strict=True
         ):
             number = len(self.queries)
             begin, end = self.split.offsets[query : query + 2]
             documents = self.split.doc_ids[begin:end].tolist()
-            shown = [documents[item] for item in ranking if item >= 0]
+            shown = [documents[document] for document in ranking if document >= 0]
             self.queries.append(
                 {
                     "application": "shop",
@@ -248,7 +248,7 @@ class LogDraft:
         for number in searches["repeated_positions"]:
             # Two pages under one id, the second counted from the top again.
             candidates = list(queries[number]["query_attributes"]["scores"])
-            ranks = USERS.behaviour.ranks
+            ranks = USERS.behaviour.positions
             for shown in (candidates[:ranks], candidates[ranks : 2 * ranks]):
                 self.add_query(number, self._other(number, "pages", shown))
             found["repeated_positions"] += 1

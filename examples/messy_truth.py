@@ -19,12 +19,12 @@ import pyarrow.parquet as pq
 import rankloop
 from rankloop.bias import anchored, load_bias
 from rankloop.cli import console
-from rankloop.logs import LogCounts
 from rankloop.offline import Fit, Log, open_log
 from rankloop.policies import expected_rank_weights
 from rankloop.ragged import segment_index
 from rankloop.rank_weights import dcg
 from rankloop.reports.document import Document, Table
+from rankloop.statistics import Counts
 from rankloop.types import Bias, Float64
 
 
@@ -39,8 +39,8 @@ def rescaled(relevance: Float64, users: Bias, anchor: Bias) -> Float64:
     return result
 
 
-def true_relevance(shop: Path, counts: LogCounts) -> Float64:
-    """Read the relevance of the items of a log."""
+def true_relevance(shop: Path, counts: Counts) -> Float64:
+    """Read the relevance of the documents of a log."""
     columns = pq.read_table(shop / "truth" / "relevance.parquet").to_pydict()
     pairs = zip(columns["query_id"], columns["doc_id"], strict=True)
     known = dict(zip(pairs, columns["relevance"], strict=True))
@@ -48,11 +48,9 @@ def true_relevance(shop: Path, counts: LogCounts) -> Float64:
     return np.array([known[pair] for pair in zip(queries.tolist(), counts.doc_ids.tolist(), strict=True)])
 
 
-def true_values(
-    log: Log, counts: LogCounts, relevance: Float64, fit: Fit, against: str
-) -> tuple[float, float]:
+def true_values(log: Log, counts: Counts, relevance: Float64, fit: Fit, against: str) -> tuple[float, float]:
     """Compute the DCG on held-out queries: of the new policy, sorted, and of the log's policy, drawn."""
-    ranks = counts.ranks
+    ranks = counts.positions
     # A sorted ranking is a drawn one whose scores are far apart.
     by_model = fit.model.scores(log.split().features)
     order = np.lexsort((-by_model, segment_index(counts.offsets)))
@@ -62,10 +60,10 @@ def true_values(
     scores = dict(zip(zip(table["query_id"], table["doc_id"], strict=True), table["score"], strict=True))
     queries = counts.query_ids[segment_index(counts.offsets)]
     drawn = np.array([scores[pair] for pair in zip(queries.tolist(), counts.doc_ids.tolist(), strict=True)])
-    times = np.where(np.isin(counts.query_ids, fit.held_out_queries), counts.query_counts.sum(axis=0), 0)
+    times = np.where(np.isin(counts.query_ids, fit.held_out_queries), counts.impressions_by_query, 0)
     share = (times / times.sum())[segment_index(counts.offsets)]
-    worth = [expected_rank_weights(each, counts.offsets, dcg(ranks)) for each in (far_apart, drawn)]
-    return float(share * relevance @ worth[0]), float(share * relevance @ worth[1])
+    values = [expected_rank_weights(each, counts.offsets, dcg(ranks)) for each in (far_apart, drawn)]
+    return float(share * relevance @ values[0]), float(share * relevance @ values[1])
 
 
 def main(shop: Path, folder: Path, bias_file: Path, new: Path, against: str) -> None:
@@ -91,7 +89,7 @@ def main(shop: Path, folder: Path, bias_file: Path, new: Path, against: str) -> 
     tables.append(Table.build("How users click", head, rows, brief=True))
 
     log = open_log(folder)
-    counts = log.count(bias.ranks)
+    counts = log.count(bias.positions)
     fit = rankloop.load_fit(new)
     said = log.evaluate(fit, against, bias=bias)
     relevance = rescaled(true_relevance(shop, counts), users, truth)
@@ -105,7 +103,7 @@ def main(shop: Path, folder: Path, bias_file: Path, new: Path, against: str) -> 
         )
     ]
     head = ["", "true", "estimate", "90% interval"]
-    tables.append(Table.build(f"{said.measure} per query", head, rows, brief=True))
+    tables.append(Table.build(f"{said.metric} per query", head, rows, brief=True))
     console.print_document(Document("messy log", "Messy log", tuple(tables)))
 
 

@@ -29,8 +29,9 @@ class ClickRate(Estimator):
         return replace(self, added=0.0)
 
     def _total(self, statistics: rankloop.Statistics, bias: Bias, /) -> Float64:  # noqa: ARG002
-        displays = statistics.displays_by_rank.sum(axis=1) + self.added
-        return statistics.clicks / np.maximum(displays, 1) * statistics.per_item(statistics.query_counts)
+        displays = statistics.displays_by_position.sum(axis=1) + self.added
+        times = statistics.per_document(statistics.impressions_by_query)
+        return statistics.clicks / np.maximum(displays, 1) * times
 
 
 def learn_with(name: str, data: rankloop.Dataset) -> float:

@@ -9,7 +9,7 @@ from rankloop.loop import Deployed, Evaluated, exponential_times
 
 
 def main() -> None:
-    """Run 20,000 interactions with four interventions and print what users see."""
+    """Run 20,000 impressions with four interventions and print what users see."""
     data = rankloop.synthetic(queries=300, features=20)
     users = rankloop.SimulatedUsers.of(data, "paper@5")
     start = rankloop.Linear.initialise(data.n_features, np.random.default_rng(0))
@@ -24,11 +24,11 @@ def main() -> None:
     for event in loop.run():
         if isinstance(event, Evaluated):
             print(
-                f"{event.timesteps:6,} interactions: learned {event.learned:.2f}, shown {event.logging:.2f}"
+                f"{event.impressions:6,} impressions: learned {event.learned:.2f}, shown {event.logging:.2f}"
             )
             first, last = first or event, event
         elif isinstance(event, Deployed):
-            print(f"{event.timesteps:6,} interactions: deployed, explores {event.explored:.0%} of the time")
+            print(f"{event.impressions:6,} impressions: deployed, explores {event.explored:.0%} of the time")
     assert first is not None
     assert last is not None
     print(f"better than at the beginning: {last.learned > first.logging}")

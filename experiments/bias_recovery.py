@@ -12,15 +12,17 @@ from __future__ import annotations
 import json
 import sys
 from dataclasses import dataclass
+from functools import reduce
+from operator import add
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
-from rankloop.bias import BiasEstimate, BiasOptions, anchored, estimate_bias, simulated_counts
+from rankloop.bias import BiasEstimate, BiasOptions, anchored, estimate_bias
 from rankloop.clicks import bias_of, gather, users
 from rankloop.data import synthetic
-from rankloop.logs import LogCounts
+from rankloop.statistics import Counts
 from rankloop.types import Bias, Float64
 
 RESAMPLES = 200
@@ -66,20 +68,19 @@ SETTINGS = {
 }
 
 
-def simulate(setting: Setting, rng: np.random.Generator) -> LogCounts:
+def simulate(setting: Setting, rng: np.random.Generator) -> Counts:
     """Counts of one log."""
     # Two thirds of the queries are for training, which is all that is used.
     collection = synthetic(queries=2 * setting.queries, features=2, seed=int(rng.integers(2**31)))
     split = collection.train.select(np.arange(setting.queries))
     relevance = split.labels / 4.0
-    gathered = {}
+    parts = []
     for number, follows in enumerate(setting.policies):
-        scores = follows * relevance + rng.standard_normal(split.n_docs)
+        scores = follows * relevance + rng.standard_normal(split.n_documents)
         people = users(setting.users)
-        gathered[f"policy {number}"] = gather(
-            scores, split.offsets, relevance, people, setting.impressions, rng
-        )
-    return simulated_counts(split.offsets, gathered)
+        setting_of = split.offsets, relevance, people, setting.impressions, rng
+        parts.append(gather(scores, *setting_of, policy=f"policy {number}"))
+    return reduce(add, parts)
 
 
 def truth(setting: Setting, estimate: BiasEstimate) -> Bias:

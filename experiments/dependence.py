@@ -3,7 +3,7 @@
     python -m experiments.dependence FIRST LAST
 
 Each seed is one loop. Its log is *own*: every policy was learned from the clicks before it. Then the same
-policies, in the same order and for as many interactions, gather a second log: *fresh* clicks that no policy
+policies, in the same order and for as many impressions, gather a second log: *fresh* clicks that no policy
 has seen, to which the unbiasedness theorem applies. The tables have means over the seeds with their standard
 errors.
 """
@@ -30,12 +30,12 @@ EXPLORATIONS: tuple[Exploration, ...] = (Spread(), AsLearned())
 def fresh_log(loop: Loop, phases: list[Gathered], rng: np.random.Generator) -> Statistics:
     """Gather a second log with the policies of a loop, which are now all known in advance."""
     both = (loop.dataset.train.features, loop.dataset.validation.features)
-    log = Statistics.empty(loop.offsets, loop.source.bias.ranks)
+    log = Statistics.empty(loop.offsets, loop.source.bias.positions)
     for phase in phases:
         model, scale = phase.state.logging, phase.state.scale
         scores = scale * np.concatenate([model.scores(features) for features in both])
         exposure = Exposure.of_scores(scores, loop.offsets, loop.source.bias)
-        log += loop.source.gather(phase.policy, scores, exposure, phase.interactions, rng)
+        log += loop.source.gather(phase.policy, scores, exposure, phase.new_impressions, rng)
     return log
 
 
@@ -54,10 +54,10 @@ def measured(
         weights = how.weights(chosen, users.bias)
         tasks[name] = Task(split.features, split.offsets, weights, theta)
         truth = Task(split.features, split.offsets, relevance, theta)
-        yield f"{name}: weights of items", float(np.mean(weights - relevance))
+        yield f"{name}: weights of documents", float(np.mean(weights - relevance))
         for policy, model in (("starting", loop.start), ("learned", last.learned)):
             scores = model.scores(split.features)
-            yield f"{name}: reward of the {policy} policy", tasks[name].value(scores) - truth.value(scores)
+            yield f"{name}: metric of the {policy} policy", tasks[name].value(scores) - truth.value(scores)
     problem = LearningProblem(tasks["train"], tasks["held out"])
     learned = learn(loop.start, problem, settings=ROBUST.settings, rng=np.random.default_rng(seed)).model
     ndcg = rankloop.policy_metrics(learned.scores(data.test.features), data.test, ["ndcg@5"])["ndcg@5"]

@@ -28,7 +28,7 @@ PANELS = ("learned policy", "shown to users, on average so far")
 
 
 def shown_on_average(curve: np.ndarray) -> np.ndarray:
-    """The mean over all interactions so far of the value of the policy that served each of them."""
+    """The mean over all impressions so far of the value of the policy that served each of them."""
     lengths = np.diff(curve[:, 0], prepend=0.0)
     result: np.ndarray = np.cumsum(lengths * curve[:, 2]) / curve[:, 0]
     return result
@@ -53,7 +53,7 @@ def draw(rows: list[dict[str, Any]]) -> Figure:
             axes.fill_between(times, middle - half, middle + half, color=colour, alpha=0.15, linewidth=0)
         axes.axhline(np.mean([starts[seed] for seed in seeds]), color="0.5", linewidth=1.0)
         axes.text(1.1e2, np.mean([starts[seed] for seed in seeds]), "start", va="bottom", color="0.4")
-        axes.set(xscale="log", title=panel, xlabel="interactions")
+        axes.set(xscale="log", title=panel, xlabel="impressions")
         axes.grid(alpha=0.25)
     figure.axes[0].set_ylabel(f"NDCG@5 ({len(seeds)} collections)")
     figure.axes[0].legend(loc="upper left", frameon=False)

@@ -17,12 +17,12 @@ from typing import Any
 
 import numpy as np
 
-from rankloop.bias import BiasOptions, RankCounts, anchored, simulated_counts
+from rankloop.bias import BiasOptions, anchored
 from rankloop.bias.feature_regression import estimate_from_features
 from rankloop.clicks import bias_of, gather_log, users
 from rankloop.errors import DataError
-from rankloop.logs import LogCounts
 from rankloop.ragged import offsets_of
+from rankloop.statistics import CellTable, Counts
 from rankloop.types import Float32
 
 DOCUMENTS, FEATURES = 12, 8
@@ -58,11 +58,11 @@ SETTINGS = {
 }
 
 
-def simulate(setting: Setting, rng: np.random.Generator) -> tuple[LogCounts, Float32]:
-    """The counts of one log, and features of all items."""
-    items = DOCUMENTS * setting.queries
-    features = rng.standard_normal((items, FEATURES)).astype(np.float32)
-    unseen = rng.standard_normal(items)
+def simulate(setting: Setting, rng: np.random.Generator) -> tuple[Counts, Float32]:
+    """The counts of one log, and features of all documents."""
+    documents = DOCUMENTS * setting.queries
+    features = rng.standard_normal((documents, FEATURES)).astype(np.float32)
+    unseen = rng.standard_normal(documents)
     x = features.T
     value = x[0] + 0.7 * x[1] * x[2] + 0.5 * np.abs(x[3]) + 0.4 * x[4] + 0.4 * unseen
     relevance = np.searchsorted(np.quantile(value, [0.35, 0.6, 0.8, 0.93]), value) / 4.0
@@ -70,7 +70,7 @@ def simulate(setting: Setting, rng: np.random.Generator) -> tuple[LogCounts, Flo
     offsets = offsets_of(np.full(setting.queries, DOCUMENTS))
     impressions = setting.queries * setting.impressions
     log = gather_log(scores, offsets, relevance, users(setting.users), impressions, rng)
-    return simulated_counts(offsets, {"production": log.counts(offsets)}), features
+    return log.counts(offsets, "production"), features
 
 
 def recover(name: str, seed: int) -> dict[str, Any]:
@@ -79,7 +79,7 @@ def recover(name: str, seed: int) -> dict[str, Any]:
     counts, features = simulate(setting, rng)
     row: dict[str, Any] = {"setting": name, "seed": seed}
     try:
-        found = estimate_from_features(RankCounts.of(counts), features, BiasOptions(), rng)
+        found = estimate_from_features(CellTable.of(counts), features, BiasOptions(), rng)
     except DataError as error:
         return {**row, "refused": str(error)}
     assert found.alpha is not None

@@ -191,9 +191,13 @@ def train_on_documents(world: World, labels: Float64, chosen: Any, levels: int) 
     held_out = held_out_queries(world)
 
     def rows(which: Any) -> dict[str, Any]:
-        items = np.flatnonzero(chosen & which[query])
-        sizes = np.bincount(query[items], minlength=len(which))
-        return {"data": world.split.features[items], "label": labels[items], "group": sizes[sizes > 0]}
+        documents = np.flatnonzero(chosen & which[query])
+        sizes = np.bincount(query[documents], minlength=len(which))
+        return {
+            "data": world.split.features[documents],
+            "label": labels[documents],
+            "group": sizes[sizes > 0],
+        }
 
     train = lightgbm.Dataset(**rows(~held_out), free_raw_data=False)
     return lambdarank(train, lightgbm.Dataset(**rows(held_out), reference=train), world.seed, levels)
@@ -202,8 +206,8 @@ def train_on_documents(world: World, labels: Float64, chosen: Any, levels: int) 
 def train_on_click_rates(world: World) -> Any:
     """One row per document that was shown; the label is the clicks per display."""
     displays, clicks = (
-        sum(getattr(part.interactions.counts(world.split.offsets), name).sum(axis=1) for part in world.parts)  # type: ignore[attr-defined]
-        for name in ("displays_by_rank", "clicks_by_rank")
+        sum(getattr(part.impressions.counts(world.split.offsets), name).sum(axis=1) for part in world.parts)  # type: ignore[attr-defined]
+        for name in ("displays_by_position", "clicks_by_position")
     )
     labels = np.round(LEVELS * clicks / np.maximum(displays, 1))
     return train_on_documents(world, labels, displays > 0, LEVELS)
@@ -212,7 +216,7 @@ def train_on_click_rates(world: World) -> Any:
 def train_on_single_clicks(world: World, *, position: bool) -> Any:
     """One group per impression, with clicks as labels; with or without the positions."""
     rng = np.random.default_rng([world.seed, 3])
-    logs: list[Impressions] = [part.interactions for part in world.parts]  # type: ignore[misc]
+    logs: list[Impressions] = [part.impressions for part in world.parts]  # type: ignore[misc]
     queries, rankings, clicks = (
         np.concatenate([getattr(log, name) for log in logs]) for name in ("queries", "rankings", "clicks")
     )
@@ -224,8 +228,8 @@ def train_on_single_clicks(world: World, *, position: bool) -> Any:
         # In random order: LightGBM's NDCG leaves ties as they stand, and they stood by rank.
         order = np.lexsort((rng.random(len(number)), number))
         rank, own = rank[order], impressions[number[order]]
-        items = world.split.offsets[queries[own]] + rankings[own, rank]
-        columns = {"data": world.split.features[items], "label": clicks[own, rank].astype(np.float64)}
+        documents = world.split.offsets[queries[own]] + rankings[own, rank]
+        columns = {"data": world.split.features[documents], "label": clicks[own, rank].astype(np.float64)}
         sizes = np.bincount(number)
         return {**columns, "group": sizes, **({"position": rank} if position else {})}
 
@@ -237,7 +241,7 @@ def train_on_single_clicks(world: World, *, position: bool) -> Any:
 
 def train_on_labels(world: World) -> Any:
     """Lambdarank on the true labels of all documents: what no click can tell better."""
-    everything = np.ones(world.split.n_docs, np.bool_)
+    everything = np.ones(world.split.n_documents, np.bool_)
     return train_on_documents(world, world.split.labels.astype(np.float64), everything, 4)
 
 

@@ -16,27 +16,28 @@ import sys
 import tempfile
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import reduce
+from operator import add
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import rankloop
-from rankloop.bias import BiasEstimate, BiasOptions, estimate_bias, simulated_counts
+from rankloop.bias import BiasEstimate, BiasOptions, estimate_bias
 from rankloop.clicks import Impressions, bias_of, gather_log, users
 from rankloop.logs import PolicyTraffic, write_simulated
 from rankloop.offline import Comparison, EvaluationOptions, open_log
-from rankloop.offline.bias_resamples import BiasResamples, BiasSpread, QueryValues
+from rankloop.offline.assumed_bias import BiasResamples
 from rankloop.offline.comparison import compare
-from rankloop.offline.control_variate import ControlVariate
-from rankloop.offline.impression_sums import ImpressionSums
-from rankloop.offline.intervals import ImpressionSample
-from rankloop.offline.policy_rankings import PolicyRanking
-from rankloop.offline.verdict import VerdictEvidence
+from rankloop.offline.conclusion import assumptions_of
 from rankloop.policies import expected_rank_weights, rank_marginals, sorted_rank_weights
 from rankloop.ragged import offsets_of, segment_std, segment_sum
-from rankloop.statistics import Exposure, Statistics, of_impressions
+from rankloop.statistics import Counts, Exposure, Statistics, of_impressions
+from rankloop.statistics.tables import ImpressionRows
 from rankloop.types import Bias, Float64, Split
+from rankloop.value.uncertainty import BiasSpread, ImpressionTerms, Moments, bias_spread
+from rankloop.value.valuation import CLICKS, LoggedMetric, PolicyRanking, Valuation
 
 QUERIES = 150
 POLICIES = ("production", "second", "third")
@@ -57,6 +58,7 @@ class Setting:
         ranks: how many ranks users look at.
         estimated: whether the bias is estimated from each log.
         impressions: how many a log has.
+        metric: what the policies are compared by: ``dcg``, or ``clicks``.
     """
 
     name: str
@@ -67,6 +69,7 @@ class Setting:
     ranks: int = 5
     estimated: bool = False
     impressions: int = 10_000
+    metric: str = "dcg"
 
     @property
     def users(self) -> Any:
@@ -83,6 +86,8 @@ SETTINGS = (
     Setting("other queries each time, the new one draws", pool=1_500, ranking="drawn"),
     Setting("estimated bias, five ranks", pool=1_500, estimated=True, impressions=30_000),
     Setting("estimated bias, ten ranks", pool=1_500, estimated=True, impressions=30_000, ranks=10),
+    Setting("clicks, estimated bias", pool=1_500, estimated=True, impressions=30_000, metric="clicks"),
+    Setting("clicks, the same queries", estimated=True, metric="clicks"),
 )
 
 
@@ -93,7 +98,7 @@ class World:
     Attributes:
         split: with the true labels.
         frequencies: queries.
-        scores: by policy, items.
+        scores: by policy, documents.
         setting: what it is a world of.
     """
 
@@ -113,7 +118,7 @@ class World:
         rng.shuffle(frequencies)
         scores = {}
         for policy, noise in NOISE.items():
-            raw = split.labels + noise * rng.normal(size=split.n_docs)
+            raw = split.labels + noise * rng.normal(size=split.n_documents)
             scores[policy] = setting.spread * raw / segment_std(raw, split.offsets).mean()
         return cls(split, frequencies, scores, setting)
 
@@ -124,15 +129,24 @@ class World:
         scores = {policy: values[rows] for policy, values in self.scores.items()}
         return World(self.split.select(queries), self.frequencies[queries], scores, self.setting)
 
-    def earned(self, policy: str, ranking: str) -> Float64:
-        """What each item's rank is worth under a policy."""
-        earn = sorted_rank_weights if ranking == "sorted" else expected_rank_weights
-        return earn(self.scores[policy], self.split.offsets, rankloop.rank_weights.dcg(self.setting.ranks))
+    @property
+    def metric(self) -> LoggedMetric:
+        """What the policies are compared by, as the true users define it."""
+        name = CLICKS if self.setting.metric == CLICKS else f"dcg@{self.setting.ranks}"
+        return LoggedMetric.of(name, bias_of(self.setting.users))
+
+    def placed(self, policy: str, ranking: str, vectors: Float64) -> Float64:
+        """The expected weight of each document's rank under a policy: documents × vectors."""
+        expected = sorted_rank_weights if ranking == "sorted" else expected_rank_weights
+        columns = [expected(self.scores[policy], self.split.offsets, vector) for vector in vectors]
+        return np.stack(columns, axis=1)
 
     def truth(self, policy: str, ranking: str, scale: tuple[float, float] = (0.0, 1.0)) -> float:
         """What a policy is worth on this traffic, with the levels of relevance that count as 0 and as 1."""
         relevance = (self.split.labels / 4 - scale[0]) / (scale[1] - scale[0])
-        values = segment_sum(self.earned(policy, ranking) * relevance, self.split.offsets)
+        people, placed = bias_of(self.setting.users), self.placed(policy, ranking, self.metric.vectors)
+        amounts = self.metric.gain(placed, people) * relevance + self.metric.always(placed, people)
+        values = segment_sum(amounts, self.split.offsets)
         return float(np.average(values, weights=self.frequencies))
 
     def gathered(self, rng: np.random.Generator) -> list[PolicyTraffic]:
@@ -155,32 +169,41 @@ class World:
             for name in names
         ]
 
-    def ranking_of(self, policy: str, ranking: str) -> PolicyRanking:
+    def ranking_of(self, policy: str, ranking: str, vectors: Float64) -> PolicyRanking:
         """How a policy ranks, as the offline modules want it."""
-        nothing = np.zeros(self.split.n_queries)
+        nothing = np.zeros((self.split.n_queries, len(vectors)))
         everywhere = np.ones(self.split.n_queries, np.bool_)
-        return PolicyRanking(policy, ranking, self.earned(policy, ranking), nothing, nothing, everywhere)
+        return PolicyRanking(policy, ranking, self.placed(policy, ranking, vectors), nothing, everywhere)
 
 
-def sums_of(
-    logs: list[PolicyTraffic], offsets: Any, factors: Float64, bias: Bias, guess: float
-) -> ImpressionSums:
-    """Sums over impressions, with NumPy."""
-    sums = np.zeros((len(offsets) - 1, 9))
+def sum_moments(logs: list[PolicyTraffic], valuation: Valuation) -> Moments:
+    """Sums over impressions, in memory."""
+    offsets = valuation.statistics.offsets
+    terms = ImpressionTerms(valuation.contribution, valuation.lambdas, valuation.bias)
+    total = np.zeros((valuation.statistics.n_queries, len(Moments.COLUMNS)))
     for part in logs:
-        log: Impressions = part.interactions  # type: ignore[assignment]
-        items = offsets[log.queries][:, None] + log.rankings
-        g = np.where((log.rankings >= 0)[..., None], factors[items], 0.0)
-        e = np.einsum("tkp,tk->tp", g, log.clicks - (bias.alpha * guess + bias.beta))
-        w = np.einsum("tkp,k->tp", g, bias.alpha)
-        np.add.at(sums, log.queries, np.column_stack([e, e**2, e[:, 0] * e[:, 1], w, w**2]))
-    return ImpressionSums(sums[:, :2], sums[:, 2:4], sums[:, 4], sums[:, 5:7], sums[:, 7:])
+        log: Impressions = part.impressions  # type: ignore[assignment]
+        impression, position = np.nonzero(log.rankings >= 0)
+        rows = ImpressionRows(
+            offsets_of((log.rankings >= 0).sum(axis=1)),
+            log.queries,
+            offsets[log.queries[impression]] + log.rankings[impression, position],
+            position,
+            log.clicks[impression, position].astype(np.float64),
+        )
+        queries, sums = terms.by_query(rows)
+        total[queries] += sums
+    return Moments.of_table(total)
+
+
+def counts_of(logs: list[PolicyTraffic], offsets: Any) -> Counts:
+    """Displays and clicks of all policies."""
+    return reduce(add, [part.impressions.counts(offsets, part.policy) for part in logs])  # type: ignore[attr-defined]
 
 
 def estimate(world: World, logs: list[PolicyTraffic], number: int) -> BiasEstimate:
     """The bias as the log tells it."""
-    gathered = {part.policy: part.interactions.counts(world.split.offsets) for part in logs}  # type: ignore[union-attr]
-    counts = simulated_counts(world.split.offsets, gathered)
+    counts = counts_of(logs, world.split.offsets)
     return estimate_bias(counts, BiasOptions(held_out=False), rng=np.random.default_rng([number, 2]))
 
 
@@ -188,11 +211,11 @@ def in_memory(world: World, logs: list[PolicyTraffic], found: BiasEstimate | Non
     """What `evaluate` says, without files."""
     offsets = world.split.offsets
     bias = bias_of(world.setting.users) if found is None else found.bias
-    statistics = Statistics.empty(offsets, bias.ranks)
+    statistics = Statistics.empty(offsets, bias.positions)
     for part in logs:
-        log: Impressions = part.interactions  # type: ignore[assignment]
+        log: Impressions = part.impressions  # type: ignore[assignment]
         exposure = Exposure.of_scores(part.scores, offsets, bias)
-        ranks = slice(bias.ranks)
+        ranks = slice(bias.positions)
         statistics += of_impressions(
             part.policy,
             offsets,
@@ -201,30 +224,30 @@ def in_memory(world: World, logs: list[PolicyTraffic], found: BiasEstimate | Non
             rankings=log.rankings[:, ranks],
             clicks=log.clicks[:, ranks],
         )
-    variate = ControlVariate.of(statistics, bias, statistics.query_counts > 0)
-    rankings = world.ranking_of("new", world.setting.ranking), world.ranking_of("production", "drawn")
-    sums = sums_of(logs, offsets, variate.factors(rankings), bias, variate.guess)
-    impressions = ImpressionSample(statistics.query_counts, variate.before(rankings), sums)
-    measure = f"dcg@{world.setting.ranks}"
+    metric = LoggedMetric.of(world.metric.name, bias)
+    rankings = tuple(
+        world.ranking_of(name, how, metric.vectors)
+        for name, how in (("new", world.setting.ranking), ("production", "drawn"))
+    )
+    came = statistics.impressions_by_query > 0
+    rankings = tuple(ranking.select(came, offsets) for ranking in rankings)  # type: ignore[assignment]
+    used = statistics.select(np.flatnonzero(came))
+    valuation = Valuation(used, bias, metric, rankings, Valuation.usual_support(used.impressions))
     spread: BiasSpread | None = None
     resamples = None if found is None else BiasResamples.of_estimate(found)
-    if found is not None and resamples is not None and found.log is not None:
-        shares = np.zeros((world.split.n_docs, bias.ranks))
+    if resamples is not None:
+        shares = np.zeros((world.split.n_documents, bias.positions))
         for part in logs:
-            own = statistics.policies[part.policy].query_counts / np.maximum(statistics.query_counts, 1)
-            marginals = rank_marginals(part.scores, offsets, bias.ranks)
+            own = statistics.policies[part.policy].impressions_by_query / np.maximum(
+                statistics.impressions_by_query, 1
+            )
+            marginals = rank_marginals(part.scores, offsets, bias.positions)
             shares += np.repeat(own, world.split.sizes)[:, None] * marginals
-        values = QueryValues(
-            shares,
-            statistics.displays_by_rank,
-            statistics.clicks,
-            statistics.query_counts,
-            rankings,
-            variate,
-        )
-        spread = values.spread(bias, resamples, found.log)
-    evidence = VerdictEvidence(bias_estimated=found is not None, explores=True)
-    return compare(rankings, variate, impressions, measure=measure, evidence=evidence, spread=spread)
+        draws = resamples.draws(counts_of(logs, offsets).of_ranks(bias.positions))
+        shares = shares[np.repeat(came, world.split.sizes)]
+        spread = bias_spread(valuation, resamples.biases, shares, None if draws is None else draws[:, came])
+    assumptions = assumptions_of(bias_estimated=found is not None, explores=True)
+    return compare(valuation, sum_moments(logs, valuation), assumptions=assumptions, spread=spread)
 
 
 def on_disk(world: World, logs: list[PolicyTraffic], bias: Bias | BiasEstimate) -> Comparison:
@@ -234,12 +257,12 @@ def on_disk(world: World, logs: list[PolicyTraffic], bias: Bias | BiasEstimate) 
         log = open_log(write_simulated(Path(folder) / "log", world.split, logs, features=False))
         table = Path(folder) / "new.csv"
         query = np.repeat(world.split.query_ids, world.split.sizes)
-        place = np.arange(world.split.n_docs) - np.repeat(world.split.offsets[:-1], world.split.sizes)
+        place = np.arange(world.split.n_documents) - np.repeat(world.split.offsets[:-1], world.split.sizes)
         rows = zip(query, place, world.scores["new"].tolist(), strict=True)
-        lines = "".join(f"{name},{doc},{score!r}\n" for name, doc, score in rows)
+        lines = "".join(f"{name},{document},{score!r}\n" for name, document, score in rows)
         table.write_text("query_id,doc_id,score\n" + lines)
         # The sums in memory have no guess of relevance but its mean.
-        options = EvaluationOptions(ranking=world.setting.ranking, control="mean")  # type: ignore[arg-type]
+        options = EvaluationOptions(ranking=world.setting.ranking, guess="mean")  # type: ignore[arg-type]
         return log.evaluate(table, "production", bias=bias, options=options)
 
 
@@ -258,18 +281,19 @@ def compare_once(world: World, number: int) -> dict[str, Any]:
         for name in ("value", "error"):
             here, there = (getattr(one.difference.estimate, name) for one in (found, again))
             assert np.isclose(here, there, rtol=1e-9), (name, here, there)
-    scale = (0.0, 1.0) if bias is None else _scale(setting, bias)
+    # Clicks have no scale of relevance.
+    scale = (0.0, 1.0) if bias is None or setting.metric == CLICKS else _scale(setting, bias)
     new, old = whole.truth("new", setting.ranking, scale), whole.truth("production", "drawn", scale)
     return {
         "setting": setting.name,
         "number": number,
-        "ranks": setting.ranks if bias is None else bias.bias.ranks,
+        "ranks": setting.ranks if bias is None else bias.bias.positions,
         "truth": [new, new - old],
         "new": list(found.new.estimate),
         "difference": list(found.difference.estimate),
         "outside": found.new.outside,
         "effective": found.new.effective,
-        "verdict": found.verdict.kind,
+        "decision": found.decision.kind,
     }
 
 
@@ -295,8 +319,8 @@ def table_line(name: str, found: list[dict[str, Any]]) -> str:
             f"{np.mean((same_low <= truth) & (truth <= same_high)):.1%}",
         ]
     outside, effective = (np.mean([one[part] for one in found]) for part in ("outside", "effective"))
-    verdicts = [one["verdict"] for one in found]
-    shares = ", ".join(f"{kind} {verdicts.count(kind) / len(found):.0%}" for kind in sorted({*verdicts}))
+    decisions = [one["decision"] for one in found]
+    shares = ", ".join(f"{kind} {decisions.count(kind) / len(found):.0%}" for kind in sorted({*decisions}))
     return f"| {' | '.join([name, str(len(found)), *cells, f'{outside:.1%}', f'{effective:,.0f}', shares])} |"
 
 
@@ -315,7 +339,7 @@ def main(results: Path, logs: int = 200, names: Iterable[str] = ()) -> None:
                 file.write(json.dumps(done[-1]) + "\n")
     parts = ["truth", "mean", "deviation", "error", "held", "held by that of these queries"]
     head = ["log", "logs", *(f"new: {part}" for part in parts), *(f"difference: {part}" for part in parts)]
-    head += ["outside", "effective", "verdicts"]
+    head += ["outside", "effective", "decisions"]
     print(f"| {' | '.join(head)} |\n|{'---|' * len(head)}")
     for setting in chosen:
         print(table_line(setting.name, [one for one in done if one["setting"] == setting.name]), flush=True)

@@ -58,7 +58,7 @@ class Counts:
     """
 
     def __init__(self, split: Split) -> None:
-        shape = (split.n_docs, RANKS)
+        shape = (split.n_documents, RANKS)
         self.queries = {policy: np.zeros(split.n_queries, np.int64) for policy in SHARES}
         self.displays = {policy: np.zeros(shape, np.int64) for policy in SHARES}
         self.clicks = {policy: np.zeros(shape, np.int64) for policy in SHARES}
@@ -83,19 +83,19 @@ class Witness:
         """Ask, and count the answer."""
         answer = self._client.rank(query, candidates, **options)
         self._policy = answer["policy"]
-        self._ranks = {item_of(one): rank for rank, one in enumerate(answer["ranking"])}
+        self._ranks = {document_of(one): rank for rank, one in enumerate(answer["ranking"])}
         with self._lock:
             self._counts.queries[self._policy][self._queries[query]] += 1
-            for item, rank in self._ranks.items():
-                self._counts.displays[self._policy][item, rank] += 1
+            for document, rank in self._ranks.items():
+                self._counts.displays[self._policy][document, rank] += 1
         return answer
 
     def send_events(self, events: Sequence[Mapping[str, Any]]) -> object:
         """Report clicks, and count them."""
         with self._lock:
             for one in events:
-                item = item_of(one["document"])
-                self._counts.clicks[self._policy][item, self._ranks[item]] += 1
+                document = document_of(one["document"])
+                self._counts.clicks[self._policy][document, self._ranks[document]] += 1
         return self._client.send_events(events)
 
     def close(self) -> None:
@@ -197,11 +197,11 @@ def sample(process: int, pages: int) -> dict[str, int]:
 
 def watch(process: int, crowd: Crowd, threads: Sequence[threading.Thread]) -> list[dict[str, int]]:
     """Samples while the threads run, about forty of them."""
-    samples, step = [sample(process, 0)], crowd.options.interactions / SAMPLES
+    samples, step = [sample(process, 0)], crowd.options.impressions / SAMPLES
     while any(thread.is_alive() for thread in threads):
         threads[0].join(0.2)
-        if crowd.result.interactions >= step * len(samples):
-            samples.append(sample(process, crowd.result.interactions))
+        if crowd.result.impressions >= step * len(samples):
+            samples.append(sample(process, crowd.result.impressions))
     return samples
 
 
@@ -210,23 +210,25 @@ def simulated_weights(everything: Split, counts: Counts) -> dict[str, float]:
     bias = bias_of(users(USERS))
     asked = np.flatnonzero(sum(counts.queries.values()))
     split = everything.select(asked)
-    items = np.concatenate([np.arange(*everything.offsets[query : query + 2]) for query in asked])
+    documents = np.concatenate([np.arange(*everything.offsets[query : query + 2]) for query in asked])
     vectors = np.stack([bias.alpha, bias.beta, bias.examination])
     parts = []
     for policy in SHARES:
-        scores = model().scores(split.features) if policy == "model" else np.zeros(split.n_docs)
+        scores = model().scores(split.features) if policy == "model" else np.zeros(split.n_documents)
         parts.append(
             Statistics.of_policy(
                 policy,
                 split.offsets,
                 Exposure(*expected_rank_weights(scores, split.offsets, vectors).T),
-                query_counts=counts.queries[policy][asked],
-                displays_by_rank=counts.displays[policy][items],
-                clicks_by_rank=counts.clicks[policy][items],
+                impressions_by_query=counts.queries[policy][asked],
+                displays_by_position=counts.displays[policy][documents],
+                clicks_by_position=counts.clicks[policy][documents],
             )
         )
     weights = estimator(METHOD).weights(parts[0] + parts[1], bias)
-    return dict(zip((document_name(everything, item) for item in items), weights.tolist(), strict=True))
+    return dict(
+        zip((document_name(everything, document) for document in documents), weights.tolist(), strict=True)
+    )
 
 
 def sealed_weights(folder: Path) -> tuple[dict[str, float], int]:
@@ -236,13 +238,13 @@ def sealed_weights(folder: Path) -> tuple[dict[str, float], int]:
     documents = log.split().doc_ids
     assert documents is not None
     weights = estimator(METHOD).weights(found.statistics, bias)
-    return dict(zip(documents.tolist(), weights.tolist(), strict=True)), found.statistics.timesteps
+    return dict(zip(documents.tolist(), weights.tolist(), strict=True)), found.statistics.impressions
 
 
-def run(kind: str, interactions: int, folder: str) -> dict[str, Any]:
+def run(kind: str, impressions: int, folder: str) -> dict[str, Any]:
     """Run, seal and compare."""
     split = shop()
-    crowd = Crowd(split, DriveOptions(USERS, interactions))
+    crowd = Crowd(split, DriveOptions(USERS, impressions))
     store = begin(folder)
     begun = time.perf_counter()
     if kind == "http":
@@ -252,7 +254,7 @@ def run(kind: str, interactions: int, folder: str) -> dict[str, Any]:
         samples, counts = visit(os.getpid(), crowd, [InProcess(store)])
     seconds = time.perf_counter() - begun
     seal(store, time.time() + 1)
-    weights, impressions = sealed_weights(store.log)
+    weights, sealed = sealed_weights(store.log)
     store.close()
     own = simulated_weights(split, counts)
     assert set(own) == set(weights)
@@ -260,7 +262,7 @@ def run(kind: str, interactions: int, folder: str) -> dict[str, Any]:
     return {
         "kind": kind,
         "pages": int(sum(each.sum() for each in counts.queries.values())),
-        "impressions": impressions,
+        "impressions": sealed,
         "clicks": int(sum(each.sum() for each in counts.clicks.values())),
         "refused": crowd.result.refused,
         "seconds": round(seconds, 1),
@@ -270,16 +272,16 @@ def run(kind: str, interactions: int, folder: str) -> dict[str, Any]:
     }
 
 
-def document_name(split: Split, item: int) -> str:
+def document_name(split: Split, document: int) -> str:
     """What simulated users call a document."""
-    query = int(np.searchsorted(split.offsets, item, "right")) - 1
-    return f"{split.query_ids[query]}-{item}"
+    query = int(np.searchsorted(split.offsets, document, "right")) - 1
+    return f"{split.query_ids[query]}-{document}"
 
 
-def item_of(document: str) -> int:
-    """The item that simulated users call by this name.
+def document_of(document: str) -> int:
+    """The document that simulated users call by this name.
 
-    >>> item_of("q7-31")
+    >>> document_of("q7-31")
     31
     """
     return int(document.rpartition("-")[2])
@@ -316,11 +318,11 @@ def main() -> None:
         prog="python -m experiments.live_traffic", description="A long run of the live service."
     )
     parser.add_argument("kind", choices=("http", "service"), help="over HTTP, or the service in this process")
-    parser.add_argument("interactions", type=int, help="how many pages users look at")
+    parser.add_argument("impressions", type=int, help="how many pages users look at")
     parser.add_argument("file", type=Path, help="where to write what was found")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        found = run(options.kind, options.interactions, folder)
+        found = run(options.kind, options.impressions, folder)
     options.file.write_text(json.dumps(found, indent=1) + "\n")
     print({name: value for name, value in found.items() if name != "samples"})
 

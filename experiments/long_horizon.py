@@ -1,10 +1,10 @@
-"""Two claims of the paper that need 10⁸ logged queries, at the size of the medium preset.
+"""Two claims of the paper that need 10⁸ impressions, at the size of the medium preset.
 
     python -m experiments.long_horizon FOLDER --seeds 0 3
 
 The medium preset ends at 4·10⁷. These are the runs that decide whether static estimators have converged at
 10⁸, and how much more data 5 interventions need than 50. The folder is that of a reproduction: an interrupted
-command resumes, and `claims.md` has the verdicts.
+command resumes, and `claims.md` has the decisions.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from rankloop.experiments.reproduce.presets import MEDIUM
 
 FIGURE = CurvesFigure(
     name="long-horizon",
-    caption="To 10⁸ logged queries: two estimators without interventions, and one with 5 and with 50.",
+    caption="To 10⁸ impressions: two estimators without interventions, and one with 5 and with 50.",
     panels=learned_and_logging(
         line(AWARE, 0, "intervention-aware, no interventions", 0),
         line(POLICY_AWARE, 0, "policy-aware, no interventions", 2),
@@ -47,8 +47,8 @@ def main() -> None:
     planned = plan(preset, [FIGURE], given.folder, tuple(seeds))
     print(planned, flush=True)
     for claim in reproduce(planned).judged:
-        if claim.verdict != "undecided" and claim.where.startswith("Figure"):
-            print(f"{claim.name}: {claim.verdict}")
+        if claim.decision != "undecided" and claim.where.startswith("Figure"):
+            print(f"{claim.name}: {claim.decision}")
 
 
 if __name__ == "__main__":

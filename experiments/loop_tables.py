@@ -5,14 +5,14 @@
 
 TABLE is one of
 
-    efficiency   the new default, the one before it, PDGD, biased PDGD and the paper's form; 10⁶ interactions
-    static       no interventions: one log of the production ranker, 3·10⁵ interactions
-    small        300 queries, 30 of them held out, 50,000 interactions
-    exploration  shares of the traffic that explore, and how much; 10⁵ interactions
-    evidence     caution over queries, or the rule of evidence with its trust region; 10⁵ interactions
-    real         MQ2008, the MSLR sample and LightGBM's example, 10⁵ interactions; set RANKLOOP_DATA
-    estimators   estimators with and without interventions; 10⁶ interactions
-    online       online methods next to the estimator; 10⁶ interactions
+    efficiency   the new default, the one before it, PDGD, biased PDGD and the paper's form; 10⁶ impressions
+    static       no interventions: one log of the production ranker, 3·10⁵ impressions
+    small        300 queries, 30 of them held out, 50,000 impressions
+    exploration  shares of the traffic that explore, and how much; 10⁵ impressions
+    evidence     caution over queries, or the rule of evidence with its trust region; 10⁵ impressions
+    real         MQ2008, the MSLR sample and LightGBM's example, 10⁵ impressions; set RANKLOOP_DATA
+    estimators   estimators with and without interventions; 10⁶ impressions
+    online       online methods next to the estimator; 10⁶ impressions
 
 Unless stated otherwise a seed has its own collection of 2,000 Yahoo-shaped queries with 100 features, its own
 production ranker, and the paper's users. Runs that are already in FILE are skipped, so an interrupted
@@ -83,7 +83,7 @@ class Table:
 
     Attributes:
         learners: by the names of the lines.
-        horizons: the numbers of interactions that are columns; the last one ends the run.
+        horizons: the numbers of impressions that are columns; the last one ends the run.
         collections: from a seed to the data of each collection, by name.
     """
 
@@ -93,7 +93,7 @@ class Table:
 
     @property
     def horizon(self) -> int:
-        """The number of interactions of a run."""
+        """The number of impressions of a run."""
         return self.horizons[-1]
 
 
@@ -216,7 +216,7 @@ def run_learner(name: str, table: Table, data: Dataset, start: Model, seed: int)
         curve.append([0, truth(bound, data), None])
     else:
         events = table.learners[name].loop(data, users, start, table, seed).run()
-        curve = [[e.timesteps, e.learned, e.logging] for e in events if isinstance(e, Evaluated)]
+        curve = [[e.impressions, e.learned, e.logging] for e in events if isinstance(e, Evaluated)]
     return {"start": truth(start, data), "cpu": time.process_time() - begin, "curve": curve}
 
 
@@ -240,18 +240,18 @@ def run_table(table: str, path: Path, seeds: tuple[int, int], learners: list[str
 
 
 def learned_at(row: dict[str, Any], horizon: int) -> float:
-    """What had been learned after so many interactions."""
-    return next(learned for timesteps, learned, _ in reversed(row["curve"]) if timesteps <= horizon)
+    """What had been learned after so many impressions."""
+    return next(learned for impressions, learned, _ in reversed(row["curve"]) if impressions <= horizon)
 
 
 def shown_until(row: dict[str, Any], horizon: int, *, changing: bool) -> float:
     """What users were shown on average until then; a policy that changes all the time is interpolated."""
     total, before, last = 0.0, 0, row["start"]
-    for timesteps, _, logging in row["curve"]:
-        if timesteps > horizon:
+    for impressions, _, logging in row["curve"]:
+        if impressions > horizon:
             break
-        total += (timesteps - before) * (0.5 * (last + logging) if changing else logging)
-        before, last = timesteps, logging
+        total += (impressions - before) * (0.5 * (last + logging) if changing else logging)
+        before, last = impressions, logging
     return total / before
 
 

@@ -106,7 +106,7 @@ def change_model(file: Path, seeds: Sequence[int]) -> None:
 def _curves(loop: Loop) -> dict[str, list[float]]:
     rows = [event for event in loop.run() if isinstance(event, Evaluated)]
     return {
-        "times": [row.timesteps for row in rows],
+        "times": [row.impressions for row in rows],
         "learned": [round(row.learned, 5) for row in rows],
         "logging": [round(row.logging, 5) for row in rows],
     }

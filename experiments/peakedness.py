@@ -79,7 +79,7 @@ def run(file: Path, seeds: Sequence[int]) -> None:
             "top_first": facts.peakedness.top_first,
             "start": facts.start,
             "oracle": facts.oracle,
-            "times": [row.timesteps for row in result.rows],
+            "times": [row.impressions for row in result.rows],
             "learned": [round(row.learned, 5) for row in result.rows],
             "kept_start": [int(row.kept_start) for row in result.rows],
             "cpu_seconds": round(time.process_time() - begin, 1),

@@ -3,7 +3,7 @@
     python -m experiments.plackett_luce_error docs/figures/plackett-luce-error.svg
 
 This is a second implementation of the formulas in plain NumPy, which shares no code with the kernels: the
-Poisson-binomial distribution of every item is computed separately, without a backward pass.
+Poisson-binomial distribution of every document is computed separately, without a backward pass.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Rule = Callable[[Float64, int, float], Nodes]
 
 STEPS = [0.6, 0.5, 0.45, 0.4, 0.35, 0.3, 0.25, 0.2, 0.15]
 SPREADS = [0.0, 1.0, 5.0, 30.0, 2000.0]
-ITEMS, VECTORS = 6, 20
+DOCUMENTS, VECTORS = 6, 20
 TIED, RANKS, RANK_STEPS = 400, [1, 5, 8, 16, 32, 64, 128], [0.3, 0.25, 0.2, 0.15, 0.1]
 # Relative errors leave out probabilities below this.
 SMALLEST = 1e-12
@@ -34,7 +34,7 @@ LARGEST_LOG = 6.5
 
 
 def enumerated(scores: Float64, ranks: int) -> Float64:
-    """P(rank of d is k), items × ranks, as a sum over all rankings."""
+    """P(rank of d is k), documents × ranks, as a sum over all rankings."""
     rankings = np.array(list(permutations(range(len(scores)))))
     placed = scores[rankings]
     remaining = np.logaddexp.accumulate(placed[:, ::-1], axis=1)[:, ::-1]
@@ -78,7 +78,7 @@ def windowed_lattice(scores: Float64, ranks: int, step: float) -> Nodes:
 
 
 def marginals(scores: Float64, ranks: int, nodes: Nodes) -> Float64:
-    """``Σ_nodes dx · f_d(x) · P(m of the others have arrived)``, items × ranks."""
+    """``Σ_nodes dx · f_d(x) · P(m of the others have arrived)``, documents × ranks."""
     x, dx = nodes
     elapsed = np.exp(np.minimum(scores[:, None] + x, LARGEST_LOG))
     waiting, arrived = np.exp(-elapsed), -np.expm1(-elapsed)
@@ -96,11 +96,11 @@ def marginals(scores: Float64, ranks: int, nodes: Nodes) -> Float64:
 
 def random_scores(spread: float, seed: int) -> Float64:
     """Scores in clusters (cubes of normals) that span exactly ``spread``."""
-    cubes = np.random.default_rng(seed).normal(size=ITEMS) ** 3
+    cubes = np.random.default_rng(seed).normal(size=DOCUMENTS) ** 3
     return np.asarray(spread * (cubes - cubes.min()) / np.ptp(cubes))
 
 
-def error_and_nodes(rule: Rule, spread: float, step: float, ranks: int = ITEMS) -> tuple[float, float]:
+def error_and_nodes(rule: Rule, spread: float, step: float, ranks: int = DOCUMENTS) -> tuple[float, float]:
     """The largest relative error over the random vectors, and the mean number of nodes."""
     worst, count = 0.0, 0
     for seed in range(VECTORS):
@@ -121,8 +121,8 @@ RULES: dict[str, Rule] = {
 Errors = dict[tuple[str, float, float], tuple[float, float]]
 
 
-def last_rank_error(ranks: int, step: float) -> float:
-    """The relative error of P(rank = ranks) of one of TIED equal items, at the worst place of the lattice."""
+def last_position_error(ranks: int, step: float) -> float:
+    """The relative error of P(rank = ranks) of one of TIED equal documents, at its worst on the lattice."""
     ways = lgamma(TIED) - lgamma(ranks) - lgamma(TIED - ranks + 1)
     worst = 0.0
     for shift in np.linspace(0.0, step, 9)[:-1]:
@@ -148,10 +148,10 @@ def print_tables(errors: Errors) -> None:
         for step in STEPS:
             cells = (errors[name, spread, step] for spread in SPREADS)
             print(f"{step:4.2f} " + "".join(f"{error:10.1e} ({nodes:5.0f})" for error, nodes in cells))
-    print(f"\nrelative error at rank K of {TIED} equal items (and as predicted), by K and step")
+    print(f"\nrelative error at rank K of {TIED} equal documents (and as predicted), by K and step")
     print("   K " + "".join(f"{step:>20g}" for step in RANK_STEPS))
     for ranks in RANKS:
-        pairs = ((last_rank_error(ranks, step), predicted_error(ranks, step)) for step in RANK_STEPS)
+        pairs = ((last_position_error(ranks, step), predicted_error(ranks, step)) for step in RANK_STEPS)
         print(f"{ranks:4d} " + "".join(f"{error:10.0e} ({guess:.0e})" for error, guess in pairs))
 
 

@@ -16,13 +16,12 @@ from pathlib import Path
 
 import numpy as np
 
-from rankloop.bias import BiasOptions, estimate_bias, simulated_counts
-from rankloop.clicks import Counts
-from rankloop.logs import LogCounts
+from rankloop.bias import BiasOptions, estimate_bias
 from rankloop.ragged import offsets_of
+from rankloop.statistics import Counts
 
 
-def read_counts(path: Path, ranks: int) -> LogCounts:
+def read_counts(path: Path, ranks: int) -> Counts:
     """The counts of the log, with one query per ranking."""
     lists: dict[str, list[str]] = {}
     clicked: set[tuple[str, str]] = set()
@@ -30,17 +29,17 @@ def read_counts(path: Path, ranks: int) -> LogCounts:
         for line in lines:
             event = json.loads(line)
             if event["event"] == "ranking":
-                lists[event["id"]] = [item["id"] for item in event["items"]][:ranks]
-            elif event["event"] == "interaction":
-                clicked.add((event["ranking"], event["item"]))
+                lists[event["id"]] = [document["id"] for document in event["documents"]][:ranks]
+            elif event["event"] == "impression":
+                clicked.add((event["ranking"], event["document"]))
     sizes = np.array([len(documents) for documents in lists.values()])
     documents = np.array([name for names in lists.values() for name in names])
     clicks = np.array([(ranking, name) in clicked for ranking, names in lists.items() for name in names])
     offsets = offsets_of(sizes)
     displays = np.zeros((len(documents), ranks), np.int64)
     displays[np.arange(len(documents)), np.arange(len(documents)) - np.repeat(offsets[:-1], sizes)] = 1
-    part = Counts(np.ones(len(lists), np.int64), displays, displays * clicks[:, None])
-    return replace(simulated_counts(offsets, {"logged": part}), doc_ids=documents)
+    part = np.ones(len(lists), np.int64), displays, displays * clicks[:, None]
+    return replace(Counts.of_arrays(offsets, {"logged": part}), doc_ids=documents)
 
 
 def main(path: Path, ranks: int = 24, resamples: int = 100) -> None:
@@ -51,21 +50,22 @@ def main(path: Path, ranks: int = 24, resamples: int = 100) -> None:
     for note in found.notes:
         print(f"note: {note}")
     if found.comparison is not None:
-        print(found.comparison.verdict)
+        print(found.comparison.conclusion)
     assert found.alpha is not None
     assert found.beta is not None
     assert found.examination is not None
-    assert found.harvested is not None
+    assert found.check is not None
     rates = found.movement.rates
     share = "90 % interval"
-    print(f"| rank | click rate | α | {share} | β | {share} | examination | {share} | harvested |")
-    print("|---|---|---|---|---|---|---|---|---|")
-    for k in range(found.bias.ranks):
+    print(f"| rank | click rate | α | {share} | β | {share} | examination | {share} | harvested | expected |")
+    print("|---|---|---|---|---|---|---|---|---|---|")
+    for k in range(found.bias.positions):
         cells = [f"{k + 1}", f"{rates[k]:.3f}"]
         for name in ("alpha", "beta", "examination"):
             ends = getattr(found, name)
             cells += [f"{getattr(found.bias, name)[k]:.3f}", f"{ends.low[k]:.3f} to {ends.high[k]:.3f}"]
-        print(f"| {' | '.join([*cells, f'{found.harvested[k]:.3f}'])} |")
+        cells += [f"{found.check.harvested[k]:.3f}", f"{found.check.expected[k]:.3f}"]
+        print(f"| {' | '.join(cells)} |")
 
 
 if __name__ == "__main__":

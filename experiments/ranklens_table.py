@@ -25,12 +25,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from scipy.stats import t as student
 
 from experiments.rows import read_rows
 from rankloop import BiasOptions, import_metarank, open_log
 from rankloop.models.lightgbm import DEFAULTS
 from rankloop.models.specs import LightGBMSpec
+from rankloop.statistics.intervals import student_quantile
 from rankloop.types import Float64
 
 TEST, HELD_OUT, DEPTH = 0.2, 0.2, 10
@@ -191,7 +191,7 @@ def interval(values: list[float]) -> tuple[float, float]:
     """The mean over divisions and half the width of its 90 % interval, for tests that overlap."""
     number = len(values)
     variance = np.var(values, ddof=1) * (1 / number + TEST / (1 - TEST))
-    return float(np.mean(values)), float(student.ppf(0.95, number - 1) * np.sqrt(variance))
+    return float(np.mean(values)), student_quantile(number - 1, 0.05) * float(np.sqrt(variance))
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ WORLD is one of
 - honest: users click as assumed.
 
 Each loop has 100 queries, a linear model that starts from a ranker trained on a few labels, the paper's users
-and eight looks up to 10,000 interactions. Loops that are already in the file are skipped.
+and eight looks up to 10,000 impressions. Loops that are already in the file are skipped.
 """
 
 from __future__ import annotations
@@ -81,14 +81,14 @@ class World:
         test = self.data.test
         return rankloop.policy_metrics(model.scores(test.features), test, [METRIC])[METRIC]
 
-    def gather(self, model: Model, policy: str, interactions: int, rng: np.random.Generator) -> Statistics:
-        """Log interactions of a policy, some of which explore."""
+    def gather(self, model: Model, policy: str, impressions: int, rng: np.random.Generator) -> Statistics:
+        """Log impressions of a policy, some of which explore."""
         scores, offsets, bias = model.scores(self.features), self.users.offsets, self.users.bias
         soft = min(1.0, SPREAD / float(segment_std(scores, offsets).mean()))
-        exploring = int(rng.binomial(interactions, EXPLORED))
-        gathered = Statistics.empty(offsets, bias.ranks)
+        exploring = int(rng.binomial(impressions, EXPLORED))
+        gathered = Statistics.empty(offsets, bias.positions)
         for name, scale, times in (
-            (policy, 1.0, interactions - exploring),
+            (policy, 1.0, impressions - exploring),
             (f"{policy} explores", soft, exploring),
         ):
             exposure = Exposure.of_scores(scale * scores, offsets, bias)
@@ -108,14 +108,14 @@ def run(world: str, setting: str, seed: int) -> dict[str, Any]:
         problem = LEARNING.problem(splits, statistics, bias)
         return learn(start, problem, settings=LEARNING.settings, rng=np.random.default_rng(seed)).model
 
-    logged, logging, shares, values = Statistics.empty(place.users.offsets, bias.ranks), start, [], []
+    logged, logging, shares, values = Statistics.empty(place.users.offsets, bias.positions), start, [], []
     splits = data.train, data.validation
     trained = np.arange(data.train.n_queries)
     held_out = np.arange(data.train.n_queries, logged.n_queries)
     for look, time in enumerate(exponential_times(200, HORIZON, LOOKS), start=1):
-        logged += place.gather(logging, f"policy {look}", time - logged.timesteps, rng)
+        logged += place.gather(logging, f"policy {look}", time - logged.impressions, rng)
         parts = logged.select(trained), logged.select(held_out)
-        if parts[1].timesteps == 0:
+        if parts[1].impressions == 0:
             continue
         learned = fit(splits, parts)
         clicks = Clicks(splits, parts, bias)

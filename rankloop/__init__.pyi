@@ -37,8 +37,6 @@ from .logs import Columns as Columns
 from .logs import ImportLossError as ImportLossError
 from .logs import ImportOptions as ImportOptions
 from .logs import ImportReport as ImportReport
-from .logs import LogCheck as LogCheck
-from .logs import LogCounts as LogCounts
 from .logs import LogStatistics as LogStatistics
 from .logs import LogWriter as LogWriter
 from .logs import MetarankFields as MetarankFields
@@ -58,11 +56,12 @@ from .models import Adam as Adam
 from .models import Linear as Linear
 from .models import TorchModel as TorchModel
 from .models import TreeEnsemble as TreeEnsemble
-from .objectives import expected_reward as expected_reward
+from .objectives import expected_metric as expected_metric
 from .offline import Comparison as Comparison
 from .offline import EvaluationOptions as EvaluationOptions
 from .offline import Fit as Fit
 from .offline import Log as Log
+from .offline import LogCheck as LogCheck
 from .offline import Rankings as Rankings
 from .offline import Relevances as Relevances
 from .offline import evaluate as evaluate
@@ -84,6 +83,7 @@ from .reports.files import write_report as write_report
 from .reports.pipeline import Pipeline as Pipeline
 from .reports.pipeline import PipelineOptions as PipelineOptions
 from .reports.pipeline import run_pipeline as run_pipeline
+from .statistics import Counts as Counts
 from .statistics import Statistics as Statistics
 from .training import Learning as Learning
 from .training import Settings as Settings

@@ -6,15 +6,19 @@ import os
 from pathlib import Path
 
 from rankloop.errors import ModelFileError
-from rankloop.exchange import is_foreign, read_model
-from rankloop.models.storage import model_from_bytes, model_to_bytes
+from rankloop.exchange import any_model
+from rankloop.models.storage import model_to_bytes
 from rankloop.storage.files import write_whole
 from rankloop.types import Model
 
 
 def save(model: Model, path: str | os.PathLike[str]) -> Path:
-    """Write a model to a file, atomically; `load` reads it back."""
-    return write_whole(path, model_to_bytes(model))
+    """Write a model to a file, atomically; `load` reads it back.
+
+    Raises:
+        RankloopError: the file cannot be written, or `load` could not read it.
+    """
+    return write_whole(path, model_to_bytes(model), read_back=load)
 
 
 def load(path: str | os.PathLike[str]) -> Model:
@@ -28,6 +32,6 @@ def load(path: str | os.PathLike[str]) -> Model:
     except OSError as error:
         raise ModelFileError(f"{path}: cannot read the model: {error.strerror or error}") from error
     try:
-        return read_model(data) if is_foreign(data) else model_from_bytes(data)
+        return any_model(data)
     except ModelFileError as error:
         raise ModelFileError(f"{path}: {error}") from error

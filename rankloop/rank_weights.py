@@ -59,9 +59,9 @@ def examination(cutoff: int) -> Float64:
 
 
 def relevant_clicks(cutoff: int) -> Float64:
-    """The click probability of a relevant item: ``α_k + β_k = P(E | k) · ε⁺_k`` of the paper's users.
+    """The click probability of a relevant document: ``α_k + β_k = P(E | k) · ε⁺_k`` of the paper's users.
 
-    With these weights, the expected reward is RCTR, the expected number of clicks on relevant items.
+    With these weights, the expected metric is RCTR, the expected number of clicks on relevant documents.
 
     >>> relevant_clicks(3).round(3)
     array([1.   , 0.79 , 0.701])

@@ -1,7 +1,7 @@
 """One registry per kind of value: from a name such as ``ndcg@5(gain=exponential)`` to the value, and back.
 
 A value that has a name is a frozen dataclass. Its fields are the options of the name, and their annotations
-say how an option is read and written (`rankloop.options`). A new estimator, metric or exploration is
+say how an option is read and written (`rankloop.names`). A new estimator, metric or exploration is
 therefore one class and one line:
 
     @register
@@ -22,8 +22,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from rankloop.errors import RankloopError
-from rankloop.names import BadNameError, Name, arguments, check_word, parse
-from rankloop.options import REQUIRED, options_of
+from rankloop.names import REQUIRED, BadNameError, Name, arguments, check_word, options_of, parse
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint

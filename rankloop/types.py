@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal, Protocol, runtime_checkable
+from dataclasses import dataclass, replace
+from typing import Literal, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,8 +17,8 @@ Str = NDArray[np.str_]
 Scaling = Literal["query", "none"]
 
 
-def check_offsets(offsets: Int64, n_docs: int) -> None:
-    """Raise an error unless the offsets divide ``n_docs`` documents into queries of at least one document.
+def check_offsets(offsets: Int64, n_documents: int) -> None:
+    """Raise an error unless the offsets divide ``n_documents`` documents into queries of at least one.
 
     Compiled loops trust them: they are neither converted nor differenced before they are compared, because
     narrow and unsigned types wrap.
@@ -28,10 +28,11 @@ def check_offsets(offsets: Int64, n_docs: int) -> None:
         raise DataError(
             f"offsets must be an array of int64, got {given}: np.asarray(offsets, dtype=np.int64)"
         )
-    if offsets.ndim != 1 or len(offsets) < 2 or offsets[0] != 0 or offsets[-1] != n_docs:
+    if offsets.ndim != 1 or len(offsets) < 2 or offsets[0] != 0 or offsets[-1] != n_documents:
         raise DataError(
-            f"offsets must be one-dimensional, start at 0 and end at the number of documents ({n_docs}); "
-            f"got shape {offsets.shape}, from {offsets[:1].tolist()} to {offsets[-1:].tolist()}"
+            "offsets must be one-dimensional, start at 0 and end at the number of documents "
+            f"({n_documents}); got shape {offsets.shape}, from {offsets[:1].tolist()} to "
+            f"{offsets[-1:].tolist()}"
         )
     empty = np.flatnonzero(offsets[1:] <= offsets[:-1])
     if len(empty):
@@ -89,7 +90,7 @@ class Split:
     Example:
         >>> import numpy as np
         >>> split = Split.build(np.eye(3), [0, 2, 1], sizes=[2, 1])
-        >>> split.n_queries, split.n_docs, split.n_features
+        >>> split.n_queries, split.n_documents, split.n_features
         (2, 3, 3)
         >>> split.select([1]).labels
         array([1.])
@@ -108,16 +109,20 @@ class Split:
                 f"features must be a float32 matrix of documents × features, "
                 f"got {self.features.dtype} of shape {self.features.shape}"
             )
-        n_docs = len(self.features)
-        check_offsets(self.offsets, n_docs)
-        if self.labels.shape != (n_docs,):
-            raise DataError(f"{n_docs} documents need {n_docs} labels, got shape {self.labels.shape}")
+        n_documents = len(self.features)
+        check_offsets(self.offsets, n_documents)
+        if self.labels.shape != (n_documents,):
+            raise DataError(
+                f"{n_documents} documents need {n_documents} labels, got shape {self.labels.shape}"
+            )
         if self.query_ids.shape != (self.n_queries,):
             raise DataError(
                 f"{self.n_queries} queries need {self.n_queries} query ids, got shape {self.query_ids.shape}"
             )
-        if self.doc_ids is not None and self.doc_ids.shape != (n_docs,):
-            raise DataError(f"{n_docs} documents need {n_docs} document ids, got shape {self.doc_ids.shape}")
+        if self.doc_ids is not None and self.doc_ids.shape != (n_documents,):
+            raise DataError(
+                f"{n_documents} documents need {n_documents} document ids, got shape {self.doc_ids.shape}"
+            )
         # Finite float32 values cannot overflow a float64 sum, so a sum is finite if all its terms are.
         total = np.nansum if self.missing else np.sum
         row_sums = total(self.features, axis=1, dtype=np.float64)
@@ -163,7 +168,7 @@ class Split:
         return len(self.offsets) - 1
 
     @property
-    def n_docs(self) -> int:
+    def n_documents(self) -> int:
         """Number of documents over all queries."""
         return len(self.labels)
 
@@ -259,14 +264,14 @@ class BiasEvidence:
 
 @dataclass(frozen=True, eq=False)
 class Bias:
-    """Click bias: an item of relevance R shown at rank k is clicked with probability ``α_k · R + β_k``.
+    """Click bias: a document of relevance R shown at rank k is clicked with probability ``α_k · R + β_k``.
 
-    Items after the last rank are not shown and not clicked: item-selection bias.
+    Documents after the last rank are not shown and not clicked: item-selection bias.
 
     Attributes:
         alpha: float64, ranks; the effect of relevance on the click probability.
-        beta: float64, ranks; the click probability of an item of relevance 0.
-        examination: float64, ranks; the probability that a user examines the item at a rank.
+        beta: float64, ranks; the click probability of a document of relevance 0.
+        examination: float64, ranks; the probability that a user examines the document at a rank.
         evidence: where the bias comes from; None if nothing is known about that.
     """
 
@@ -287,12 +292,12 @@ class Bias:
         lowest, highest = self.beta, self.alpha + self.beta
         if min(lowest.min(), highest.min()) < 0 or max(lowest.max(), highest.max()) > 1:
             raise DataError(
-                "beta and alpha + beta are click probabilities (of an irrelevant and of a relevant item) and "
-                f"must lie in [0, 1], got {lowest.tolist()} and {highest.tolist()}"
+                "beta and alpha + beta are click probabilities (of an irrelevant and of a relevant document) "
+                f"and must lie in [0, 1], got {lowest.tolist()} and {highest.tolist()}"
             )
 
     @property
-    def ranks(self) -> int:
+    def positions(self) -> int:
         """Number of ranks that are shown."""
         return len(self.alpha)
 
@@ -300,6 +305,44 @@ class Bias:
     def is_estimated(self) -> bool:
         """Whether the bias was estimated from clicks; False if it was assumed or nothing is known."""
         return self.evidence is not None and self.evidence.method != ASSUMED
+
+    def click_chance(self, relevance: Float64 | float, ranks: Int64 | slice = slice(None)) -> Float64:
+        """The probability of a click, ``α_k · R + β_k``, on documents of this relevance.
+
+        Args:
+            relevance: R; broadcast against the ranks.
+            ranks: k, from 0; all of them by default.
+
+        Example:
+            >>> bias = Bias(alpha=[0.8, 0.5], beta=[0.2, 0.0], examination=[1.0, 0.5])
+            >>> bias.click_chance(0.5), bias.click_chance(np.array([0.0, 1.0]), np.array([1, 1]))
+            (array([0.6 , 0.25]), array([0. , 0.5]))
+        """
+        result: Float64 = self.alpha[ranks] * relevance + self.beta[ranks]
+        return result
+
+    def for_amounts(self, per_click: float) -> Bias:
+        """How displays gain amounts, given how users click; see `Lines.for_amounts`."""
+        return replace(self, beta=Lines(self.alpha, self.beta).for_amounts(per_click).beta)
+
+
+class Lines(NamedTuple):
+    """α and β per rank, not necessarily valid probabilities: float64, the last axis is ranks."""
+
+    alpha: Float64
+    beta: Float64
+
+    def for_amounts(self, per_click: float) -> Lines:
+        """The lines of amounts in place of clicks: ``E[amount | d, k] = α_k · G_d + β_k · v``.
+
+        Args:
+            per_click: v, the mean amount of a click: clicks that have nothing to do with relevance have it.
+
+        Example:
+            >>> Lines(np.array([0.8]), np.array([0.2])).for_amounts(0.5)
+            Lines(alpha=array([0.8]), beta=array([0.1]))
+        """
+        return self._replace(beta=self.beta * per_click)
 
 
 @runtime_checkable

@@ -19,13 +19,13 @@ def main() -> None:
     rng = np.random.default_rng(0)
     data = rankloop.synthetic(queries=30, features=4)
     train, users = data.train, SimulatedUsers.of(data, "paper@3")
-    scores = rng.normal(size=train.n_docs)
+    scores = rng.normal(size=train.n_documents)
     for name in METRICS:
         cut = "" if name in ("arp", "mrr") else "@3"
         rankloop.policy_metrics(scores, train, [str(metric(f"{name}{cut}"))])
     rankings = rankloop.sample_rankings(scores, train.offsets, 3, rng)[0]
     rankloop.log_probability(scores, train.offsets, rankings)
-    rankloop.expected_reward(scores, train.offsets, train.labels, rankloop.rank_weights.dcg(3))
+    rankloop.expected_metric(scores, train.offsets, train.labels, rankloop.rank_weights.dcg(3))
     start = rankloop.train(data, "mlp", settings=Settings(epochs=1)).model
     rankloop.train(data, "lightgbm(rounds=2)")
     list(Loop(data, users, start, horizon=300, interventions=(100,)).run())
@@ -34,9 +34,7 @@ def main() -> None:
         list(Loop(data, users, start, horizon=100, interventions=(50,), method=method).run())
     offsets, people = np.arange(0, 161, 4), clicks.users("paper@2")
     counts = clicks.gather(np.zeros(160), offsets, rng.random(160), people, 20_000, rng)
-    bias.estimate_bias(
-        bias.simulated_counts(offsets, {"random": counts}), bias.BiasOptions(resamples=0), rng=rng
-    )
+    bias.estimate_bias(counts, bias.BiasOptions(resamples=0), rng=rng)
 
 
 if __name__ == "__main__":

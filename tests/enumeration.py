@@ -1,4 +1,4 @@
-"""Every ranking of a few items, with its probability: the oracle for everything that is an expectation."""
+"""Every ranking of a few documents, with its probability: the oracle for everything expected."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 
 def all_rankings(scores: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """All full rankings of items with finite scores, rankings × items, and their log-probabilities."""
+    """All full rankings of finite scores, rankings × documents, and their log-probabilities."""
     rankings = np.array(list(permutations(range(len(scores)))))
     placed = scores[rankings]
     remaining = np.logaddexp.accumulate(placed[:, ::-1], axis=1)[:, ::-1]
@@ -17,7 +17,7 @@ def all_rankings(scores: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArra
 
 
 def marginals(scores: NDArray[np.float64], ranks: int) -> NDArray[np.float64]:
-    """P(rank of d is k), items × ranks, by listing."""
+    """P(rank of d is k), documents × ranks, by listing."""
     rankings, log_probability = all_rankings(scores)
     n = len(scores)
     table = np.zeros((n, ranks))
@@ -26,15 +26,15 @@ def marginals(scores: NDArray[np.float64], ranks: int) -> NDArray[np.float64]:
     return table
 
 
-def reward_gradient(
-    scores: NDArray[np.float64], doc_weights: NDArray[np.float64], rank_weights: NDArray[np.float64]
+def metric_gradient(
+    scores: NDArray[np.float64], document_weights: NDArray[np.float64], rank_weights: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """∇ Σ_y π(y) R(y) = Σ_y π(y) R(y) ∇ log π(y), by listing."""
     rankings, log_probability = all_rankings(scores)
     n = len(scores)
     theta = np.zeros(n)
     theta[: len(rank_weights)] = rank_weights[:n]
-    reward = (theta * doc_weights[rankings]).sum(axis=1)
+    metric = (theta * document_weights[rankings]).sum(axis=1)
     placed = scores[rankings]
     remaining = np.logaddexp.accumulate(placed[:, ::-1], axis=1)[:, ::-1]
     slope = np.zeros((len(rankings), n))
@@ -43,4 +43,4 @@ def reward_gradient(
             chance = np.exp(placed[:, later] - remaining[:, k])
             np.subtract.at(slope, (np.arange(len(rankings)), rankings[:, later]), chance)
         slope[np.arange(len(rankings)), rankings[:, k]] += 1
-    return ((np.exp(log_probability) * reward)[:, None] * slope).sum(axis=0)
+    return ((np.exp(log_probability) * metric)[:, None] * slope).sum(axis=0)

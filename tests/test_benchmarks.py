@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 from itertools import permutations
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 from benchmarks import memory, reference, report, simulation
 from benchmarks.measure import Effort, Result, Target, best_times
@@ -17,7 +19,7 @@ from benchmarks.registry import BENCHMARKS, TARGETS
 from benchmarks.sampling import clock_rankings, gumbel_rankings, pl_rank_3, sampled_rank_weights
 from rankloop import rank_weights
 from rankloop.clicks import gather, users
-from rankloop.objectives import expected_reward, pl_rank_gradient
+from rankloop.objectives import expected_metric, pl_rank_gradient
 from rankloop.policies import expected_rank_weights
 
 TINY = Effort(
@@ -27,7 +29,7 @@ TINY = Effort(
     steps=3,
     held=20,
     loop_queries=30,
-    loop_interactions=2_000,
+    loop_impressions=2_000,
     log_rows=600,
     requests=10,
 )
@@ -59,33 +61,33 @@ NAMES = [
 
 
 def listed(scores, theta):
-    """``E[θ_rank(d)]`` as a sum over all rankings of a few items."""
-    weights, worth = np.exp(scores), np.zeros(len(scores))
+    """``E[θ_rank(d)]`` as a sum over all rankings of a few documents."""
+    weights, gained = np.exp(scores), np.zeros(len(scores))
     for ranking in permutations(range(len(scores))):
         chance, left = 1.0, weights.sum()
         for d in ranking:
             chance *= weights[d] / left
             left -= weights[d]
         for d, value in zip(ranking, theta, strict=False):
-            worth[d] += chance * value
-    return worth
+            gained[d] += chance * value
+    return gained
 
 
 def test_numpys_users_are_ours(rng):
     scores, offsets = rng.normal(size=9), np.array([0, 3, 9])
-    relevance, interactions = rng.random(9), 200_000
-    theirs = simulation.in_numpy(scores, offsets, relevance, interactions, rng)
-    ours = gather(scores, offsets, relevance, users("paper@5"), interactions, rng)
+    relevance, impressions = rng.random(9), 200_000
+    theirs = simulation.in_numpy(scores, offsets, relevance, impressions, rng)
+    ours = gather(scores, offsets, relevance, users("paper@5"), impressions, rng)
     for a, b in (
-        (theirs.displays_by_rank, ours.displays_by_rank),
-        (theirs.clicks_by_rank, ours.clicks_by_rank),
+        (theirs.displays_by_position, ours.displays_by_position),
+        (theirs.clicks_by_position, ours.clicks_by_position),
     ):
         # Two counts with the same expectation m differ by more than six times √(2m) in 1 of 10⁹ cases.
         assert (abs(a - b) <= 6 * np.sqrt(np.maximum(a + b, 1))).all()
-    assert theirs.interactions == ours.interactions
+    assert theirs.impressions == ours.impressions
 
 
-# 4 items are sorted whole, 100 are parted first; cut-offs below and at the number of items.
+# 4 documents are sorted whole, 100 are parted first; cut-offs below and at the number of documents.
 @pytest.mark.parametrize(("n", "ranks"), [(4, 2), (4, 4), (100, 5)])
 def test_pl_rank_3_equals_the_kernel_on_the_same_rankings(n, ranks, rng):
     scores, grades = rng.normal(size=n), rng.integers(5, size=n) / 4
@@ -122,7 +124,7 @@ def test_reference_is_enumeration(ranks, rng):
     np.testing.assert_allclose(
         reference.expected_rank_weights(scores, theta), listed(scores, theta), rtol=1e-11
     )
-    gradient = reference.reward_gradient(scores, grades, theta)
+    gradient = reference.metric_gradient(scores, grades, theta)
     step = 1e-5
     for d, shift in enumerate(step * np.eye(5)):
         rise = grades @ (listed(scores + shift, theta) - listed(scores - shift, theta))
@@ -132,12 +134,12 @@ def test_reference_is_enumeration(ranks, rng):
 def test_library_agrees_with_the_reference_where_benchmarks_measure():
     problem, theta = RandomQueries.draw(3, 24, seed=0), rank_weights.dcg(5)
     exposures = expected_rank_weights(problem.scores, problem.offsets, theta)
-    gradient = expected_reward(problem.scores, problem.offsets, problem.grades, theta).gradient
+    gradient = expected_metric(problem.scores, problem.offsets, problem.grades, theta).gradient
     for q, (scores, grades) in enumerate(problem.queries()):
         own = slice(24 * q, 24 * q + 24)
         np.testing.assert_allclose(exposures[own], reference.expected_rank_weights(scores, theta), rtol=1e-7)
         np.testing.assert_allclose(
-            gradient[own], reference.reward_gradient(scores, grades, theta), rtol=1e-6, atol=1e-9
+            gradient[own], reference.metric_gradient(scores, grades, theta), rtol=1e-6, atol=1e-9
         )
 
 
@@ -152,7 +154,7 @@ def test_bare_products_are_those_of_backpropagation(rng):
     np.testing.assert_allclose(bare.g1, features.T @ bare.d3 @ w3.T @ w2.T, rtol=1e-3, atol=1e-2)
 
 
-def test_products_of_an_interaction_go_back_over_what_is_shown(rng):
+def test_products_of_an_impression_go_back_over_what_is_shown(rng):
     bare, features = BareProducts(6, rng, backward=5), rng.random((6, 700), dtype=np.float32)
     w1, w2, w3 = bare.w1.copy(), bare.w2.copy(), bare.w3.copy()
     bare.step(features)
@@ -183,7 +185,7 @@ def test_targets_and_results_have_the_names_that_were_asked_for(monkeypatch):
     assert results["memory_vs_matrix"].value == pytest.approx(1.3)
     assert results["log_rows_per_second"].value == pytest.approx(300)
     assert results["log_peak_gb"].value == pytest.approx(0.5)
-    # With so few interactions nothing is learned, and the gains may have any sign, or not be reached.
+    # With so few impressions nothing is learned, and the gains may have any sign, or not be reached.
     gains = {"clicks_ratio", "shown_gain"}
     values = {name: result.value for name, result in results.items() if name not in gains}
     assert all(np.isfinite(value) and value > 0 for value in values.values()), values
@@ -209,15 +211,40 @@ def test_resident_memory_sees_what_is_held_and_what_was():
 def test_a_missed_target_is_marked_and_the_file_has_its_schema(tmp_path):
     targets = {t.name: t for t in (Target("fast", "times", "≥", 5), Target("small", "GB", "≤", 2))}
     results = {"fast": Result(4.0, "slow today"), "small": Result(1.5, "fits")}
-    rows = list(zip(*(column.cells for column in report.table(results, targets).columns), strict=True))
-    assert [str(value) for _, value, *_ in rows] == ["4 ✗", "1.5"]
-    assert [row[3] for row in rows] == ["≥ 5", "≤ 2"]
+    lines = shown(report.table(results, targets))
+    assert [line.split() for line in lines[2:]] == [
+        ["name", "value", "unit", "target"],
+        ["fast", "4", "✗", "times", "≥", "5"],
+        ["slow", "today"],
+        ["small", "1.5", "GB", "≤", "2"],
+        ["fits"],
+    ]
     path = tmp_path / "build" / "bench.json"
     report.write(results, targets, path)
     assert json.loads(path.read_text("utf-8")) == {
         "fast": {"value": 4.0, "unit": "times", "note": "slow today"},
         "small": {"value": 1.5, "unit": "GB", "note": "fits"},
     }
+
+
+def shown(renderable, width=80):
+    console = Console(width=width, record=True, file=io.StringIO())
+    console.print(renderable)
+    return [line.rstrip() for line in console.export_text().splitlines()]
+
+
+def test_the_table_of_all_targets_fits_a_usual_terminal():
+    note = "a note of a benchmark that says what was measured, and against what, on which machine, " * 2
+    results = {name: Result(12_345_678.9, note) for name in TARGETS}
+    lines = shown(report.table(results, TARGETS))
+    values = [line for line in lines if not line.startswith(" ")]
+    assert [line.split()[0] for line in values[-len(TARGETS) :]] == list(TARGETS)
+    assert all(
+        line.endswith(f"{t.bound:,g}")
+        for line, t in zip(values[-len(TARGETS) :], TARGETS.values(), strict=True)
+    )
+    notes = [line.strip() for line in lines if line.startswith(" ")]
+    assert " ".join(notes).count(note.strip()) == len(TARGETS)
 
 
 def test_a_run_starts_again_on_one_thread_only_if_it_must(monkeypatch):

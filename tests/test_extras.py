@@ -174,7 +174,7 @@ def test_one_missing_extra_is_named_alone(extra: str, model: Path) -> None:
 def test_spark_and_ray_are_asked_for_before_any_work(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     split = rankloop.synthetic(queries=40, features=3).train
-    scores = np.zeros(split.n_docs)
+    scores = np.zeros(split.n_documents)
     clicks = gather_log(scores, split.offsets, split.labels / 4, users("paper@5"), 20, rng)
     rankloop.write_simulated(tmp_path / "log", split, [rankloop.PolicyTraffic("old", scores, clicks)])
     commands = {"check log --engine spark": "spark", "reproduce --engine ray": "ray"}

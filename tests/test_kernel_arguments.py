@@ -13,7 +13,8 @@ import rankloop
 from rankloop import clicks, objectives, online, ragged, statistics
 from rankloop.errors import ModelFileError, RankloopError
 from rankloop.models.optimisers import SGD, Adam, OptimiserState
-from rankloop.objectives.click_likelihood import ClickCounts, click_likelihood
+from rankloop.relevance import ClickModel
+from rankloop.statistics import CellTable
 from rankloop.types import Bias, as_numbers, as_whole_numbers
 
 SCORES = np.array([0.5, 1.0, -0.5, 2.0, 0.0])
@@ -27,7 +28,7 @@ WITH_OFFSETS: dict[str, Callable[[Any], object]] = {
     "log_probability": lambda offsets: rankloop.log_probability(SCORES, offsets, RANKINGS),
     "sample_rankings": lambda offsets: rankloop.sample_rankings(SCORES, offsets, 2, np.random.default_rng(0)),
     "top_ranking": lambda offsets: rankloop.policies.top_ranking(SCORES, offsets, 2),
-    "expected_reward": lambda offsets: rankloop.expected_reward(SCORES, offsets, SCORES, [1.0]),
+    "expected_metric": lambda offsets: rankloop.expected_metric(SCORES, offsets, SCORES, [1.0]),
     "lambda_rank": lambda offsets: objectives.lambda_rank(SCORES, offsets, SCORES, [1.0]),
     "reinforce_gradient": lambda offsets: objectives.reinforce_gradient(
         SCORES, offsets, SCORES, [1.0, 0.5], RANKINGS
@@ -80,10 +81,10 @@ def test_good_offsets(name: str) -> None:
         np.array([[["0", "2"], ["1", "0"]]]),
         np.array([[[0, 3], [1, 0]]]),
     ],
-    ids=["fractions", "2⁶⁴−1", "text", "no such item"],
+    ids=["fractions", "2⁶⁴−1", "text", "no such document"],
 )
 def test_rankings(rankings: Any) -> None:
-    """Before: 0.9 was taken for item 0, and 2⁶⁴ − 1 for an empty rank."""
+    """Before: 0.9 was taken for document 0, and 2⁶⁴ − 1 for an empty rank."""
     with pytest.raises(RankloopError, match="ranking"):
         rankloop.log_probability(SCORES, OFFSETS, rankings)
 
@@ -115,7 +116,7 @@ def test_a_learner_with_a_state_of_another_size() -> None:
     learner = rankloop.Linear.initialise(3, np.random.default_rng(0)).learner(Adam())
     learner.state = OptimiserState(0, np.zeros(1, np.float32), np.zeros(1, np.float32))
     with pytest.raises(RankloopError, match="this state is not that of 4 parameters"):
-        learner.update(data.train.features, np.zeros(data.train.n_docs))
+        learner.update(data.train.features, np.zeros(data.train.n_documents))
 
 
 @pytest.mark.parametrize(
@@ -144,13 +145,13 @@ def test_the_state_of_another_online_method() -> None:
         online.interact(online.method("pdgd"), replace(state, memory=np.zeros(7)), traffic, 1)
 
 
-def test_a_log_with_items_beyond_32_bits() -> None:
-    """Before: rankings were cast to int32 before they were checked, and item 2³² became item 0."""
+def test_a_log_with_documents_beyond_32_bits() -> None:
+    """Before: rankings were cast to int32 before they were checked, and document 2³² became document 0."""
     traffic = online.Traffic.of(rankloop.synthetic(queries=20, features=3), "paper@2")
     method, model = online.method("pdgd"), rankloop.Linear.initialise(3, np.random.default_rng(0))
     state = online.MethodState.start(method, model, np.random.default_rng(1))
     log = clicks.Impressions(np.array([0]), np.array([[2**32, 1]]), np.array([[True, False]]))  # type: ignore[arg-type]
-    with pytest.raises(RankloopError, match="interaction number 0: no such item"):
+    with pytest.raises(RankloopError, match="impression number 0: no such document"):
         online.replay(method, state, traffic.queries, log)
 
 
@@ -159,12 +160,12 @@ def test_a_log_with_items_beyond_32_bits() -> None:
     [([0, 9], [0]), ([0, 1], [-1]), ([0, 1], [5]), ([1, 0, 1], [0]), ([0, 2, 1], [0]), ([[0, 1]], [0])],
 )
 def test_counts_of_clicks(cells: list[int], ranks: list[int]) -> None:
-    with pytest.raises(RankloopError, match=r"cells|ranks"):
-        click_likelihood(
-            np.zeros(len(cells) - 1),
-            ClickCounts(np.array(cells), np.array(ranks), np.ones(len(ranks)), np.zeros(len(ranks))),
-            BIAS,
-        )
+    def explain() -> object:
+        counts = CellTable.of_cells(cells, ranks, np.ones(len(ranks)), np.zeros(len(ranks)))
+        return ClickModel(counts, BIAS).at(np.zeros(len(cells) - 1))
+
+    with pytest.raises(RankloopError, match=r"starts|ranks"):
+        explain()
 
 
 def test_states_that_are_something_else() -> None:
@@ -179,7 +180,7 @@ def test_states_that_are_something_else() -> None:
     model = np.frombuffer(rankloop.Linear.initialise(2, np.random.default_rng(0)).to_bytes(), np.uint8)
     for tensors in ({}, {"learned": model, "memory": np.zeros(0), "stream": np.zeros(2, np.uint64)}):
         with pytest.raises(ModelFileError, match="does not hold the state of an online method"):
-            online.MethodState.from_bytes(pack("online-state", {"interactions": 0}, tensors))
+            online.MethodState.from_bytes(pack("online-state", {"impressions": 0}, tensors))
 
 
 def test_what_was_checked_is_what_kernels_get() -> None:

@@ -44,7 +44,7 @@ def page_of(result: NotebookResult) -> str:
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     folder = tmp_path_factory.mktemp("notebook")
-    log = simulated(folder / "log", queries=40, interactions=4_000).log
+    log = simulated(folder / "log", queries=40, impressions=4_000).log
     fit = log.fit("linear", bias=BIAS)
     return {
         "fit": fit,
@@ -67,8 +67,7 @@ def test_the_page_of_a_result_is_its_report(results: dict[str, Any]) -> None:
 
 def test_a_result_is_printed_as_the_command_prints_it(results: dict[str, Any]) -> None:
     comparison, fit = results["comparison"], results["fit"]
-    assert str(comparison.verdict) == comparison.verdict.text
-    assert comparison.verdict.text in str(comparison)
+    assert comparison.conclusion in str(comparison)
     assert str(results["bias"]).startswith(results["bias"].headline)
     assert all(note in str(fit) for note in fit.notes)
     # Ids of queries, of which a log may have millions, are left to the object.

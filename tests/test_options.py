@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rankloop.names import BadNameError, integer, one_of
-from rankloop.options import REQUIRED, Option, options_of
+from rankloop.names import REQUIRED, BadNameError, Option, integer, one_of, options_of
 
 Clip = float | Literal["paper", "off"]
 

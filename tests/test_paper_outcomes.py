@@ -11,20 +11,20 @@ CLAIM = re.compile(
     r"^\| ([✓✗?]) (\S+) \| (holds|does not hold|undecided) \| [^|]+ \| ([^|]+) \|$", re.MULTILINE
 )
 ROW = re.compile(r"^\| \[([a-z0-9-]+)\]\(medium/claims\.md#\1\) \| [^|]+ \| (.+) \|$", re.MULTILINE)
-# Verdicts of longer runs than those of the column, which the page explains.
+# Decisions of longer runs than those of the column, which the page explains.
 FOOTNOTE = re.compile("[¹²³]")
 
 
-def verdicts(folder: str) -> dict[str, str]:
+def decisions(folder: str) -> dict[str, str]:
     found = {}
-    for mark, name, verdict, runs in CLAIM.findall((PAPER / folder / "claims.md").read_text("utf-8")):
-        found[name] = f"{mark} {verdict}" + ("" if runs == "–" else f" ({runs} runs)")
+    for mark, name, decision, runs in CLAIM.findall((PAPER / folder / "claims.md").read_text("utf-8")):
+        found[name] = f"{mark} {decision}" + ("" if runs == "–" else f" ({runs} runs)")
     return found
 
 
 def test_the_table_of_outcomes_is_that_of_the_claims() -> None:
     rows = dict(ROW.findall((PAPER / "README.md").read_text("utf-8")))
-    pages = [verdicts(folder) for folder in COLUMNS]
+    pages = [decisions(folder) for folder in COLUMNS]
     assert len(rows) == 23
     for page in pages:
         assert page.keys() == rows.keys()

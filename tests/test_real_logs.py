@@ -15,15 +15,15 @@ CHEAP = ("ubi-chorus", "clicks-yandex", "clicks-clara2")
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", CHEAP)
-def test_a_published_log_goes_from_the_file_to_a_verdict(name: str, tmp_path: Path, real_data: Path) -> None:
+def test_a_published_log_goes_from_the_file_to_a_decision(name: str, tmp_path: Path, real_data: Path) -> None:
     if not (real_data / name).is_dir():
         pytest.skip(f"{real_data / name} is not here")
     lines = PARTS[name](tmp_path, real_data)
     text = "\n".join(lines)
     assert "Traceback" not in text
     assert "rankloop import" in text
-    verdicts = ("better", "worse", "undecided", "minus click rate")
-    assert any(verdict in text for verdict in verdicts)
+    decisions = ("better", "worse", "undecided", "minus click rate")
+    assert any(decision in text for decision in decisions)
     # What was run is not run again.
     assert PARTS[name](tmp_path, real_data) == lines
 

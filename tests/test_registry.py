@@ -23,9 +23,8 @@ from rankloop.evidence import EVIDENCE
 from rankloop.loop import EXPLORATIONS
 from rankloop.models.optimisers import OPTIMISERS
 from rankloop.models.specs import MODELS
-from rankloop.names import BadNameError
+from rankloop.names import REQUIRED, BadNameError, options_of
 from rankloop.online import METHODS
-from rankloop.options import REQUIRED, options_of
 from rankloop.registry import Named, Registry, name_of, register
 
 ROOT = Path(__file__).parents[1]

@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[1]
 LONGEST = 60
 # What each program prints at the end, the same on every processor.
 LAST_LINES = {
-    "log_to_verdict": "the interval of the difference excludes 0: True",
+    "log_to_decision": "the interval of the difference excludes 0: True",
     "simulated_loop": "better than at the beginning: True",
     "live_service": "live by a person's decision: learned",
     "own_estimator": "intervention-aware",

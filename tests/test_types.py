@@ -28,7 +28,7 @@ def parts(**change: Any) -> dict[str, Any]:
 
 def test_a_split_counts() -> None:
     split = Split(**parts())
-    assert (split.n_queries, split.n_docs, split.n_features) == (2, 3, 2)
+    assert (split.n_queries, split.n_documents, split.n_features) == (2, 3, 2)
     assert split.sizes.tolist() == [2, 1]
 
 
@@ -74,7 +74,7 @@ def test_a_feature_that_is_not_finite_is_found(value: float) -> None:
 
 def test_the_largest_features_are_finite() -> None:
     most = np.finfo(np.float32).max
-    assert Split(**parts(features=np.full((3, 2), most, np.float32))).n_docs == 3
+    assert Split(**parts(features=np.full((3, 2), most, np.float32))).n_documents == 3
 
 
 def test_build_takes_anything_like_an_array() -> None:
@@ -138,7 +138,7 @@ def test_bias_keeps_copies_that_nobody_can_change() -> None:
     bias = Bias(alpha, [0.25, 0.0], [1, 0.5])  # type: ignore[arg-type]
     alpha[0] = 9.0
     assert bias.alpha.tolist() == [0.5, 0.25]
-    assert bias.ranks == 2
+    assert bias.positions == 2
     with pytest.raises(ValueError, match="read-only"):
         bias.beta[0] = 1.0
 

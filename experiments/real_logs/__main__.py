@@ -1,4 +1,4 @@
-"""Write docs/real-logs.md: published logs, from the file to a verdict.
+"""Write docs/real-logs.md: published logs, from the file to a decision.
 
     python -m experiments.real_logs docs/real-logs.md [WORK]
 
@@ -34,7 +34,8 @@ def ranklens(work: Path, data: Path) -> list[str]:
     do.run("rankloop check log", lines=10)
     do.say(
         "The check notices that films explain nothing of where they are shown. The lists were drawn at "
-        "random, so the policy may be declared randomised; the bias then follows from click rates by rank."
+        "random, so the policy may be declared randomised; the bias then comes from what it showed, and "
+        "click rates by rank check it."
     )
     do.run("rankloop bias log -o bias.json --randomised production", lines=5)
     do.say(
@@ -157,7 +158,7 @@ def clara2(work: Path, data: Path) -> list[str]:
 PARTS = {"ranklens": ranklens, "ubi-chorus": ubi, "clicks-yandex": yandex, "clicks-clara2": clara2}
 HEAD = """# Real logs
 
-From published files to a verdict, or to an honest refusal. Every command below is run by
+From published files to a decision, or to an honest refusal. Every command below is run by
 `python -m experiments.real_logs docs/real-logs.md`, on one core of a busy machine, and shown with what it
 printed (without tables and progress). Seconds are CPU time, with the start of Python, about two seconds. The
 logs are public research data and not part of rankloop.

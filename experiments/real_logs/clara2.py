@@ -33,7 +33,7 @@ def compare_orders(log: Path, bias: Path, labels: Path) -> list[dict[str, Any]]:
         corrected, plain = (opened.relevance(bias=source, shrink=shrink) for shrink in (True, False))
         rates = plain.clicks / np.maximum(plain.displays, 1)
         # Click rates drawn to their mean in the same way: relevance under a bias that is the same everywhere.
-        ranks = opened.count().ranks if source == CURVE else _ranks(bias)
+        ranks = opened.count().positions if source == CURVE else _ranks(bias)
         blind = opened.relevance(bias=_flat(ranks))
         scores = {
             "click rate": rates,
@@ -60,8 +60,8 @@ def _positions(log: Log, ranks: int) -> Float64:
     counts = log.count(ranks)
     cells = counts.cells
     times, places = (
-        np.bincount(cells.item, weights=values, minlength=counts.n_items)
-        for values in (cells.displays, cells.displays * cells.rank)
+        np.bincount(cells.document, weights=values, minlength=counts.n_documents)
+        for values in (cells.displays, cells.displays * cells.position)
     )
     return -(places[times > 0] / times[times > 0])
 
@@ -74,7 +74,7 @@ def _labels(path: Path) -> dict[tuple[str, str], float]:
 
 
 def _ranks(bias: Path) -> int:
-    return load_bias(bias).ranks
+    return load_bias(bias).positions
 
 
 def _flat(ranks: int) -> Bias:
@@ -82,12 +82,14 @@ def _flat(ranks: int) -> Bias:
 
 
 def _accuracies(
-    items: Relevances, scores: Float64, labels: dict[tuple[str, str], float]
+    documents: Relevances, scores: Float64, labels: dict[tuple[str, str], float]
 ) -> Iterator[tuple[str, float]]:
     """The share of pairs with different labels that scores order like the labels; ties count half."""
-    known = np.array([labels.get(key, np.nan) for key in zip(items.query_ids, items.doc_ids, strict=True)])
-    for query in np.unique(items.query_ids):
-        own = (items.query_ids == query) & np.isfinite(known)
+    known = np.array(
+        [labels.get(key, np.nan) for key in zip(documents.query_ids, documents.doc_ids, strict=True)]
+    )
+    for query in np.unique(documents.query_ids):
+        own = (documents.query_ids == query) & np.isfinite(known)
         better = known[own][:, None] > known[own][None, :]
         if better.any():
             right = np.sign(scores[own][:, None] - scores[own][None, :]) / 2 + 0.5

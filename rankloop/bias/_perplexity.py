@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rankloop.bias.likelihood import NODES, grid
 from rankloop.bias.movement import measure_movement
 from rankloop.bias.newton import BiasFit, fit
-from rankloop.bias.rank_counts import RankCounts
-from rankloop.bias.relevance_prior import NODES, grid
 from rankloop.errors import DataError
-from rankloop.logs import LogCounts
+from rankloop.statistics import Counts
+from rankloop.statistics.tables import CellTable
 from rankloop.types import Float64, Int64
 
 # Predictions are clipped this far from 0 and 1, so that a single surprise is not infinite.
@@ -31,7 +30,7 @@ class Perplexity:
         by_rank: perplexity per rank (float64, ranks) for each model.
         overall: perplexity over all ranks for each model.
         displays: float64, ranks; displays of the predicted log.
-        unseen: share of these displays that show items the models never saw.
+        unseen: share of these displays that show documents the models never saw.
     """
 
     by_rank: dict[str, Float64]
@@ -39,71 +38,62 @@ class Perplexity:
     displays: Float64
     unseen: float
 
-    def to_dict(self) -> dict[str, Any]:
-        """Convert to plain values for JSON."""
-        return {
-            "by_rank": {model: values.tolist() for model, values in self.by_rank.items()},
-            "overall": self.overall,
-            "displays": self.displays.astype(int).tolist(),
-            "unseen": self.unseen,
-        }
 
-
-def perplexity(train: LogCounts, test: LogCounts) -> Perplexity:
+def perplexity(train: Counts, test: Counts) -> Perplexity:
     """Fit models to one log and measure how well they predict the clicks of another.
 
     ``affine`` and ``position`` predict ``α_k · E[R_d | clicks in train] + β_k``. The baselines ``rank`` and
-    ``document`` predict the click rate of the rank and of the document in train. Items are matched by query
-    id and document id. Only ranks that train can compare are included.
+    ``document`` predict the click rate of the rank and of the document in train. Documents are matched by
+    query id and document id. Only ranks that train can compare are included.
 
     Args:
         train: counts of the log that the models are fitted to.
         test: counts of the log to predict.
     """
-    ranks = min(measure_movement(RankCounts.of(train)).ranks, test.ranks)
-    fitted_to, target = RankCounts.of(train, ranks), RankCounts.of(test, ranks)
-    match = _match_items(train, fitted_to, test, target)
-    cell_item = match[target.item_of]
+    ranks = min(measure_movement(CellTable.of(train)).positions, test.positions)
+    fitted_to, target = CellTable.of(train, ranks), CellTable.of(test, ranks)
+    match = _match_documents(train, fitted_to, test, target)
+    cell_document = match[target.document_of]
     predicted = {
         model: _predict(fit(fitted_to, position=model == "position"), target, match)
         for model in ("affine", "position")
     }
     rates = fitted_to.by_rank(fitted_to.clicks) / fitted_to.by_rank(fitted_to.displays)
-    predicted["rank"] = rates[target.rank]
+    predicted["rank"] = rates[target.position]
     overall = float(fitted_to.clicks.sum() / fitted_to.displays.sum())
-    clicks = np.append(fitted_to.by_item(fitted_to.clicks), 0.0) + PRIOR_DISPLAYS * overall
-    displays = np.append(fitted_to.by_item(fitted_to.displays), 0.0) + PRIOR_DISPLAYS
-    predicted["document"] = (clicks / displays)[cell_item]
+    clicks = np.append(fitted_to.by_document(fitted_to.clicks), 0.0) + PRIOR_DISPLAYS * overall
+    displays = np.append(fitted_to.by_document(fitted_to.displays), 0.0) + PRIOR_DISPLAYS
+    predicted["document"] = (clicks / displays)[cell_document]
     by_rank = target.by_rank(target.displays)
     surprise = {model: target.by_rank(_surprise(target, chance)) for model, chance in predicted.items()}
     return Perplexity(
         {model: 2.0 ** (bits / np.maximum(by_rank, 1.0)) for model, bits in surprise.items()},
         {model: float(2.0 ** (bits.sum() / by_rank.sum())) for model, bits in surprise.items()},
         by_rank,
-        float(target.displays[cell_item < 0].sum() / target.displays.sum()),
+        float(target.displays[cell_document < 0].sum() / target.displays.sum()),
     )
 
 
-def _predict(fitted: BiasFit, target: RankCounts, match: Int64) -> Float64:
+def _predict(fitted: BiasFit, target: CellTable, match: Int64) -> Float64:
     """Predict the click probability of every cell of the target."""
     at, nodes = fitted.parameters, grid(NODES[0])
-    # The relevance of an unseen item is the prior mean of its stratum.
+    # The relevance of an unseen document is the prior mean of its stratum.
     expected = (at.prior @ nodes.hats @ nodes.relevance)[fitted.strata.stratum(target)]
     relevance = np.where(match < 0, expected, np.append(fitted.likelihood.mean_relevance(at), 0.0)[match])
-    chance: Float64 = at.low[target.rank] + at.alpha[target.rank] * relevance[target.item_of]
+    chance: Float64 = at.low[target.position] + at.alpha[target.position] * relevance[target.document_of]
     return chance
 
 
-def _surprise(target: RankCounts, chance: Float64) -> Float64:
+def _surprise(target: CellTable, chance: Float64) -> Float64:
     clipped = np.clip(chance, EDGE, 1.0 - EDGE)
     skips = target.displays - target.clicks
     bits: Float64 = -(target.clicks * np.log2(clipped) + skips * np.log2(1.0 - clipped))
     return bits
 
 
-def _match_items(train: LogCounts, fitted_to: RankCounts, test: LogCounts, target: RankCounts) -> Int64:
-    """Find the index of each target item among the fitted items; -1 for unseen items."""
-    keys, wanted = _item_keys(train, fitted_to), _item_keys(test, target)
+def _match_documents(train: Counts, fitted_to: CellTable, test: Counts, target: CellTable) -> Int64:
+    """Find the index of each target document among the fitted documents; -1 for unseen documents."""
+    keys, wanted = _document_keys(train, fitted_to), _document_keys(test, target)
     order = np.argsort(keys)
     found = np.searchsorted(keys[order], wanted).clip(max=len(keys) - 1)
     match = order[found]
@@ -116,7 +106,7 @@ def _match_items(train: LogCounts, fitted_to: RankCounts, test: LogCounts, targe
     return np.where(same, match, -1)
 
 
-def _item_keys(counts: LogCounts, shown: RankCounts) -> NDArray[np.str_]:
+def _document_keys(counts: Counts, shown: CellTable) -> NDArray[np.str_]:
     # Query ids do not contain line ends, so two different pairs of ids never share a key.
     queries = np.char.add(counts.query_ids[shown.queries], "\n")
-    return np.char.add(queries, counts.doc_ids[shown.items])
+    return np.char.add(queries, counts.doc_ids[shown.documents])

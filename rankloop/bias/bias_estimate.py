@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from rankloop.bias.anchor import Anchor, Lines
-from rankloop.bias.bootstrap import RankIntervals
-from rankloop.bias.model_comparison import ModelComparison
+from rankloop.bias.anchor import Anchor, as_bias, choose_scale, examination_of, lines_at
 from rankloop.bias.movement import Movement
 from rankloop.notebook import NotebookResult
-from rankloop.types import ASSUMED, Bias, Float64
+from rankloop.statistics.intervals import CONFIDENCE, Interval, percentile
+from rankloop.storage.plain import to_plain
+from rankloop.types import ASSUMED, Bias, BiasEvidence, Float64, Lines
+
+if TYPE_CHECKING:
+    from rankloop.bias.bias_options import BiasOptions
 
 # Each method with what it assumes, from the weakest assumption to the strongest.
 ASSUMPTIONS = {
@@ -38,6 +42,88 @@ SHARES = {
 }
 # A share is named if it differs from the named one by at most this factor.
 NAMED_WITHIN = 1.04
+# One model is better than another if the difference exceeds this many standard errors.
+MIN_STANDARD_ERRORS = 2.0
+# Harvesting contradicts α and β if it differs from what they expect by more than this many standard errors,
+# and by more than this share. 20 resamples of nine ranks exceed four standard errors in 1 % of logs.
+CONTRADICTED_ERRORS, CONTRADICTED_SHARE = 4.0, 0.1
+
+
+@dataclass(frozen=True)
+class ModelComparison:
+    """The affine and the position-based model on held-out queries.
+
+    Each model is scored by the likelihood of all clicks on the documents of queries that it was not fitted
+    to, with relevance integrated out. Queries are held out rather than impressions: clicks on the same
+    documents are not independent, and the question is whether α and β hold for other queries.
+
+    Attributes:
+        affine: log-likelihood per display of the affine model.
+        position: log-likelihood per display of the position-based model.
+        gain: affine − position, per display.
+        error: standard error of the gain, over queries.
+    """
+
+    plain_properties: ClassVar[tuple[str, ...]] = ("better",)
+    affine: float
+    position: float
+    gain: float
+    error: float
+
+    @property
+    def better(self) -> str | None:
+        """``affine`` or ``position``, if one is better by two standard errors."""
+        if abs(self.gain) <= MIN_STANDARD_ERRORS * self.error:
+            return None
+        return "affine" if self.gain > 0.0 else "position"
+
+    @property
+    def decision(self) -> str:
+        """The result of the comparison as a sentence."""
+        numbers = f"{1000 * self.gain:+.3g} ± {1000 * self.error:.2g} nats per 1,000 displays"
+        if self.better is None:
+            return f"held-out queries do not distinguish the affine from the position-based model ({numbers})"
+        winner = "affine" if self.better == "affine" else "position-based"
+        return f"held-out queries favour the {winner} model (affine − position-based: {numbers})"
+
+
+@dataclass(frozen=True, eq=False)
+class HarvestCheck:
+    """What the same documents at two ranks say about examination, and what α and β make of the same displays.
+
+    Intervention harvesting has no model of relevance, so it is a check on estimates that have one. It assumes
+    that there is no trust bias. It is therefore not compared with the examination, but with what harvesting
+    would find in the clicks that α and β expect.
+
+    Attributes:
+        unit: what counts as one document: ``documents`` or ``queries``.
+        harvested: float64, ranks; what harvesting finds in the clicks of the log, relative to rank 1.
+        expected: float64, ranks; what it finds in the clicks that α and β expect of the same displays.
+        error: float64, ranks; the standard error of the difference; None without resamples.
+    """
+
+    unit: str
+    harvested: Float64
+    expected: Float64
+    error: Float64 | None
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """The remark that every report must show if the two contradict each other at some rank."""
+        if self.error is None:
+            return ()
+        gap = np.abs(self.harvested - self.expected)
+        errors = gap / np.maximum(self.error, 1e-12)
+        far = (errors > CONTRADICTED_ERRORS) & (gap > CONTRADICTED_SHARE * self.expected)
+        if not far.any():
+            return ()
+        k = int(np.argmax(np.where(far, errors, 0.0)))
+        return (
+            f"Do not rely on this estimate: on the same {self.unit}, rank {k + 1} is clicked "
+            f"{self.harvested[k]:.2f} times as often as rank 1 (intervention harvesting), and α and β imply "
+            f"{self.expected[k]:.2f} times (a difference of {errors[k]:.1f} standard errors). Documents were "
+            f"not equally relevant wherever they were shown, or users do not click as α R + β says.",
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,23 +135,23 @@ class BiasEstimate(NotebookResult):
         assumption: what the method assumes, as one sentence.
         model: ``affine``, ``position`` or ``harvesting``.
         bias: α, β and examination of the ranks that the log can compare. These are fewer than the ranks of
-            the log if items moved too little at some ranks. Examination comes from the position-based model,
-            relative to rank 1.
+            the log if documents moved too little at some ranks. Examination follows from α and β
+            (`rankloop.bias.anchor.examination_of`), or is part of the curve that is assumed.
         anchor: which levels of relevance count as 0 and as 1.
+        movement: which of the log's ranks can be compared.
+        notes: remarks that every report must show.
         alpha: the intervals of α; None without resamples.
         beta: the intervals of β; None without resamples.
         examination: the intervals of the examination; None without resamples.
         confidence: confidence level of the intervals.
         resamples: number of bootstrap resamples.
-        movement: which of the log's ranks can be compared.
         comparison: comparison of the affine and the position-based model on held-out queries; None if it was
             not requested, or the method does not have one.
-        harvested: float64, ranks; examination as estimated by intervention harvesting; None if the method
-            does not compare ranks.
-        notes: remarks that every report must show.
-        resample_seed: the seed of `draw_queries`, which gives the queries of every resample again: those of
-            the log with a document at one of the first ``bias.ranks`` ranks, in the order of their numbers.
-            None if something else was resampled.
+        check: α and β against intervention harvesting; None if the method does not compare the same documents
+            at several ranks, or is harvesting itself.
+        resample_seed: the seed of `draw_units`, which gives the queries of every resample again: those of
+            the log with a document at one of the first ``bias.positions`` ranks, in the order of their
+            numbers. None if something else was resampled.
         log: the fingerprint of the log; None if it is not known.
     """
 
@@ -75,17 +161,66 @@ class BiasEstimate(NotebookResult):
     model: str
     bias: Bias
     anchor: Anchor
-    alpha: RankIntervals | None
-    beta: RankIntervals | None
-    examination: RankIntervals | None
-    confidence: float
-    resamples: int
     movement: Movement
-    comparison: ModelComparison | None
-    harvested: Float64 | None
     notes: tuple[str, ...]
+    alpha: Interval | None = None
+    beta: Interval | None = None
+    examination: Interval | None = None
+    confidence: float = CONFIDENCE
+    resamples: int = 0
+    comparison: ModelComparison | None = None
+    check: HarvestCheck | None = None
     resample_seed: int | None = None
     log: str | None = None
+
+    @classmethod
+    def assemble(
+        cls,
+        lines: Lines,
+        resampled: Lines | None,
+        movement: Movement,
+        options: BiasOptions,
+        *,
+        method: str,
+        notes: Iterable[str] = (),
+        **details: Any,
+    ) -> BiasEstimate:
+        """Build an estimate from α and β: scale, examination, intervals and evidence all follow from these.
+
+        Args:
+            lines: α and β on any scale of relevance; ranks.
+            resampled: the same for each resample; None without resamples.
+            movement: how documents moved between ranks.
+            options: what was estimated, and the confidence level.
+            method: how it was estimated.
+            notes: remarks that every report must show, besides those on the scale.
+            details: other fields of the estimate, also in place of what follows from the method and options.
+        """
+        scale = choose_scale(lines, resampled, options.confidence)
+        drawn, examination = None, None
+        if scale.resampled is not None:
+            examined = examination_of(scale.resampled)
+            drawn = np.stack([*scale.resampled, examined], axis=1)
+            examination = percentile(examined, options.confidence)
+        standard: dict[str, Any] = {
+            "method": method,
+            "assumption": ASSUMPTIONS[method],
+            "model": options.model,
+            "bias": as_bias(lines_at(lines, scale.anchor), BiasEvidence(method, drawn)),
+            "anchor": scale.anchor,
+            "movement": movement,
+            "notes": (*notes, *scale.notes),
+            "alpha": scale.alpha,
+            "beta": scale.beta,
+            "examination": examination,
+            "confidence": options.confidence,
+            "resamples": options.resamples,
+        }
+        return cls(**standard | details)
+
+    def checked(self, check: HarvestCheck | None) -> BiasEstimate:
+        """The same estimate with a check, and its note if it contradicts α and β."""
+        return self if check is None else replace(self, check=check, notes=(*self.notes, *check.notes))
 
     @property
     def resampled(self) -> Lines | None:
@@ -103,7 +238,7 @@ class BiasEstimate(NotebookResult):
     @property
     def headline(self) -> str:
         """The result as one plain sentence: how often the last rank is examined, relative to rank 1."""
-        last, share = self.bias.ranks, float(self.bias.examination[-1])
+        last, share = self.bias.positions, float(self.bias.examination[-1])
         if last == 1:
             return "The bias has one rank, so there is nothing to compare."
         verb = "is" if self.is_estimated else "is assumed to be"
@@ -115,32 +250,31 @@ class BiasEstimate(NotebookResult):
 
     def to_dict(self) -> dict[str, Any]:
         """Convert to plain values for JSON."""
-
-        def ends(of: RankIntervals | None) -> list[list[float]] | None:
-            return None if of is None else np.stack(of, axis=1).tolist()
-
-        return {
-            "method": self.method,
-            "assumption": self.assumption,
-            "estimated": self.is_estimated,
-            "model": self.model,
-            "ranks": self.bias.ranks,
-            "alpha": self.bias.alpha.tolist(),
-            "beta": self.bias.beta.tolist(),
-            "examination": self.bias.examination.tolist(),
-            "anchor": {"high": self.anchor.high, "low": self.anchor.low},
-            "confidence": self.confidence,
-            "resamples": self.resamples,
-            "alpha_interval": ends(self.alpha),
-            "beta_interval": ends(self.beta),
-            "examination_interval": ends(self.examination),
-            "harvested": None if self.harvested is None else self.harvested.tolist(),
-            "held_out": None if self.comparison is None else self.comparison.to_dict(),
-            "movement": self.movement.to_dict(),
-            "notes": list(self.notes),
-            "log": self.log,
-            "resample_seed": self.resample_seed,
-        }
+        content: dict[str, Any] = to_plain(
+            {
+                "method": self.method,
+                "assumption": self.assumption,
+                "estimated": self.is_estimated,
+                "model": self.model,
+                "ranks": self.bias.positions,
+                "alpha": self.bias.alpha,
+                "beta": self.bias.beta,
+                "examination": self.bias.examination,
+                "anchor": self.anchor,
+                "confidence": self.confidence,
+                "resamples": self.resamples,
+                "alpha_interval": self.alpha,
+                "beta_interval": self.beta,
+                "examination_interval": self.examination,
+                "check": self.check,
+                "held_out": self.comparison,
+                "movement": self.movement,
+                "notes": self.notes,
+                "log": self.log,
+                "resample_seed": self.resample_seed,
+            }
+        )
+        return content
 
 
 def share_in_words(share: float) -> str:

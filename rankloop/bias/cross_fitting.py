@@ -8,20 +8,17 @@ import numpy as np
 from scipy.special import expit, softmax
 
 from rankloop import extras
-from rankloop.bias.rank_counts import RankCounts
 from rankloop.models.lightgbm import DEFAULTS
 from rankloop.models.specs import LightGBMSpec
-from rankloop.objectives import ClickCounts
-from rankloop.objectives.click_likelihood import mean_score
 from rankloop.ragged import threads
-from rankloop.training.shown_documents import ShownDocuments
-from rankloop.training.trees import train_trees_on_clicks
+from rankloop.relevance import ClickModel, ClickTask, train_trees_on_clicks
+from rankloop.relevance.cross_fit import each_fold, folds
+from rankloop.statistics import CellTable
 from rankloop.types import Bias, Float32, Float64, Int64
 
-FOLDS = 5
 # Small trees and large steps: both predictions are only needed to first order.
 RELEVANCE = LightGBMSpec(
-    rounds=200, patience=10, rate=0.1, leaves=15, min_docs=50, objective="click-likelihood"
+    rounds=200, patience=10, rate=0.1, leaves=15, min_documents=50, objective="click-likelihood"
 )
 PLACEMENT_ROUNDS = 40
 PLACEMENT = {"learning_rate": 0.1, "num_leaves": 8, "min_data_in_leaf": 50, "verbosity": -1}
@@ -31,44 +28,44 @@ LEAST_PROBABILITY = 1e-3
 
 @dataclass(frozen=True, eq=False)
 class CrossFitting:
-    """Items with features, in folds of whole queries.
+    """Documents with features, in folds of whole queries.
 
     Attributes:
-        shown: displays and clicks of the items.
-        features: float32, items × features.
-        fold: int64, items.
+        shown: displays and clicks of the documents.
+        features: float32, documents × features.
+        fold: int64, queries of the log; the fold of each.
     """
 
-    shown: RankCounts
+    shown: CellTable
     features: Float32
     fold: Int64
 
     @classmethod
-    def of(cls, shown: RankCounts, features: Float32, rng: np.random.Generator) -> CrossFitting:
+    def of(cls, shown: CellTable, features: Float32, rng: np.random.Generator) -> CrossFitting:
         """Draw the folds."""
-        queries, query_of = np.unique(shown.queries, return_inverse=True)
-        return cls(shown, features, (rng.permutation(len(queries)) % FOLDS)[query_of])
+        queries = np.unique(shown.queries)
+        fold = np.zeros(shown.n_queries, np.int64)
+        fold[queries] = folds(len(queries), rng=rng)
+        return cls(shown, features, fold)
 
     def relevance(self, bias: Bias, rng: np.random.Generator) -> Float64:
-        """Predict the relevance of every item if users click as the bias says: items.
+        """Predict the relevance of every document if users click as the bias says: documents.
 
         Trees on the likelihood of clicks, grown on three of the other folds and stopped on the fourth.
         """
-        result = np.empty(self.shown.n_items)
-        for own in range(FOLDS):
-            stop = (own + 1) % FOLDS
-            others = (self.fold != own) & (self.fold != stop)
-            parts = [np.flatnonzero(part) for part in (others, self.fold == stop)]
-            grown, stopped = (self._documents(items) for items in parts)
-            here = np.flatnonzero(self.fold == own)
-            found = train_trees_on_clicks((grown, stopped), bias, RELEVANCE, rng=rng)
-            result[here] = expit(found.model.scores(self.features[here]) + mean_score(grown.counts, bias))
+        result = np.empty(self.shown.n_documents)
+        task = ClickTask(self.features, ClickModel(self.shown, bias))
+        for turn in each_fold(self.fold):
+            grown = task.of_queries(turn.grown)
+            trees = train_trees_on_clicks(grown, task.of_queries(turn.stopped), RELEVANCE, rng=rng).model
+            own = turn.own[self.shown.queries]
+            result[own] = expit(trees.scores(self.features[own]) + grown.model.mean_score)
         return result
 
     def placement(self, rng: np.random.Generator) -> Float64:
-        """Predict the rank of every item: the probability of each rank if it is shown, items × ranks."""
+        """Predict the rank of every document: the probability of each if it is shown, documents × ranks."""
         lightgbm = extras.load("lightgbm")
-        shown, ranks = self.shown, self.shown.ranks
+        shown, ranks = self.shown, self.shown.positions
         settings = {
             **DEFAULTS,
             **PLACEMENT,
@@ -77,24 +74,18 @@ class CrossFitting:
             "seed": int(rng.integers(2**31)),
             "num_threads": threads(),
         }
-        result = np.empty((shown.n_items, ranks))
-        cell_fold = self.fold[shown.item_of]
-        for own in range(FOLDS):
-            cells, here = np.flatnonzero(cell_fold != own), np.flatnonzero(self.fold == own)
+        result = np.empty((shown.n_documents, ranks))
+        for turn in each_fold(self.fold, stop=False):
+            own = turn.own[shown.queries]
+            cells = np.flatnonzero(~own[shown.document_of])
             data = lightgbm.Dataset(
-                self.features[shown.item_of[cells]],
-                label=shown.rank[cells],
+                self.features[shown.document_of[cells]],
+                label=shown.position[cells],
                 weight=shown.displays[cells],
                 params=settings,
             )
             booster = lightgbm.train(settings, data, num_boost_round=PLACEMENT_ROUNDS)
-            scores = np.asarray(booster.predict(self.features[here], raw_score=True))
-            result[here] = softmax(scores, axis=1)
+            scores = np.asarray(booster.predict(self.features[own], raw_score=True))
+            result[own] = softmax(scores, axis=1)
         result = np.maximum(result, LEAST_PROBABILITY)
         return np.asarray(result / result.sum(axis=1, keepdims=True))
-
-    def _documents(self, items: Int64) -> ShownDocuments:
-        part = self.shown.select(items)
-        counts = ClickCounts(part.starts, part.rank, part.displays, part.clicks)
-        queries, query_of = np.unique(part.queries, return_inverse=True)
-        return ShownDocuments(self.features[items], counts, query_of, len(queries))

@@ -1,23 +1,23 @@
-"""Estimate a bias from a log by the best method that the log supports."""
+"""Ask a log how users click: an estimate by the best method that it supports, or why each method refuses."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from rankloop.bias.assumed_curve import assume_curve
 from rankloop.bias.bias_estimate import BiasEstimate
 from rankloop.bias.bias_options import BiasOptions
-from rankloop.bias.document_pool import estimate_from_documents
 from rankloop.bias.feature_regression import estimate_from_features
-from rankloop.bias.moved_items import estimate_from_items
+from rankloop.bias.moved_documents import estimate_from_documents, estimate_from_movement
 from rankloop.bias.randomised_policy import estimate_from_randomised
-from rankloop.bias.rank_counts import RankCounts
 from rankloop.errors import DataError
-from rankloop.logs import LogCounts
 from rankloop.progress import Progress
+from rankloop.statistics import Counts
+from rankloop.statistics.tables import CellTable
 from rankloop.types import ASSUMED, Float32
 
 # What a log that supports no method needs.
@@ -30,8 +30,61 @@ REMEDY = (
 DEFAULTS = BiasOptions()
 
 
+@dataclass(frozen=True, eq=False)
+class BiasAnswer:
+    """Whether a log tells how users click.
+
+    Attributes:
+        estimate: how users click; None if no method can be used.
+        refusals: why not, by method, for every method that was tried and refused.
+        remedy: what would help, as a sentence; empty if there is an estimate, or if one method was asked for.
+    """
+
+    estimate: BiasEstimate | None
+    refusals: Mapping[str, str]
+    remedy: str = ""
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """One sentence per reason; methods that share one are named together."""
+        methods: dict[str, list[str]] = {}
+        for name, reason in self.refusals.items():
+            methods.setdefault(reason, []).append(name)
+        return tuple(
+            f"Not estimated from {' or '.join(names)}: {reason}." for reason, names in methods.items()
+        )
+
+    @property
+    def refusal(self) -> str:
+        """What `estimate_bias` says if there is no estimate."""
+        if not self.remedy:
+            return "; ".join(self.refusals.values())
+        return f"no method supports this log. {' '.join(self.reasons)} {self.remedy}"
+
+    def require(self) -> BiasEstimate:
+        """The estimate.
+
+        Raises:
+            DataError: there is none; the message is the refusal.
+        """
+        if self.estimate is None:
+            raise DataError(self.refusal)
+        return self.estimate
+
+    def to_dict(self) -> dict[str, Any]:
+        """What is known without intervals, for JSON."""
+        found = self.estimate
+        return {
+            "method": None if found is None else found.method,
+            "assumption": None if found is None else found.assumption,
+            "positions": 0 if found is None else found.bias.positions,
+            "refusals": dict(self.refusals),
+            "remedy": self.remedy,
+        }
+
+
 def estimate_bias(
-    counts: LogCounts,
+    counts: Counts,
     options: BiasOptions = DEFAULTS,
     *,
     rng: np.random.Generator,
@@ -42,7 +95,7 @@ def estimate_bias(
 
         affine      P(C | d, k) = α_k · R_d + β_k    maximum likelihood, relevance integrated out
         position    P(C | d, k) = θ_k · R_d          the same with β = 0
-        harvesting  P(C | d, k) = θ_k · R_d          from items that were shown at two ranks
+        harvesting  P(C | d, k) = θ_k · R_d          from documents that were shown at two ranks
 
     Methods, in the order in which they are tried (docs/bias.md explains them):
 
@@ -56,19 +109,18 @@ def estimate_bias(
         counts: the counts of a log, as returned by `rankloop.Log.count`.
         options: what is estimated, by which method, and with which intervals.
         rng: random generator for the resamples and the held-out folds.
-        features: float32, items of the counts × features, NaN where a value is missing; or the function that
-            reads them, which is called only if they are needed.
+        features: float32, documents of the counts × features, NaN where a value is missing; or the function
+            that reads them, which is called only if they are needed.
         progress: receives a task for each fit, for the resamples and for the comparison.
 
     Raises:
         DataError: no method can be used; the message says why for each of them, and what to do.
 
     Example:
-        >>> from rankloop.bias import BiasOptions, anchored, simulated_counts
+        >>> from rankloop.bias import BiasOptions, anchored
         >>> from rankloop.clicks import bias_of, gather, users
         >>> rng, people, offsets = np.random.default_rng(0), users("paper@2"), np.arange(0, 401, 4)
-        >>> clicks = gather(np.zeros(400), offsets, rng.random(400), people, 50_000, rng)
-        >>> counts = simulated_counts(offsets, {"random": clicks})
+        >>> counts = gather(np.zeros(400), offsets, rng.random(400), people, 50_000, rng)
         >>> estimate = estimate_bias(counts, BiasOptions(resamples=20), rng=rng)
         >>> estimate.method, str(estimate.anchor)
         ('pairs', 'relevance 1 is always clicked at rank 1, relevance 0 never at rank 2')
@@ -81,14 +133,41 @@ def estimate_bias(
     Reference: docs/bias.md; Vardasbi, Oosterhuis and de Rijke, When inverse propensity scoring does not work:
     affine corrections for unbiased learning to rank, CIKM 2020.
     """
+    return ask_bias(counts, options, rng=rng, features=features, progress=progress).require()
+
+
+def ask_bias(
+    counts: Counts,
+    options: BiasOptions = DEFAULTS,
+    *,
+    rng: np.random.Generator,
+    features: Float32 | Callable[[], Float32] | None = None,
+    decision_only: bool = False,
+    progress: Progress | None = None,
+) -> BiasAnswer:
+    """Ask a log how users click; see `estimate_bias`, which raises what is refused here.
+
+    Args:
+        counts: the counts of a log.
+        options: what is estimated, by which method, and with which intervals.
+        rng: random generator for the resamples and the held-out folds.
+        features: the features of the documents, or the function that reads them.
+        decision_only: leave out what takes long and cannot refuse: the intervals, except where they decide
+            (features that predict relevance too poorly are refused by their standard errors), and the
+            comparison on held-out queries. The answer is the same with the same generator, apart from the
+            scale, the intervals and the notes of the estimate.
+        progress: receives a task for each fit, for the resamples and for the comparison.
+    """
+    # Nothing but features draws from the generator before it has been decided whether the method can be used.
+    brief = replace(options, resamples=0, held_out=False) if decision_only else options
 
     def from_pairs() -> BiasEstimate:
-        found = estimate_from_items(RankCounts.of(counts), options, rng, progress=progress)
+        found = estimate_from_movement(CellTable.of(counts), brief, rng, progress=progress)
         return replace(found, log=counts.fingerprint)
 
     def from_documents() -> BiasEstimate:
-        def estimate(pooled: RankCounts) -> BiasEstimate:
-            return estimate_from_items(pooled, options, rng, method="documents", progress=progress)
+        def estimate(pooled: CellTable) -> BiasEstimate:
+            return estimate_from_movement(pooled, brief, rng, method="documents", progress=progress)
 
         return estimate_from_documents(counts, estimate, forced=options.forced)
 
@@ -96,14 +175,14 @@ def estimate_bias(
         if features is None:
             raise DataError("the log has no features")
         values = features() if callable(features) else features
-        pairs = RankCounts.of(counts)
+        pairs = CellTable.of(counts)
         found = estimate_from_features(pairs, values, options, rng, progress=progress)
         return replace(found, log=counts.fingerprint)
 
     def from_randomised() -> BiasEstimate:
         if options.randomised is None:
             raise DataError("no policy was declared randomised (randomised=…, --randomised POLICY)")
-        return estimate_from_randomised(counts, options.randomised, options, rng, progress=progress)
+        return estimate_from_randomised(counts, options.randomised, brief, rng, progress=progress)
 
     ways: dict[str, Callable[[], BiasEstimate]] = {
         "pairs": from_pairs,
@@ -113,25 +192,24 @@ def estimate_bias(
         ASSUMED: lambda: assume_curve(counts, options.curve),
     }
     if options.forced:
-        return ways[options.method]()
+        try:
+            return BiasAnswer(ways[options.method](), {})
+        except DataError as error:
+            return BiasAnswer(None, {options.method: str(error)})
     refused: dict[str, str] = {}
     first = () if options.randomised is None else ("randomised",)
     for name in (*first, "pairs", "documents", "features"):
         try:
-            found = ways[name]()
+            return _with_refusals(BiasAnswer(ways[name](), refused))
         except DataError as error:
             refused[name] = str(error)
-            continue
-        return found if not refused else replace(found, notes=(*_refusals(refused), *found.notes))
     if options.curve is not None:
-        assumed = assume_curve(counts, options.curve)
-        return replace(assumed, notes=(*_refusals(refused), *assumed.notes))
-    raise DataError(f"no method supports this log. {' '.join(_refusals(refused))} {REMEDY}")
+        return _with_refusals(BiasAnswer(assume_curve(counts, options.curve), refused))
+    return BiasAnswer(None, refused, REMEDY)
 
 
-def _refusals(refused: Mapping[str, str]) -> list[str]:
-    """One sentence per reason; methods that share one are named together."""
-    return [
-        f"Not estimated from {' or '.join(name for name in refused if refused[name] == reason)}: {reason}."
-        for reason in dict.fromkeys(refused.values())
-    ]
+def _with_refusals(answer: BiasAnswer) -> BiasAnswer:
+    """The answer, whose estimate says why earlier methods were not used."""
+    if answer.estimate is None or not answer.refusals:
+        return answer
+    return replace(answer, estimate=replace(answer.estimate, notes=(*answer.reasons, *answer.estimate.notes)))

@@ -1,18 +1,17 @@
-"""Which ranks a log can compare: the ranks between which items moved."""
+"""Which ranks a log can compare: the ranks between which documents moved."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from rankloop.bias.rank_counts import RankCounts
 from rankloop.errors import DataError
-from rankloop.kernels.click_likelihood import compare_ranks, compare_with
+from rankloop.kernels.click_likelihood import compare_positions, compare_with
+from rankloop.statistics.tables import CellTable
 from rankloop.types import Float64, Int64
 
-# A rank is connected if items that were also shown at other ranks have at least this many clicks at it,
+# A rank is connected if documents that were also shown at other ranks have at least this many clicks at it,
 # counted in effective displays. Where most displays are clicked, displays without a click count instead. The
 # ratio of the rank's click rate to that of the others then has a standard error of about one seventh.
 MIN_CLICKS = 100.0
@@ -20,34 +19,34 @@ MIN_CLICKS = 100.0
 
 @dataclass(frozen=True, eq=False)
 class Movement:
-    """How items moved between ranks.
+    """How documents moved between ranks.
 
-    An item that was shown n times at one rank and m times at another has ``n · m / (n + m)`` effective
+    A document that was shown n times at one rank and m times at another has ``n · m / (n + m)`` effective
     displays between them: it compares the two ranks as well as that many displays at each of them.
 
     Attributes:
         displays: float64, ranks; displays per rank.
         clicks: float64, ranks; clicks per rank.
-        items: int64, ranks × ranks; number of items that were shown at both ranks. The diagonal counts the
-            items shown at that rank.
+        documents: int64, ranks × ranks; number of documents that were shown at both ranks. The diagonal
+            counts the documents shown at that rank.
         effective: float64, ranks × ranks; effective displays between two ranks. The diagonal has the
             displays.
         moved: float64, ranks; effective displays between a rank and all other ranks that are connected with
             rank 1.
-        connected: bool, ranks; whether enough items moved between this rank and other connected ranks to
+        connected: bool, ranks; whether enough documents moved between this rank and other connected ranks to
             compare it with rank 1.
         ranks: number of leading ranks that are connected. Only these get an estimate.
     """
 
     displays: Float64
     clicks: Float64
-    items: Int64
+    documents: Int64
     effective: Float64
     moved: Float64
     connected: np.ndarray[tuple[int], np.dtype[np.bool_]]
 
     @property
-    def ranks(self) -> int:
+    def positions(self) -> int:
         """Number of leading ranks that are connected; only these get an estimate."""
         return int(np.argmin(np.append(self.connected, False)))
 
@@ -57,9 +56,9 @@ class Movement:
         return self.clicks / np.maximum(self.displays, 1.0)
 
     @property
-    def missing_ranks(self) -> str | None:
+    def missing_positions(self) -> str | None:
         """Explains why some ranks get no estimate; None if all ranks get one."""
-        if self.ranks == len(self.connected):
+        if self.positions == len(self.connected):
             return None
         weak = np.flatnonzero(~self.connected) + 1
         # Counted as for `connected`.
@@ -68,49 +67,38 @@ class Movement:
             f"too little movement at {_format_ranks(weak)}: documents that were also shown at other ranks "
             f"have about {clicks:.0f} effective clicks there, and {MIN_CLICKS:.0f} are needed"
         )
-        below = np.flatnonzero(self.connected[self.ranks :]) + self.ranks + 1
+        below = np.flatnonzero(self.connected[self.positions :]) + self.positions + 1
         if len(below):
             text += f"; this also leaves out {_format_ranks(below)}"
         return text
 
-    def to_dict(self) -> dict[str, Any]:
-        """Convert to plain values for JSON."""
-        return {
-            "displays": self.displays.astype(int).tolist(),
-            "clicks": self.clicks.astype(int).tolist(),
-            "moved": self.moved.round(2).tolist(),
-            "connected": self.connected.tolist(),
-            "items": self.items.tolist(),
-            "effective": self.effective.round(2).tolist(),
-        }
 
-
-def measure_movement(shown: RankCounts) -> Movement:
-    """Measure how items moved between ranks.
+def measure_movement(shown: CellTable) -> Movement:
+    """Measure how documents moved between ranks.
 
     Raises:
-        DataError: no items, or too few, moved between rank 1 and the other ranks to estimate a bias.
+        DataError: no documents, or too few, moved between rank 1 and the other ranks to estimate a bias.
     """
     result = count_movement(shown)
-    if result.ranks < 2:
+    if result.positions < 2:
         raise DataError(_explain_failure(result))
     return result
 
 
-def count_movement(shown: RankCounts) -> Movement:
-    """Count how items moved between ranks, whether or not it is enough to estimate a bias.
+def count_movement(shown: CellTable) -> Movement:
+    """Count how documents moved between ranks, whether or not it is enough to estimate a bias.
 
     Ranks are connected to rank 1 one by one, in the order of how well they can be compared.
     """
-    ranks = shown.ranks
-    items, effective, clicked = np.zeros((3, ranks, ranks))
-    compare_ranks(
+    ranks = shown.positions
+    documents, effective, clicked = np.zeros((3, ranks, ranks))
+    compare_positions(
         shown.starts,
-        shown.rank,
+        shown.position,
         shown.displays,
         shown.clicks,
-        np.ones(shown.n_items),
-        items,
+        np.ones(shown.n_documents),
+        documents,
         effective,
         clicked,
     )
@@ -119,12 +107,12 @@ def count_movement(shown: RankCounts) -> Movement:
     connected = np.arange(ranks) == 0
     while True:
         moved = np.zeros(ranks)
-        compare_with(shown.starts, shown.rank, shown.displays, connected, moved)
+        compare_with(shown.starts, shown.position, shown.displays, connected, moved)
         effective_clicks = np.where(connected, 0.0, _effective_clicks(moved, rates))
         if effective_clicks.max() < MIN_CLICKS:
             break
         connected[np.argmax(effective_clicks)] = True
-    return Movement(displays, clicks, items.astype(np.int64), effective, moved, connected)
+    return Movement(displays, clicks, documents.astype(np.int64), effective, moved, connected)
 
 
 def _effective_clicks(moved: Float64, rates: Float64) -> Float64:
@@ -138,7 +126,7 @@ def _explain_failure(found: Movement) -> str:
     ranks = len(found.displays)
     if ranks < 2:
         return "the log has one rank, and a bias needs at least two: count more ranks"
-    if not np.triu(found.items, 1).any():
+    if not np.triu(found.documents, 1).any():
         return (
             "every document was always shown at the same rank of its query, so the effect of the rank cannot "
             "be separated from that of the document: collect a log in which documents move, by sampling "

@@ -7,14 +7,23 @@ priors of different strata, so the priors are eliminated one by one. The remaini
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
 
-from rankloop.bias.likelihood import Curvature, Likelihood, Parameters, Sums
-from rankloop.bias.rank_counts import RankCounts
-from rankloop.bias.relevance_prior import COMPONENTS, Strata, component_weights, pooled_shape
-from rankloop.types import Float64
+from rankloop.bias.likelihood import (
+    COMPONENTS,
+    Curvature,
+    Likelihood,
+    Parameters,
+    Sums,
+    component_weights,
+    pooled_shape,
+)
+from rankloop.relevance.newton import Look, Maximum, maximise
+from rankloop.statistics.tables import CellTable
+from rankloop.types import Float64, Int64
 
 # Steps of expectation maximisation before the first Newton step. They reach a region where the likelihood is
 # concave.
@@ -26,7 +35,7 @@ SHARPENING_ROUNDS, SHARPENING_STEPS, STEPS_BETWEEN_ROUNDS = 3, 25, 6
 # A fit has converged when a step gains less than this. One unit of log-likelihood is 1.4 standard errors.
 CONVERGED = 1e-3
 MAX_STEPS = 60
-# The prior of all items together is only needed roughly.
+# The prior of all documents together is only needed roughly.
 CONVERGED_ROUGHLY = 0.1
 # A resample starts at the fit and its maximum is close by. One step with the curvature of the fit and four
 # with its own end, on average, within a twentieth of a standard error of the maximum.
@@ -37,14 +46,81 @@ LONGEST_STEP = 3.0
 # Directions whose curvature is below this share of the largest belong to the free scale of relevance. Steps
 # along them are kept short.
 FLAT = 1e-5
-# Minimum curvature of a component of the prior, in items. It shortens steps of components with almost no
-# items. A value of 1 would make the last steps so short that sixty are not enough.
+# Minimum curvature of a component of the prior, in documents. It shortens steps of components with almost no
+# documents. A value of 1 would make the last steps so short that sixty are not enough.
 MIN_CURVATURE = 0.05
 # `low` starts at this share of the rank's click rate. `high` starts at the click rate times this quantile of
-# the items' relative click rates, taken over items with at least this many expected clicks.
+# the documents' relative click rates, taken over documents with at least this many expected clicks.
 LOW_START, LIFT_QUANTILE, EXPECTED_CLICKS = 0.3, 0.999, 5.0
+# Approximate number of documents per stratum, and the maximum number of strata: by how high documents were
+# shown, and within each of these by mean rank.
+DOCUMENTS_PER_STRATUM, STRATA = 300, (20, 10)
 # The smallest distance of the ends from 0 and 1, relative to that of the rank's click rate and absolute.
 EDGE, MIN_EDGE = 0.001, 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class Strata:
+    """Strata of documents that were shown at similar ranks.
+
+    A good policy shows relevant documents at higher ranks. The distribution of relevance must therefore be
+    allowed to differ between documents that were shown at different ranks; otherwise differences between
+    documents would be mistaken for differences between ranks. Documents are first split by how high they were
+    shown over all impressions of their query. Each part is then split by the mean rank at which its documents
+    were shown.
+
+    Attributes:
+        heights: float64, parts − 1; thresholds between the parts.
+        means: one array per part; thresholds of the mean rank within the part.
+    """
+
+    heights: Float64
+    means: tuple[Float64, ...]
+
+    @classmethod
+    def of(cls, shown: CellTable) -> Strata:
+        """Build as many strata as the number of documents allows."""
+        height, mean = _heights(shown)
+        wanted = min(shown.n_documents // DOCUMENTS_PER_STRATUM, STRATA[0] * STRATA[1])
+        # Twice as many parts by height as by mean rank within each.
+        parts = int(np.clip(np.sqrt(2 * wanted), 1, STRATA[0]))
+        parts_within = int(np.clip(wanted // parts, 1, STRATA[1]))
+        heights = _cuts(height, parts)
+        part = np.searchsorted(heights, height)
+        means = tuple(_cuts(mean[part == p], parts_within) for p in range(len(heights) + 1))
+        return cls(heights, means)
+
+    @property
+    def number(self) -> int:
+        """Number of strata."""
+        return sum(len(cuts) + 1 for cuts in self.means)
+
+    def stratum(self, shown: CellTable) -> Int64:
+        """Find the index of every document's stratum."""
+        height, mean = _heights(shown)
+        part = np.searchsorted(self.heights, height)
+        result = np.zeros(shown.n_documents, np.int64)
+        first = 0
+        for p, cuts in enumerate(self.means):
+            own = part == p
+            result[own] = first + np.searchsorted(cuts, mean[own])
+            first += len(cuts) + 1
+        return result
+
+
+def _heights(shown: CellTable) -> tuple[Float64, Float64]:
+    """Mean height of each document above the last rank: per impression of its query, and per display."""
+    total = shown.by_document(shown.displays * (shown.positions - shown.position))
+    return total / np.maximum(shown.query_impressions, 1.0), total / shown.by_document(shown.displays)
+
+
+def _cuts(values: Float64, parts: int) -> Float64:
+    if parts < 2 or not len(values):
+        return np.empty(0)
+    cuts = np.unique(np.quantile(values, np.arange(1, parts) / parts))
+    # A cut at the highest value would create an empty part.
+    inner: Float64 = cuts[cuts < values.max()]
+    return inner
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +129,7 @@ class BiasFit:
 
     Attributes:
         likelihood: the likelihood that was maximised.
-        strata: which items share a prior.
+        strata: which documents share a prior.
         parameters: where the likelihood is highest.
         value: the log-likelihood there.
         curvature: the curvature there.
@@ -70,56 +146,63 @@ class BiasFit:
     def refit_nearby(self, weights: Float64, *, steps: int = RESAMPLE_STEPS) -> Parameters:
         """Refit in a few steps, with weights close to those of the fit, such as those of a resample."""
         start, known = self.parameters, self.curvature
-        return _maximise(self.likelihood, start, weights, curvature=known, max_steps=steps)[0]
+        return _maximise(self.likelihood, start, weights, curvature=known, max_steps=steps).at.at
 
     def influence(self) -> Float64:
-        """How far one more copy of each item would move the log-odds of the ends, to first order.
+        """How far one more copy of each document would move the log-odds of the ends, to first order.
 
             ψ_d = H⁻¹ ∂ log L_d
 
-        L_d is the likelihood of the item, and H the curvature of the whole likelihood, both with the priors
-        eliminated. With item weights w, the maximum moves by about ``Σ_d (w_d − 1) ψ_d``.
+        L_d is the likelihood of the document, and H the curvature of the whole likelihood, both with the
+        priors eliminated. With document weights w, the maximum moves by about ``Σ_d (w_d − 1) ψ_d``.
 
         Returns:
-            float64, items × 2 ranks; low and high of rank 1, of rank 2, …
+            float64, documents × 2 ranks; low and high of rank 1, of rank 2, …
         """
         system = _System.of(self.curvature)
         return system.solve(self.likelihood.scores(self.parameters, system.carried))
 
-    def with_clicks(self, shown: RankCounts) -> BiasFit:
+    def with_clicks(self, shown: CellTable) -> BiasFit:
         """The same fit as a starting point for other clicks on the same displays."""
         return replace(self, likelihood=self.likelihood.with_clicks(shown))
 
     def refit(self, weights: Float64) -> Parameters:
-        """Refit with other item weights, such as those of a subset of the queries."""
-        return _maximise(self.likelihood, self.parameters, weights)[0]
+        """Refit with other document weights, such as those of a subset of the queries."""
+        return _maximise(self.likelihood, self.parameters, weights).at.at
 
 
-def fit(shown: RankCounts, *, position: bool = False) -> BiasFit:
+def fit(shown: CellTable, *, position: bool = False) -> BiasFit:
     """Fit one line per rank; the position-based model fits lines through the origin.
 
-    The first stage uses one prior for all items, the second one prior per stratum.
+    The first stage uses one prior for all documents, the second one prior per stratum.
     """
-    weights = np.ones(shown.n_items)
+    weights = np.ones(shown.n_documents)
     uniform = np.full(COMPONENTS, 1.0 / COMPONENTS)
-    pooled = Likelihood(shown, np.zeros(shown.n_items, np.int64), 1, uniform)
+    pooled = Likelihood(shown, np.zeros(shown.n_documents, np.int64), 1, uniform)
     start = _start(shown, position=position)
     for _ in range(FIRST_STEPS):
         start = pooled.maximise(start, pooled.expect(start, weights))
-    start, _, _ = _maximise(pooled, start, weights, tolerance=CONVERGED_ROUGHLY)
+    start = _maximise(pooled, start, weights, tolerance=CONVERGED_ROUGHLY).at.at
     start, shape = _sharpen(pooled, start, weights)
     strata = Strata.of(shown)
     likelihood = Likelihood(shown, strata.stratum(shown), strata.number, start.prior[0], shape)
     at = replace(start, prior=np.repeat(start.prior, strata.number, axis=0))
     for _ in range(STEPS_IN_STRATA):
         at = likelihood.maximise(at, likelihood.expect(at, weights))
-    at, sums, converged = _maximise(likelihood, at, weights)
+    (at, sums), value, converged = _maximise(likelihood, at, weights)
     curvature = likelihood.curvature(at, sums, weights)
-    return BiasFit(likelihood, strata, at, sums.value, curvature, converged)
+    return BiasFit(likelihood, strata, at, value, curvature, converged)
+
+
+class _Point(NamedTuple):
+    """Parameters, and one pass over the documents at them."""
+
+    at: Parameters
+    sums: Sums
 
 
 def _sharpen(likelihood: Likelihood, at: Parameters, weights: Float64) -> tuple[Parameters, Float64]:
-    """Find the fine structure of the distribution of relevance, such as grades, over all items together.
+    """Find the fine structure of the distribution of relevance, such as grades, over all documents together.
 
     Without it, the density is linear between the peaks of the components, and relevance with five grades
     biases α at ten ranks by one standard error.
@@ -132,9 +215,9 @@ def _sharpen(likelihood: Likelihood, at: Parameters, weights: Float64) -> tuple[
             shape = likelihood.sharpen(at, weights)
         at = replace(at, prior=component_weights(shape)[None])
         likelihood = likelihood.with_shape(shape)
-        at, _, _ = _maximise(
+        at = _maximise(
             likelihood, at, weights, tolerance=CONVERGED_ROUGHLY, max_steps=STEPS_BETWEEN_ROUNDS
-        )
+        ).at.at
         shape = pooled_shape(at.prior[0], shape)
     return replace(at, prior=component_weights(shape)[None]), shape
 
@@ -147,34 +230,33 @@ def _maximise(
     curvature: Curvature | None = None,
     max_steps: int = MAX_STEPS,
     tolerance: float = CONVERGED,
-) -> tuple[Parameters, Sums, bool]:
+) -> Maximum[_Point]:
     """Run Newton's method; the first step uses `curvature` if it is given."""
-    sums = likelihood.expect(at, weights)
-    for _ in range(max_steps):
-        own = likelihood.curvature(at, sums, weights) if curvature is None else curvature
-        curvature = None
-        found = _line_search(likelihood, at, sums, weights, own)
-        if found is None:
-            fallback = likelihood.maximise(at, sums)
-            found = fallback, likelihood.expect(fallback, weights)
-        gain = found[1].value - sums.value
-        if gain > 0.0:
-            at, sums = found
-        if gain < tolerance:
-            return at, sums, True
-    return at, sums, False
 
+    def point(parameters: Parameters) -> _Point:
+        return _Point(parameters, likelihood.expect(parameters, weights))
 
-def _line_search(
-    likelihood: Likelihood, at: Parameters, sums: Sums, weights: Float64, curvature: Curvature
-) -> tuple[Parameters, Sums] | None:
-    ends, components = _newton_step(curvature, *sums.gradient(at))
-    for length in STEP_LENGTHS:
-        candidate = at.step(length * ends, length * components)
-        found = likelihood.expect(candidate, weights)
-        if found.value > sums.value:
-            return candidate, found
-    return None
+    start = point(at)
+
+    def look(here: _Point) -> Look[_Point]:
+        @cache
+        def direction() -> tuple[Float64, Float64]:
+            known = curvature if here is start else None
+            own = likelihood.curvature(here.at, here.sums, weights) if known is None else known
+            return _newton_step(own, *here.sums.gradient(here.at))
+
+        def move(length: float) -> _Point:
+            ends, components = direction()
+            return point(here.at.step(length * ends, length * components))
+
+        return Look(here.sums.value, move)
+
+    def fallback(here: _Point) -> _Point:
+        return point(likelihood.maximise(here.at, here.sums))
+
+    return maximise(
+        start, look, steps=max_steps, tolerance=tolerance, lengths=STEP_LENGTHS, fallback=fallback
+    )
 
 
 def _newton_step(curvature: Curvature, ends: Float64, components: Float64) -> tuple[Float64, Float64]:
@@ -215,18 +297,18 @@ class _System(NamedTuple):
         return np.asarray((right @ self.vectors / self.sizes) @ self.vectors.T)
 
 
-def _start(shown: RankCounts, *, position: bool) -> Parameters:
-    """Start with lines that span the click rates of the least and the most clicked items."""
+def _start(shown: CellTable, *, position: bool) -> Parameters:
+    """Start with lines that span the click rates of the least and the most clicked documents."""
     rates = shown.by_rank(shown.clicks) / np.maximum(shown.by_rank(shown.displays), 1.0)
-    expected = shown.by_item(shown.displays * rates[shown.rank])
+    expected = shown.by_document(shown.displays * rates[shown.position])
     known = expected >= EXPECTED_CLICKS
-    lift = shown.by_item(shown.clicks)[known] / expected[known]
+    lift = shown.by_document(shown.clicks)[known] / expected[known]
     highest = (
         max(1.0 / LOW_START, float(np.quantile(lift, LIFT_QUANTILE))) if known.any() else 1.0 / LOW_START
     )
     high = rates * highest
     # Where that is not a probability, start halfway between the click rate and 1.
     high = np.where(high < 1.0, high, 0.5 * (1.0 + rates))
-    low = np.zeros(shown.ranks) if position else LOW_START * rates
+    low = np.zeros(shown.positions) if position else LOW_START * rates
     edge = np.maximum(EDGE * np.minimum(rates, 1.0 - rates), MIN_EDGE)
     return Parameters(low, high, np.full((1, COMPONENTS), 1.0 / COMPONENTS), edge)

@@ -13,6 +13,7 @@ import numpy as np
 from rankloop.bias.bias_estimate import METHODS, BiasEstimate
 from rankloop.errors import DataError, one_line
 from rankloop.storage.files import write_whole
+from rankloop.storage.plain import to_plain
 from rankloop.types import Bias, BiasEvidence
 
 FORMAT, VERSION = "rankloop-bias", 1
@@ -40,7 +41,7 @@ def save_bias(bias: BiasEstimate | Bias, path: str | os.PathLike[str]) -> Path:
         <BLANKLINE>
         array([0.5])
     """
-    return write_whole(path, bias_to_text(bias).encode())
+    return write_whole(path, bias_to_text(bias).encode(), read_back=load_bias)
 
 
 def bias_to_text(bias: BiasEstimate | Bias, details: Mapping[str, Any] | None = None) -> str:
@@ -52,7 +53,7 @@ def bias_to_text(bias: BiasEstimate | Bias, details: Mapping[str, Any] | None = 
     """
     plain = bias.bias if isinstance(bias, BiasEstimate) else bias
     content: dict[str, Any] = {"format": FORMAT, "version": VERSION}
-    content |= {name: getattr(plain, name).tolist() for name in VALUES}
+    content |= {name: to_plain(getattr(plain, name)) for name in VALUES}
     known = bias_details(bias) if isinstance(bias, BiasEstimate) else details
     if known is not None:
         content["estimate"] = dict(known)
@@ -65,7 +66,7 @@ def bias_details(estimate: BiasEstimate) -> dict[str, Any]:
     evidence = estimate.bias.evidence
     if evidence is not None and evidence.resamples is not None:
         drawn = evidence.resamples.round(DIGITS)
-        details["resampled"] = {name: drawn[:, i].tolist() for i, name in enumerate(VALUES)}
+        details["resampled"] = {name: to_plain(drawn[:, i]) for i, name in enumerate(VALUES)}
     return details
 
 

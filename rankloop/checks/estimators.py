@@ -15,17 +15,17 @@ from rankloop.estimators import Estimator
 from rankloop.statistics import Exposure, PolicyStatistics, Statistics
 
 BIAS = PaperUsers(3).bias
-N_ITEMS = int(OFFSETS[-1])
+N_DOCUMENTS = int(OFFSETS[-1])
 # Sums of at most a few thousand terms of order 1.
 CLOSE = 1e-12
 
 
 @Clause
-def weighs_every_item(estimator: Estimator) -> None:
-    """Weights are finite float64 numbers, one per item, and clicks make some of them differ from 0."""
+def weighs_every_document(estimator: Estimator) -> None:
+    """Weights are finite float64 numbers, one per document, and clicks make some of them differ from 0."""
     weights = estimator.weights(_statistics(), BIAS)
     require(isinstance(weights, np.ndarray), f"the weights are a {type(weights).__name__}")
-    require(weights.shape == (N_ITEMS,), f"{N_ITEMS} items have weights of shape {weights.shape}")
+    require(weights.shape == (N_DOCUMENTS,), f"{N_DOCUMENTS} documents have weights of shape {weights.shape}")
     require(weights.dtype == np.float64, f"the weights are {weights.dtype}")
     require(np.isfinite(weights).all(), f"the weights are {weights}")
     require((weights != 0.0).any(), "all weights are 0")
@@ -39,13 +39,13 @@ def is_pure(estimator: Estimator) -> None:
     kept = first.copy()
     first += 1.0
     require_same(estimator.weights(given, BIAS), kept, "the second call on the same log")
-    for name in ("offsets", "displays_by_rank", "clicks_by_rank", "log_timesteps"):
+    for name in ("offsets", "displays_by_position", "clicks_by_position", "log_impressions"):
         require_same(getattr(given, name), getattr(untouched, name), f"the call changes its input {name}")
 
 
 @Clause
 def repeats_itself(estimator: Estimator) -> None:
-    """Without clipping, a log that is repeated has the weights of the log: they are means over timesteps."""
+    """Without clipping, a log that is repeated has the same weights: they are means over impressions."""
     once, unclipped = _statistics(), estimator.unclipped
     twice = unclipped.weights(once + once, BIAS)
     require_same(twice, unclipped.weights(once, BIAS), "the log twice and once", rtol=CLOSE, atol=CLOSE)
@@ -62,15 +62,15 @@ def adds_in_any_order(estimator: Estimator) -> None:
 @Clause
 def ignores_idle_policies(estimator: Estimator) -> None:
     """A policy that has not logged yet changes nothing."""
-    zeros = np.zeros((N_ITEMS, BIAS.ranks), np.int64)
-    scores = np.random.default_rng(3).normal(size=N_ITEMS)
+    zeros = np.zeros((N_DOCUMENTS, BIAS.positions), np.int64)
+    scores = np.random.default_rng(3).normal(size=N_DOCUMENTS)
     idle = Statistics.of_policy(
         "idle",
         OFFSETS,
         Exposure.of_scores(scores, OFFSETS, BIAS),
-        query_counts=np.zeros(len(SIZES), np.int64),
-        displays_by_rank=zeros,
-        clicks_by_rank=zeros,
+        impressions_by_query=np.zeros(len(SIZES), np.int64),
+        displays_by_position=zeros,
+        clicks_by_position=zeros,
     )
     with_idle = estimator.weights(_statistics() + idle, BIAS)
     require_same(with_idle, estimator.weights(_statistics(), BIAS), "weights with and without an idle policy")
@@ -78,40 +78,42 @@ def ignores_idle_policies(estimator: Estimator) -> None:
 
 @Clause
 def learns_nothing_from_nothing(estimator: Estimator) -> None:
-    """An item that is never shown has the weight 0."""
+    """A document that is never shown has the weight 0."""
     rng = np.random.default_rng(0)
-    scores = rng.normal(size=N_ITEMS)
+    scores = rng.normal(size=N_DOCUMENTS)
     hidden = [1, 6]
     scores[hidden] = -np.inf
     weights = estimator.weights(random_log(rng, BIAS, "a", scores), BIAS)
-    require_same(weights[hidden], np.zeros(2), "weights of items that are never shown")
+    require_same(weights[hidden], np.zeros(2), "weights of documents that are never shown")
 
 
 @Clause
 def stays_finite(estimator: Estimator) -> None:
-    """Weights are finite however small the exposure of an item is."""
+    """Weights are finite however small the exposure of a document is."""
     rng = np.random.default_rng(0)
-    weights = estimator.weights(random_log(rng, BIAS, "a", 300 * rng.normal(size=N_ITEMS)), BIAS)
+    weights = estimator.weights(random_log(rng, BIAS, "a", 300 * rng.normal(size=N_DOCUMENTS)), BIAS)
     require(np.isfinite(weights).all(), f"the weights are {weights}")
 
 
 @Clause
-def follows_the_items(estimator: Estimator) -> None:
-    """If the items of a query change places, their weights change places with them."""
+def follows_the_documents(estimator: Estimator) -> None:
+    """If the documents of a query change places, their weights change places with them."""
     given = _statistics()
     order = rotate_within_queries(OFFSETS)
     moved = Statistics(
         given.offsets,
         {
-            policy: PolicyStatistics(each.query_counts, each.clicks[order], each.exposure[order])
+            policy: PolicyStatistics(each.impressions_by_query, each.clicks[order], each.exposure[order])
             for policy, each in given.policies.items()
         },
-        given.displays_by_rank[order],
-        given.clicks_by_rank[order],
-        given.log_timesteps,
+        given.displays_by_position[order],
+        given.clicks_by_position[order],
+        given.log_impressions,
     )
     expected = estimator.weights(given, BIAS)[order]
-    require_same(estimator.weights(moved, BIAS), expected, "weights of moved items", rtol=CLOSE, atol=CLOSE)
+    require_same(
+        estimator.weights(moved, BIAS), expected, "weights of moved documents", rtol=CLOSE, atol=CLOSE
+    )
 
 
 @Clause
@@ -124,23 +126,23 @@ def unclips_once(estimator: Estimator) -> None:
 
 @Clause
 def refuses_what_cannot_be_estimated(estimator: Estimator) -> None:
-    """A log of no timesteps, and a bias of another number of ranks, are refused with DataError."""
+    """A log of no impressions, and a bias of another number of ranks, are refused with DataError."""
     other = PaperUsers(2).bias
     require_refused(DataError, "two ranks for three", estimator.weights, _statistics(), other)
-    empty = Statistics.empty(OFFSETS, BIAS.ranks)
-    require_refused(DataError, "a log of no timesteps", estimator.weights, empty, BIAS)
+    empty = Statistics.empty(OFFSETS, BIAS.positions)
+    require_refused(DataError, "a log of no impressions", estimator.weights, empty, BIAS)
 
 
 ESTIMATOR_CLAUSES: tuple[Clause[Any], ...] = (
     *VALUE_CLAUSES,
-    weighs_every_item,
+    weighs_every_document,
     is_pure,
     repeats_itself,
     adds_in_any_order,
     ignores_idle_policies,
     learns_nothing_from_nothing,
     stays_finite,
-    follows_the_items,
+    follows_the_documents,
     unclips_once,
     refuses_what_cannot_be_estimated,
 )
@@ -161,8 +163,8 @@ def check_estimator(estimator: Estimator) -> None:
 
 def _statistics(seed: int = 0) -> Statistics:
     rng = np.random.default_rng(seed)
-    first = random_log(rng, BIAS, "a", rng.normal(size=N_ITEMS))
-    return first + random_log(rng, BIAS, "b", 2 * rng.normal(size=N_ITEMS), timesteps=900)
+    first = random_log(rng, BIAS, "a", rng.normal(size=N_DOCUMENTS))
+    return first + random_log(rng, BIAS, "b", 2 * rng.normal(size=N_DOCUMENTS), impressions=900)
 
 
 def _rename(statistics: Statistics) -> Statistics:
@@ -171,7 +173,7 @@ def _rename(statistics: Statistics) -> Statistics:
     return Statistics(
         statistics.offsets,
         policies,
-        statistics.displays_by_rank,
-        statistics.clicks_by_rank,
-        statistics.log_timesteps,
+        statistics.displays_by_position,
+        statistics.clicks_by_position,
+        statistics.log_impressions,
     )

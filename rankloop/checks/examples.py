@@ -18,12 +18,12 @@ CLICK_CHANCE = 0.4
 
 
 def random_log(
-    rng: np.random.Generator, bias: Bias, policy: str, scores: Float64, *, timesteps: int = 400
+    rng: np.random.Generator, bias: Bias, policy: str, scores: Float64, *, impressions: int = 400
 ) -> Statistics:
     """A random log of a policy; its clicks do not depend on relevance or rank."""
-    queries = rng.integers(len(SIZES), size=timesteps)
-    drawn = sample_rankings(scores, OFFSETS, bias.ranks, rng, samples=timesteps)
-    rankings = drawn[np.arange(timesteps), queries]
+    queries = rng.integers(len(SIZES), size=impressions)
+    drawn = sample_rankings(scores, OFFSETS, bias.positions, rng, samples=impressions)
+    rankings = drawn[np.arange(impressions), queries]
     clicks = (rng.random(rankings.shape) < CLICK_CHANCE) & (rankings >= 0)
     exposure = Exposure.of_scores(scores, OFFSETS, bias)
     return of_impressions(policy, OFFSETS, exposure, queries=queries, rankings=rankings, clicks=clicks)
@@ -39,6 +39,6 @@ def random_queries(
 
 
 def rotate_within_queries(offsets: Int64) -> Int64:
-    """A permutation of all items that moves each to the next place in its query, the last to the first."""
+    """A permutation that moves every document to the next place in its query, the last to the first."""
     parts = [np.roll(np.arange(a, b), 1) for a, b in pairwise(offsets)]
     return np.concatenate(parts).astype(np.int64)

@@ -31,10 +31,10 @@ def only_softens(exploration: Exploration) -> None:
 
 @Clause
 def explores_in_a_share(exploration: Exploration) -> None:
-    """The share of interactions that explore is above 0, at most 1, and never grows."""
-    shares = [exploration.explored(timesteps) for timesteps in (0, 1, 1_000, 10**6, 10**9)]
+    """The share of impressions that explore is above 0, at most 1, and never grows."""
+    shares = [exploration.explored(impressions) for impressions in (0, 1, 1_000, 10**6, 10**9)]
     require(all(0.0 < share <= 1.0 for share in shares), f"the shares are {shares}")
-    require(shares == sorted(shares, reverse=True), f"the shares grow with the interactions: {shares}")
+    require(shares == sorted(shares, reverse=True), f"the shares grow with the impressions: {shares}")
 
 
 @Clause

@@ -44,36 +44,39 @@ class MethodCase:
         return _traffic().queries.scores(self.model) if self.counterfactual else None
 
     def start(self, seed: int = 0) -> MethodState:
-        """The state before the first interaction."""
+        """The state before the first impression."""
         return MethodState.start(self.method, self.model, np.random.default_rng(seed))
 
-    def run(self, state: MethodState, interactions: int) -> tuple[MethodState, Any]:
-        """So many interactions from a state on."""
-        return interact(self.method, state, _traffic(), interactions, logging=self.logging)
+    def run(self, state: MethodState, impressions: int) -> tuple[MethodState, Any]:
+        """So many impressions from a state on."""
+        return interact(self.method, state, _traffic(), impressions, logging=self.logging)
 
 
 @Clause
 def learns_from_clicks(case: MethodCase) -> None:
-    """Interactions move the parameters; the state and the model that were given stay as they were."""
+    """Impressions move the parameters; the state and the model that were given stay as they were."""
     state = case.start()
     before, mark = state.to_bytes(), case.model.fingerprint
     after, counts = case.run(state, 200)
     require(state.to_bytes() == before, "the call changes the state that it was given")
-    require(after.learned.fingerprint != mark, "200 interactions move nothing")
-    require(after.interactions == counts.interactions == 200, f"it counts {after.interactions} interactions")
-    require((counts.clicks_by_rank <= counts.displays_by_rank).all(), "there are more clicks than displays")
+    require(after.learned.fingerprint != mark, "200 impressions move nothing")
+    require(after.impressions == counts.impressions == 200, f"it counts {after.impressions} impressions")
+    require(
+        (counts.clicks_by_position <= counts.displays_by_position).all(),
+        "there are more clicks than displays",
+    )
 
 
 @Clause
 def does_not_depend_on_chunks(case: MethodCase) -> None:
-    """The result does not depend on the number of calls that the interactions are spread over."""
+    """The result does not depend on the number of calls that the impressions are spread over."""
     whole, counts = case.run(case.start(), 60)
-    now, shown = case.start(), np.zeros_like(counts.displays_by_rank)
+    now, shown = case.start(), np.zeros_like(counts.displays_by_position)
     for size in (1, 0, 2, 17, 40):
         now, part = case.run(now, size)
-        shown = shown + part.displays_by_rank
-    require(now.to_bytes() == whole.to_bytes(), "60 interactions in five calls end elsewhere than in one")
-    require_same(shown, counts.displays_by_rank, "what is shown in five calls and in one")
+        shown = shown + part.displays_by_position
+    require(now.to_bytes() == whole.to_bytes(), "60 impressions in five calls end elsewhere than in one")
+    require_same(shown, counts.displays_by_position, "what is shown in five calls and in one")
 
 
 @Clause
@@ -102,7 +105,7 @@ def logs_what_it_counts(case: MethodCase) -> None:
     again, log = interact_log(case.method, state, _traffic(), 100, logging=case.logging)
     require(after.to_bytes() == again.to_bytes(), "the run that is logged ends in another state")
     summed = log.counts(_traffic().queries.offsets)
-    for name in ("query_counts", "displays_by_rank", "clicks_by_rank"):
+    for name in ("impressions_by_query", "displays_by_position", "clicks_by_position"):
         require_same(getattr(summed, name), getattr(counts, name), f"{name} of the log and of the run")
 
 

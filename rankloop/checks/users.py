@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,7 @@ from rankloop.checks.values import VALUE_CLAUSES
 from rankloop.clicks import AffineModel, Behaviour, NamedUsers, Relevance, bias_of, gather
 from rankloop.errors import DataError
 
-INTERACTIONS = 200
+IMPRESSIONS = 200
 MAX_LABEL = 4.0
 
 
@@ -27,7 +26,7 @@ def behave_the_same_each_time(users: NamedUsers) -> None:
 @Clause
 def see_as_many_ranks_as_their_name_says(users: NamedUsers) -> None:
     """The cut-off, if the users have one, is the number of ranks."""
-    ranks = users.behaviour.ranks
+    ranks = users.behaviour.positions
     require(getattr(users, "cutoff", ranks) == ranks, f"the behaviour has {ranks} ranks")
 
 
@@ -47,14 +46,13 @@ def can_be_simulated(users: NamedUsers) -> None:
     """They click only on what is shown, and the same generator gives the same clicks."""
     offsets, relevance = np.array([0, 2, 5]), np.array([1.0, 0.0, 0.5, 0.0, 1.0])
     first, second = (
-        gather(np.zeros(5), offsets, relevance, users, INTERACTIONS, np.random.default_rng(0))
+        gather(np.zeros(5), offsets, relevance, users, IMPRESSIONS, np.random.default_rng(0))
         for _ in range(2)
     )
-    for field in fields(first):
-        a, b = getattr(first, field.name), getattr(second, field.name)
-        if isinstance(a, np.ndarray):
-            require_same(a, b, f"{field.name} of two simulations with the same seed")
-    require((first.clicks_by_rank <= first.displays_by_rank).all(), "they click on what is not shown")
+    for name in ("impressions_by_query", "displays_by_position", "clicks_by_position"):
+        a, b = getattr(first, name), getattr(second, name)
+        require_same(a, b, f"{name} of two simulations with the same seed")
+    require((first.clicks_by_position <= first.displays_by_position).all(), "they click on what is not shown")
 
 
 USERS_CLAUSES: tuple[Clause[Any], ...] = (

@@ -15,21 +15,8 @@ import typer
 
 from rankloop import extras
 from rankloop._version import __version__
-from rankloop.cli import (
-    bias,
-    check,
-    evaluation,
-    export,
-    fit,
-    live,
-    logs,
-    loops,
-    pipeline,
-    rank,
-    relevance,
-    reproduction,
-    supervised,
-)
+from rankloop.cli import experiments, live, logs, offline, policies, supervised
+from rankloop.cli.options import NamesInHelp, option
 from rankloop.errors import RankloopError
 
 # The exit code of a process that Ctrl-C or a scheduler ended, as shells have it.
@@ -51,18 +38,18 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 for command in (
-    loops.demo,
-    loops.run,
-    loops.report,
-    reproduction.reproduce,
-    check.check,
-    bias.bias,
-    relevance.relevance,
-    fit.fit,
-    rank.rank,
-    evaluation.evaluate,
-    export.export,
-    pipeline.pipeline,
+    experiments.demo,
+    experiments.run,
+    experiments.report,
+    experiments.reproduce,
+    offline.check,
+    offline.bias,
+    offline.relevance,
+    offline.fit,
+    policies.rank,
+    offline.evaluate,
+    policies.export,
+    offline.pipeline,
     supervised.train,
     supervised.measure,
     supervised.describe,
@@ -72,7 +59,7 @@ for command in (
     live.key,
     live.rollback,
 ):
-    app.command(help=_help(command))(command)
+    app.command(help=_help(command), cls=NamesInHelp)(command)
 app.add_typer(logs.importing, name="import")
 
 
@@ -85,7 +72,7 @@ def _version(wanted: bool) -> None:
 @app.callback()
 def _root(
     _show: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+        bool, option("Print the version and exit.", "--version", callback=_version, is_eager=True)
     ] = False,
 ) -> None:
     pass

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import typer
 from rich import progress as rich_progress
 from rich.console import Console
 
@@ -19,6 +20,7 @@ from rankloop import extras
 from rankloop.progress import Progress, Update
 from rankloop.reports import terminal
 from rankloop.reports.document import Document
+from rankloop.storage.plain import to_json
 
 # Results go to standard output and can be piped; everything else goes to standard error.
 out = Console()
@@ -95,6 +97,13 @@ class _Lines:
 
 
 @contextmanager
+def working() -> Iterator[Progress]:
+    """What most commands do their work in: progress, and a notice if kernels are compiled."""
+    with announce_compilation(), progress() as shown:
+        yield shown
+
+
+@contextmanager
 def progress() -> Iterator[Progress]:
     """Progress on standard error: bars with the time left in a terminal, lines elsewhere.
 
@@ -120,6 +129,11 @@ def progress() -> Iterator[Progress]:
 def print_document(document: Document) -> None:
     """Print what a document says in brief."""
     terminal.print_document(document, out)
+
+
+def print_json(value: object) -> None:
+    """Print a result for programs."""
+    typer.echo(to_json(value))
 
 
 def print_out(line: str) -> None:

@@ -2,88 +2,70 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from rankloop.cli.options import SeedOption
-from rankloop.cli.spec_options import Given, read_spec, spec_options
+from rankloop.cli.options import FieldsOf, SeedOption, argument, expand_options, option
 from rankloop.errors import RankloopError
 from rankloop.live.learner.settings import LEARNING, LearnerSettings
 from rankloop.live.settings import ServiceSettings
 
 StoreArgument = Annotated[
     str,
-    typer.Argument(metavar="STORE", help="A folder, or the URL of a PostgreSQL database."),
+    argument("STORE", "A folder, or the URL of a PostgreSQL database."),
 ]
 StoreLogOption = Annotated[
     Path | None,
-    typer.Option(
-        "--log", help=r"The folder of the log. \[default: log in the folder STORE]", show_default=False
-    ),
+    option("The folder of the log.", "--log", shown="log in the folder STORE"),
 ]
 KeyOption = Annotated[
     str | None,
-    typer.Option(envvar="RANKLOOP_KEY", help="The key to authenticate with.", show_default=False),
+    option("The key to authenticate with.", shown="", envvar="RANKLOOP_KEY"),
 ]
-UrlArgument = Annotated[str, typer.Argument(metavar="URL", help="Where the service is.")]
-# The window is an option of the service already.
-LEARNING_OPTIONS = [
-    name
-    for name, field in LearnerSettings.model_fields.items()
-    if field.json_schema_extra is not None and name != "window"
-]
+UrlArgument = Annotated[str, argument("URL", "Where the service is.")]
 
 
-@spec_options(LearnerSettings, LEARNING_OPTIONS, parameter="learning_options")
-@spec_options(ServiceSettings)
+@expand_options
 def serve(
     store: StoreArgument,
     policy: Annotated[
         list[Path] | None,
-        typer.Option(
-            help="A model file or a stored fit; the first one is deployed if nothing is. May be repeated. "
-            r"\[default: the incoming order, softened]",
-            show_default=False,
+        option(
+            "A model file or a stored fit; the first one is deployed if nothing is. May be repeated.",
+            shown="the incoming order, softened",
         ),
     ] = None,
     features: Annotated[
         list[str] | None,
-        typer.Option(
-            help="Names of the features that requests may contain, separated by commas; or a table (Parquet, "
+        option(
+            "Names of the features that requests may contain, separated by commas; or a table (Parquet, "
             "CSV) of doc_id and features, so that requests need only ids. May be repeated.",
-            show_default=False,
+            shown="",
         ),
     ] = None,
-    host: Annotated[str, typer.Option(help="The address to listen on; without keys, only this machine.")] = (
+    host: Annotated[str, option("The address to listen on; without keys, only this machine.")] = (
         "127.0.0.1"
     ),
-    port: Annotated[
-        int, typer.Option(help="The port to listen on; 0 for any free port.", min=0, max=65535)
-    ] = 8017,
+    port: Annotated[int, option("The port to listen on; 0 for any free port.", min=0, max=65535)] = 8017,
     log: StoreLogOption = None,
     *,
-    given: Given,
+    settings: ServiceSettings,
     origin: Annotated[
         list[str] | None,
-        typer.Option(
-            help="An origin whose pages may send events from browsers (CORS). May be repeated.",
-            show_default=False,
-        ),
+        option("An origin whose pages may send events from browsers (CORS). May be repeated.", shown=""),
     ] = None,
     upkeep: Annotated[
         bool,
-        typer.Option(
+        option(
+            "Seal impressions in a process next to the server; not needed if a learner runs elsewhere.",
             "--upkeep/--no-upkeep",
-            help="Seal impressions in a process next to the server; not needed if a learner runs elsewhere.",
         ),
     ] = True,
-    learn: Annotated[
-        bool, typer.Option("--learn", help="Learn from the clicks, too.", rich_help_panel=LEARNING)
-    ] = False,
-    learning_options: Given,
+    learn: Annotated[bool, option("Learn from the clicks, too.", "--learn", panel=LEARNING)] = False,
+    # The window is an option of the service already.
+    learner: Annotated[LearnerSettings, FieldsOf(LearnerSettings, without=("window",))],
 ) -> None:
     """Serve rankings and log them; with --learn, learn better ones from the clicks.
 
@@ -96,8 +78,8 @@ def serve(
     from rankloop.live.server import build_server, check_port, prepare, read_feature_options
     from rankloop.live.store.database import open_store
 
-    settings = read_spec(ServiceSettings, {**given, "origins": tuple(origin or ())})
-    learner_settings = read_spec(LearnerSettings, {**learning_options, "window": settings.window})
+    settings = settings.model_copy(update={"origins": tuple(origin or ())})
+    learner = learner.model_copy(update={"window": settings.window})
     names, table = read_feature_options(features or ())
     check_port(host, port)
     opened = open_store(store, log=log)
@@ -106,7 +88,7 @@ def serve(
         server = build_server(opened, settings, host=host, port=port, table=table, names=names)
     helper = None
     if upkeep or learn:
-        helper = start_process(store, opened.log, learner_settings, sealing_only=not learn)
+        helper = start_process(store, opened.log, learner, sealing_only=not learn)
     console.print_err(f"rankloop serves {opened.location} at http://{host}:{port} (Ctrl-C stops it)")
     try:
         server.run()
@@ -117,14 +99,14 @@ def serve(
         opened.close()
 
 
-@spec_options(LearnerSettings)
+@expand_options
 def learn(
     store: StoreArgument,
     log: StoreLogOption = None,
     *,
-    seal_only: Annotated[bool, typer.Option("--seal-only", help="Seal, and learn nothing.")] = False,
-    once: Annotated[bool, typer.Option("--once", help="Do what is due now, and stop.")] = False,
-    given: Given,
+    seal_only: Annotated[bool, option("Seal, and learn nothing.", "--seal-only")] = False,
+    once: Annotated[bool, option("Do what is due now, and stop.", "--once")] = False,
+    settings: LearnerSettings,
 ) -> None:
     """Learn from the clicks in a store, next to the servers: seal, learn, prove, deploy or ask."""
     from rankloop.cli import console
@@ -132,7 +114,6 @@ def learn(
     from rankloop.live.learner.process import run_learner
     from rankloop.live.store.database import open_store
 
-    settings = read_spec(LearnerSettings, given)
     opened = open_store(store, log=log, create=False)
     try:
         if once:
@@ -149,14 +130,14 @@ def learn(
 def drive(
     url: UrlArgument,
     data: Annotated[
-        str, typer.Option(help="Queries and documents: a LETOR file or folder, or synthetic(…).")
+        str, option("Queries and documents: a LETOR file or folder, or synthetic(…).")
     ] = "synthetic(queries=300, features=20)",
-    users: Annotated[str, typer.Option(help="How simulated users click.")] = "paper@5",
-    interactions: Annotated[int, typer.Option(help="How many pages they look at.", min=1)] = 10_000,
-    concurrency: Annotated[int, typer.Option(help="How many users there are at once.", min=1)] = 4,
-    pause: Annotated[float, typer.Option(help="Seconds between two pages of one user.", min=0.0)] = 0.0,
+    users: Annotated[str, option("How simulated users click: {users}.")] = "paper@5",
+    impressions: Annotated[int, option("How many pages they look at.", min=1)] = 10_000,
+    concurrency: Annotated[int, option("How many users there are at once.", min=1)] = 4,
+    pause: Annotated[float, option("Seconds between two pages of one user.", min=0.0)] = 0.0,
     inverted: Annotated[
-        bool, typer.Option("--inverted", help="Users click what is irrelevant, to try the safeguards.")
+        bool, option("Users click what is irrelevant, to try the safeguards.", "--inverted")
     ] = False,
     key: KeyOption = None,
     seed: SeedOption = 0,
@@ -167,25 +148,25 @@ def drive(
     from rankloop.live.drive import DriveOptions, DriveResult
     from rankloop.live.drive import drive as drive_service
 
-    options = DriveOptions(users, interactions, concurrency, pause, inverted, seed)
+    options = DriveOptions(users, impressions, concurrency, pause, inverted, seed)
 
     def tell(result: DriveResult) -> None:
         console.print_err(result.line())
 
     result = drive_service(url, dataset(data).train, options, key=key, tell=tell)
     console.print_out(result.line())
-    if not result.interactions:
+    if not result.impressions:
         raise RankloopError(f"{url} refused all requests; is the key right, and does it have both scopes?")
 
 
 def key(
     store: StoreArgument,
-    name: Annotated[str, typer.Argument(help="What the key is for.")],
+    name: Annotated[str, argument("NAME", "What the key is for.")],
     scope: Annotated[
         list[str] | None,
-        typer.Option(help="rank, events or admin; may be repeated.", show_default=False),
+        option("rank, events or admin; may be repeated.", shown=""),
     ] = None,
-    remove: Annotated[bool, typer.Option("--remove", help="Remove the key instead.")] = False,
+    remove: Annotated[bool, option("Remove the key instead.", "--remove")] = False,
 ) -> None:
     """Make a key for clients of a store, and print it once; only its hash is stored."""
     from rankloop.live.store.database import open_store
@@ -207,12 +188,13 @@ def key(
 def rollback(
     url: UrlArgument,
     to: Annotated[
-        int | None, typer.Option(help=r"The number of the deployment to restore. \[default: the one before]")
+        int | None, option("The number of the deployment to restore.", shown="the one before")
     ] = None,
-    why: Annotated[str, typer.Option(help="The reason, for the history.")] = "rolled back by hand",
+    why: Annotated[str, option("The reason, for the history.")] = "rolled back by hand",
     key: KeyOption = None,
 ) -> None:
     """Restore the deployment before the current one, or an earlier one, at once."""
+    from rankloop.cli import console
     from rankloop.live.client import Client, ServiceError
 
     client = Client(url, key=key)
@@ -222,4 +204,4 @@ def rollback(
         raise RankloopError(str(error)) from error
     finally:
         client.close()
-    typer.echo(json.dumps(done, indent=2))
+    console.print_json(done)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -12,8 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from rankloop.cli.option_groups import expand_groups
-from rankloop.cli.options import JsonOption, PageOption
+from rankloop.cli.options import JsonOption, PageOption, argument, expand_options, option
 from rankloop.errors import RankloopError
 from rankloop.names import unknown
 
@@ -49,13 +47,13 @@ FILES = "Files, or folders of them"
 # The exit code if more of the source would be left out than --max-loss allows.
 TOO_MUCH_LOST = 3
 
-SignalOption = Annotated[
+AmountOption = Annotated[
     list[str] | None,
-    typer.Option(
-        "--signal",
-        help="What an action is worth, as in purchase=5; may be given several times. The log then has a "
-        "column signal with the highest weight of the actions on each document; a click is worth 1.",
-        show_default=False,
+    option(
+        "What an action is worth, as in purchase=5; may be given several times. The log then has a "
+        "column amount with the highest weight of the actions on each document; a click is worth 1.",
+        "--amount",
+        shown="",
     ),
 ]
 
@@ -64,34 +62,31 @@ SignalOption = Annotated[
 class ImportTarget:
     """Where a log is written, what is added to it, and what is reported: the options of every importer."""
 
-    out: Annotated[Path, typer.Option("--out", "-o", help="The folder to write the log to.")] = Path("log")
+    out: Annotated[Path, option("The folder to write the log to.", "--out", "-o")] = Path("log")
     features: Annotated[
         list[Path] | None,
-        typer.Option(
-            help="A Parquet or CSV file with query_id, doc_id and features, or with doc_id and features of "
+        option(
+            "A Parquet or CSV file with query_id, doc_id and features, or with doc_id and features of "
             "documents; may be given twice, once for each kind.",
-            show_default=False,
+            shown="",
         ),
     ] = None
     randomised: Annotated[
         list[str] | None,
-        typer.Option(
-            help="A policy that shows documents in random order; may be given several times.",
-            show_default=False,
-        ),
+        option("A policy that shows documents in random order; may be given several times.", shown=""),
     ] = None
-    strict: Annotated[bool, typer.Option("--strict", help="Refuse a log with any problem.")] = False
+    strict: Annotated[bool, option("Refuse a log with any problem.", "--strict")] = False
     max_loss: Annotated[
         float,
-        typer.Option(
-            help="The share of rows, clicks or lines that may be left out; beyond it no log is written, and "
+        option(
+            "The share of rows, clicks or lines that may be left out; beyond it no log is written, and "
             "the exit code is 3.",
             min=0.0,
             max=1.0,
         ),
     ] = 0.1
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing log.")] = False
-    append: Annotated[bool, typer.Option("--append", help="Add to an existing log, if there is one.")] = False
+    overwrite: Annotated[bool, option("Replace an existing log.", "--overwrite")] = False
+    append: Annotated[bool, option("Add to an existing log, if there is one.", "--append")] = False
     page: PageOption = None
     as_json: JsonOption = False
 
@@ -112,51 +107,45 @@ class ImportTarget:
 
 
 @importing.command()
-@expand_groups
+@expand_options
 def ubi(
     files: Annotated[
         list[Path],
-        typer.Argument(
-            metavar="FILES",
-            help=f"{FILES}: ubi_queries and ubi_events, together or apart, as JSON (lines, bulk, search "
+        argument(
+            "FILES",
+            f"{FILES}: ubi_queries and ubi_events, together or apart, as JSON (lines, bulk, search "
             "responses, arrays), CSV or Parquet.",
         ),
     ],
     policy: Annotated[
-        str | None, typer.Option(help=r"The policy of queries that do not name one. \[default: production]")
+        str | None, option("The policy of queries that do not name one.", shown="production")
     ] = None,
     shown: Annotated[
         str,
-        typer.Option(
-            help="Where to find what was shown: hits, impressions (events), or auto: impression events of "
+        option(
+            "Where to find what was shown: hits, impressions (events), or auto: impression events of "
             "queries that have them, and hits of the others."
         ),
     ] = "auto",
-    ranks: Annotated[
-        int | None, typer.Option(help=r"How many of the hits were shown. \[default: all]", min=1)
-    ] = None,
+    ranks: Annotated[int | None, option("How many of the hits were shown.", shown="all", min=1)] = None,
     clicks: Annotated[
         list[str] | None,
-        typer.Option(
-            help="An action that counts as a click; may be given several times. "
-            r"\[default: click, click_through]",
-            show_default=False,
-        ),
+        option("An action that counts as a click; may be given several times.", shown="click, click_through"),
     ] = None,
-    signal: SignalOption = None,
+    amount: AmountOption = None,
     position_base: Annotated[
         int | None,
-        typer.Option(help=r"Whether positions of events count from 0 or from 1. \[default: detected]"),
+        option("Whether positions of events count from 0 or from 1.", shown="detected"),
     ] = None,
     *,
     target: ImportTarget,
 ) -> None:
     """Import OpenSearch's User Behavior Insights: ubi_queries and ubi_events."""
     from rankloop.logs import import_ubi
-    from rankloop.logs.importers.signals import parse_signals
+    from rankloop.logs.importers.amounts import parse_amounts
     from rankloop.logs.importers.ubi import CLICK_ACTIONS
 
-    signals = parse_signals(signal or [])
+    amounts = parse_amounts(amount or [])
     _import(
         lambda options: import_ubi(
             files,
@@ -164,7 +153,7 @@ def ubi(
             policy=policy,
             ranks=ranks,
             clicks=clicks or CLICK_ACTIONS,
-            signals=signals,
+            amounts=amounts,
             shown=shown,
             options=options,
         ),
@@ -174,57 +163,47 @@ def ubi(
 
 
 @importing.command()
-@expand_groups
+@expand_options
 def metarank(
-    events: Annotated[
-        list[Path], typer.Argument(metavar="EVENTS", help=f"{FILES}: events as JSON lines or Parquet.")
-    ],
+    events: Annotated[list[Path], argument("EVENTS", f"{FILES}: events as JSON lines or Parquet.")],
     policy: Annotated[
-        str | None, typer.Option(help=r"The policy of rankings that do not name one. \[default: production]")
+        str | None, option("The policy of rankings that do not name one.", shown="production")
     ] = None,
     clicks: Annotated[
         list[str] | None,
-        typer.Option(
-            help="A type of interaction that counts as a click; may be given several times. "
-            r"\[default: click]",
-            show_default=False,
-        ),
+        option("A type of interaction that counts as a click; may be given several times.", shown="click"),
     ] = None,
-    signal: SignalOption = None,
+    amount: AmountOption = None,
     query: Annotated[
         str,
-        typer.Option(
-            help="The query of rankings: a field that all of them have; ranking, session or user; none for "
+        option(
+            "The query of rankings: a field that all of them have; ranking, session or user; none for "
             "one query for all; or auto: the field query, or the ranking itself where it has none."
         ),
     ] = "auto",
-    policy_field: Annotated[
-        str, typer.Option(help="The field of rankings that holds the policy.")
-    ] = "policy",
+    policy_field: Annotated[str, option("The field of rankings that holds the policy.")] = "policy",
     score_field: Annotated[
         str | None,
-        typer.Option(help="The field of items with the score that rankings are drawn from, if any."),
+        option("The field of items with the score that rankings are drawn from, if any."),
     ] = None,
-    items: Annotated[
-        bool, typer.Option("--items/--no-items", help="Make features of the fields of items.")
-    ] = True,
+    items: Annotated[bool, option("Make features of the fields of items.", "--items/--no-items")] = True,
     *,
     target: ImportTarget,
 ) -> None:
     """Import Metarank's ranking, interaction and item events."""
     from rankloop.logs import MetarankFields, import_metarank
+    from rankloop.logs.importers.amounts import parse_amounts
     from rankloop.logs.importers.metarank import CLICK_TYPES
-    from rankloop.logs.importers.signals import parse_signals
 
     fields = MetarankFields(query=query, policy=policy_field, score=score_field, items=items)
-    signals = parse_signals(signal or [])
+    amounts = parse_amounts(amount or [])
     _import(
         lambda options: import_metarank(
             events,
             target.out,
             policy=policy,
             clicks=clicks or CLICK_TYPES,
-            signals=signals,
+            amounts=amounts,
             fields=fields,
             options=options,
         ),
@@ -233,92 +212,85 @@ def metarank(
 
 
 @importing.command()
-@expand_groups
+@expand_options
 def columns(
     impressions: Annotated[
         list[Path],
-        typer.Argument(
-            metavar="TABLE",
-            help=f"{FILES}: one row per document shown, per search with a list of documents, or per event; "
+        argument(
+            "TABLE",
+            f"{FILES}: one row per document shown, per search with a list of documents, or per event; "
             "as CSV, TSV, JSON lines or Parquet.",
         ),
     ],
     names: Annotated[
         str,
-        typer.Option(
-            "--columns",
-            help="The names of the columns, as in 'impression_id=session, doc_id=payload.sku, timestamp=-'; "
+        option(
+            "The names of the columns, as in 'impression_id=session, doc_id=payload.sku, timestamp=-'; "
             "- for a column that does not exist. Others are guessed from their names and values, and the "
             "guess is printed.",
+            "--columns",
         ),
     ] = "",
     impression: Annotated[
         str | None,
-        typer.Option(
-            help="The columns that together tell impressions apart, as in session_id,query,timestamp.",
-            show_default=False,
+        option(
+            "The columns that together tell impressions apart, as in session_id,query,timestamp.", shown=""
         ),
     ] = None,
     policy: Annotated[
         str | None,
-        typer.Option(help=r"The policy of all rows, if there is no column for it. \[default: production]"),
+        option("The policy of all rows, if there is no column for it.", shown="production"),
     ] = None,
-    clicks: Annotated[Path | None, typer.Option(help="A second table, with one row per click.")] = None,
-    candidates: Annotated[
-        Path | None, typer.Option(help="A table with policy_id, query_id, doc_id and score.")
-    ] = None,
+    clicks: Annotated[Path | None, option("A second table, with one row per click.")] = None,
+    candidates: Annotated[Path | None, option("A table with policy_id, query_id, doc_id and score.")] = None,
     only: Annotated[
         list[str] | None,
-        typer.Option(
-            help="Rows to import, as in split=train; may be given several times.", show_default=False
-        ),
+        option("Rows to import, as in split=train; may be given several times.", shown=""),
     ] = None,
     shown_event: Annotated[
         list[str] | None,
-        typer.Option(
-            help="In a table of events: a kind of event that shows documents; may be given several times. "
-            r"\[default: recognised by its name]",
-            show_default=False,
+        option(
+            "In a table of events: a kind of event that shows documents; may be given several times.",
+            shown="recognised by its name",
         ),
     ] = None,
     click_event: Annotated[
         list[str] | None,
-        typer.Option(
-            help="In a table of events: a kind of event that is a click; may be given several times. "
-            r"\[default: recognised by its name]",
-            show_default=False,
+        option(
+            "In a table of events: a kind of event that is a click; may be given several times.",
+            shown="recognised by its name",
         ),
     ] = None,
-    signal: Annotated[
+    amount: Annotated[
         list[str] | None,
-        typer.Option(
-            "--signal",
-            help="What an action is worth, as in purchase=5: a kind of event, or a column that is true where "
+        option(
+            "What an action is worth, as in purchase=5: a kind of event, or a column that is true where "
             "it happened; may be given several times. A click is worth 1.",
-            show_default=False,
+            "--amount",
+            shown="",
         ),
     ] = None,
     feature_columns: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="NAME",
-            help="A column of the table that is a feature, also with wildcards, as in 'prop_*'; or auto for "
+        option(
+            "A column of the table that is a feature, also with wildcards, as in 'prop_*'; or auto for "
             "all columns of numbers that are known before a click. May be given several times.",
-            show_default=False,
+            shown="",
+            metavar="NAME",
         ),
     ] = None,
     position_base: Annotated[
-        int | None, typer.Option(help=r"Whether positions count from 0 or from 1. \[default: detected]")
+        int | None, option("Whether positions count from 0 or from 1.", shown="detected")
     ] = None,
     *,
     target: ImportTarget,
 ) -> None:
     """Import any table: one row per document shown, per search with a list of documents, or per event."""
     from rankloop.logs import Columns, Events, import_columns
-    from rankloop.logs.importers.signals import parse_signals
+    from rankloop.logs.importers.amounts import parse_amounts
 
     events = Events(tuple(shown_event or ()), tuple(click_event or ()))
-    signals = parse_signals(signal or [])
+    amounts = parse_amounts(amount or [])
     called, wanted = Columns.parse(names), _only(only or [])
     if impression is not None:
         called = called.identified_by(impression)
@@ -332,7 +304,7 @@ def columns(
             candidates=candidates,
             only=wanted,
             events=events,
-            signals=signals,
+            amounts=amounts,
             feature_columns=feature_columns or (),
             options=options,
         ),
@@ -361,7 +333,7 @@ def _import(
     if target.page is not None:
         write_report(imported, target.page)
     if target.as_json:
-        typer.echo(json.dumps(imported.to_dict(), indent=2, ensure_ascii=False))
+        console.print_json(imported)
     else:
         console.print_document(import_document(imported))
         for path in (None if refused else imported.log, target.page):

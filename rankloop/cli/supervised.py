@@ -2,29 +2,22 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import typer
-
-from rankloop.cli.options import DATA, DataArgument, FoldOption, JsonOption, SeedOption
+from rankloop.cli.options import DATA, DataArgument, FoldOption, JsonOption, SeedOption, argument, option
 from rankloop.errors import RankloopError
 
 MetricsOption = Annotated[
     list[str] | None,
-    typer.Option(
-        "--metric",
-        help=r"Metric; can be given several times. \[default: ndcg@5]",
-        show_default=False,
-    ),
+    option("Metric ({metrics}); can be given several times.", "--metric", shown="ndcg@5"),
 ]
 
 
 NormaliseOption = Annotated[
     str,
-    typer.Option(
-        help="How features of files are scaled: query, to 0 … 1 within each query, or none, which `rankloop "
+    option(
+        "How features of files are scaled: query, to 0 … 1 within each query, or none, which `rankloop "
         "export` needs."
     ),
 ]
@@ -32,38 +25,29 @@ NormaliseOption = Annotated[
 
 def train(
     data: DataArgument = DATA,
-    out: Annotated[Path, typer.Option("--out", "-o", help="File to write the model to.")] = Path(
-        "model.rankloop"
-    ),
-    model: Annotated[
-        str, typer.Option(help="mlp, linear or lightgbm, with options such as mlp(hidden=64-32).")
-    ] = "mlp",
-    metric: Annotated[str, typer.Option(help="Metric to maximise.")] = "ndcg@5",
+    out: Annotated[Path, option("File to write the model to.", "--out", "-o")] = Path("model.rankloop"),
+    model: Annotated[str, option("{models}, with options such as mlp(hidden=64-32).")] = "mlp",
+    metric: Annotated[str, option("Metric to maximise.")] = "ndcg@5",
     objective: Annotated[
         str | None,
-        typer.Option(
-            help="Networks only: what to train on instead of the metric, which still decides when to stop: "
-            r"pairwise-logistic, softmax or linear. \[default: the metric, in expectation]"
+        option(
+            "Networks only: what to train on instead of the metric, which still decides when to stop: "
+            "{objectives}.",
+            shown="the metric, in expectation",
         ),
     ] = None,
     optimiser: Annotated[
         str | None,
-        typer.Option(
-            help=r"Networks only: adam or sgd, such as adam(rate=0.01). \[default: adam(rate=0.003)]"
-        ),
+        option("Networks only: {optimisers}, such as adam(rate=0.01).", shown="adam(rate=0.003)"),
     ] = None,
     epochs: Annotated[
-        int | None, typer.Option(help=r"Networks only: maximum number of epochs. \[default: 100]", min=1)
+        int | None, option("Networks only: maximum number of epochs.", shown="100", min=1)
     ] = None,
     patience: Annotated[
         int | None,
-        typer.Option(
-            help=r"Networks only: epochs without improvement before training stops. \[default: 5]", min=1
-        ),
+        option("Networks only: epochs without improvement before training stops.", shown="5", min=1),
     ] = None,
-    batch: Annotated[
-        int | None, typer.Option(help=r"Networks only: queries per step. \[default: 1]", min=1)
-    ] = None,
+    batch: Annotated[int | None, option("Networks only: queries per step.", shown="1", min=1)] = None,
     normalise: NormaliseOption = "query",
     fold: FoldOption = 1,
     seed: SeedOption = 0,
@@ -90,7 +74,7 @@ def train(
         )
     settings = Settings(**options)
     collection = rankloop.dataset(data, fold=fold, normalise=_scaling(normalise))
-    with console.announce_compilation(), console.progress() as progress:
+    with console.working() as progress:
         named = rename_task(progress, f"training {model}")
         result = rankloop.train(
             collection,
@@ -121,10 +105,10 @@ def train(
 
 
 def measure(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A model file written by `rankloop train`.")],
+    model: Annotated[Path, argument("MODEL", "A model file written by `rankloop train`.")],
     data: DataArgument = DATA,
     metric: MetricsOption = None,
-    split: Annotated[str, typer.Option(help="Split to measure on: train, validation or test.")] = "test",
+    split: Annotated[str, option("Split to measure on: train, validation or test.")] = "test",
     fold: FoldOption = 1,
     as_json: JsonOption = False,
 ) -> None:
@@ -163,7 +147,7 @@ def describe(
 
     rows = described(rankloop.dataset(data, fold=fold))
     if as_json:
-        typer.echo(json.dumps(rows, indent=2))
+        console.print_json(rows)
         return
     console.print_document(dataset_document(data, rows))
 
@@ -181,6 +165,6 @@ def _measure(facts: dict[str, Any], split: Any, scores: Any, metrics: list[str],
 
     ranking, policy = ranking_metrics(scores, split, metrics), policy_metrics(scores, split, metrics)
     if as_json:
-        typer.echo(json.dumps({**facts, "ranking": ranking, "policy": policy}, indent=2))
+        console.print_json({**facts, "ranking": ranking, "policy": policy})
         return
     console.print_document(measures_document(facts, split.n_queries, ranking, policy))

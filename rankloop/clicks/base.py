@@ -18,7 +18,7 @@ from rankloop.types import Bias, Float64
 class Behaviour:
     """The behaviour of a user who reads a ranking from the top, as probabilities per rank.
 
-    A user who reaches rank k with an item of relevance R
+    A user who reaches rank k with a document of relevance R
 
         clicks with probability        α_k · R + β_k
         then stops with probability    clicked_k + relevant_k · R     after a click
@@ -29,16 +29,16 @@ class Behaviour:
     Attributes:
         alpha: float64, ranks.
         beta: float64, ranks.
-        stop_clicked: float64, ranks; the probability of stopping after a click on an irrelevant item.
-        stop_relevant: float64, ranks; the increase of that probability for a relevant item.
+        stop_clicked: float64, ranks; the probability of stopping after a click on an irrelevant document.
+        stop_relevant: float64, ranks; the increase of that probability for a relevant document.
         stop_skipped: float64, ranks; the probability of stopping without a click.
 
     Example:
-        Users who leave after a click on a relevant item:
+        Users who leave after a click on a relevant document:
 
         >>> never = np.zeros(3)
         >>> behaviour = Behaviour(np.full(3, 0.8), np.full(3, 0.1), never, np.ones(3), never)
-        >>> behaviour.ranks, behaviour.stops
+        >>> behaviour.positions, behaviour.stops
         (3, True)
     """
 
@@ -72,11 +72,11 @@ class Behaviour:
     @classmethod
     def affine(cls, bias: Bias) -> Behaviour:
         """Create the behaviour of users who treat every rank independently and never stop."""
-        never = np.zeros(bias.ranks)
+        never = np.zeros(bias.positions)
         return cls(bias.alpha, bias.beta, never, never, never)
 
     @property
-    def ranks(self) -> int:
+    def positions(self) -> int:
         """Number of ranks that are shown."""
         return len(self.alpha)
 
@@ -158,8 +158,8 @@ def bias_of(users: Users) -> Bias:
     if isinstance(users, AffineModel):
         return users.bias
     raise DataError(
-        f"{str(users)!r} users have no α and β per rank: whether they click at a rank depends on the items "
-        "above it. Assume the bias of other users instead, such as 'paper@5'; in a loop, with "
+        f"{str(users)!r} users have no α and β per rank: whether they click at a rank depends on the "
+        "documents above it. Assume the bias of other users instead, such as 'paper@5'; in a loop, with "
         "SimulatedUsers.of(…, bias=…)"
     )
 

@@ -10,8 +10,7 @@ from typing import Annotated, ClassVar, Literal
 from rankloop.data.letor import load
 from rankloop.data.synthetic import SHAPES, synthetic
 from rankloop.errors import DataError
-from rankloop.names import one_of
-from rankloop.options import Option
+from rankloop.names import Option, one_of
 from rankloop.registry import Named, Registry, register
 from rankloop.types import Dataset
 

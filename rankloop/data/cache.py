@@ -75,7 +75,7 @@ def _write(entry: Path, split: Split) -> None:
     }
     if split.doc_ids is not None:
         arrays["doc_ids"] = _to_codes(split.doc_ids)
-    with replace_file(entry) as file:
+    with replace_file(entry, read_back=FORMAT.verify) as file:
         FORMAT.write(file, KIND, {}, arrays)
 
 

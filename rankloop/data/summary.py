@@ -45,12 +45,12 @@ def dataset_fingerprint(dataset: Dataset) -> str:
 def _summarise(split: Split) -> Summary:
     labels, counts = np.unique(split.labels, return_counts=True)
     shares = ", ".join(
-        f"{label:g}: {count / split.n_docs:.1%}" for label, count in zip(labels, counts, strict=True)
+        f"{label:g}: {count / split.n_documents:.1%}" for label, count in zip(labels, counts, strict=True)
     )
     relevant = np.add.reduceat(split.labels > 0, split.offsets[:-1]) > 0
     return {
         "queries": split.n_queries,
-        "documents": split.n_docs,
+        "documents": split.n_documents,
         "documents per query": f"{split.sizes.min()} – {split.sizes.mean():.1f} – {split.sizes.max()}",
         "features": split.n_features,
         "features that vary": int((np.ptp(split.features, axis=0) > 0).sum()),

@@ -260,7 +260,7 @@ def _blocks(path: Path) -> Iterator[tuple[int, bytes]]:
 
 
 def _sizes(sizes_path: Path, path: Path, outline: _Outline) -> Int64:
-    n_docs = len(outline.labels)
+    n_documents = len(outline.labels)
     sizes = []
     for first_line, block in _blocks(sizes_path):
         for number, line in enumerate(block.split(b"\n"), first_line):
@@ -270,12 +270,12 @@ def _sizes(sizes_path: Path, path: Path, outline: _Outline) -> Int64:
                 raise DataError(f"{sizes_path}, line {number}: {what}; expected a whole number of at least 1")
             if word:
                 sizes.append(int(word))
-    if sum(sizes) != n_docs:
+    if sum(sizes) != n_documents:
         raise DataError(
             f"{sizes_path}: the {len(sizes)} query sizes add up to {sum(sizes)}, "
-            f"expected {n_docs}, the number of documents in {path}"
+            f"expected {n_documents}, the number of documents in {path}"
         )
-    if outline.has_qid and sizes != np.diff([*outline.starts, n_docs]).tolist():
+    if outline.has_qid and sizes != np.diff([*outline.starts, n_documents]).tolist():
         raise DataError(f"{sizes_path}: the query sizes disagree with the qids in {path}")
     return np.array(sizes, dtype=np.int64)
 

@@ -197,7 +197,7 @@ class _Source:
         directions: features × DIRECTIONS, the projections u.
         centre: DIRECTIONS; the mean of u, which is subtracted.
         bias: DIRECTIONS; the bias inside the network.
-        weights: 3 × DIRECTIONS; weights of the linear part, the network and the interactions.
+        weights: 3 × DIRECTIONS; weights of the linear part, the network and the products.
     """
 
     loadings: Float32
@@ -235,19 +235,19 @@ class _Source:
         raw = pilot @ self.directions
         size = _deviation(_within(raw, offsets)).astype(np.float32)
         scaled = replace(self, directions=self.directions / size, centre=raw.mean(axis=0) / size)
-        linear, network, interactions = (_within(part, offsets) for part in scaled._parts(pilot))
-        network_size, interactions_size = _deviation(network), _deviation(interactions)
-        curved = network / network_size + interactions / interactions_size
+        linear, network, products = (_within(part, offsets) for part in scaled._parts(pilot))
+        network_size, products_size = _deviation(network), _deviation(products)
+        curved = network / network_size + products / products_size
         # Removes the linear component of the curved part, so that LINEAR_SHARE holds exactly.
         u = _within(pilot @ scaled.directions, offsets)
         projection = np.linalg.lstsq(u, curved, rcond=None)[0]
         a = np.sqrt(LINEAR_SHARE) / _deviation(linear)
         b = np.sqrt(1 - LINEAR_SHARE) / _deviation(curved - u @ projection)
-        w_linear, w_network, w_interactions = self.weights
+        w_linear, w_network, w_products = self.weights
         weights = [
             a * w_linear - b * projection,
             b / network_size * w_network,
-            b / interactions_size * w_interactions,
+            b / products_size * w_products,
         ]
         return replace(scaled, weights=np.array(weights))
 
@@ -275,13 +275,13 @@ class _Source:
         min_max_into(block, offsets, out=block)
 
     def _parts(self, features: Float32) -> tuple[Float64, Float64, Float64]:
-        """Compute the linear part, the network and the interactions."""
+        """Compute the linear part, the network and the products."""
         u = (features @ self.directions - self.centre).astype(np.float64)
-        linear, network, interactions = self.weights
+        linear, network, products = self.weights
         return (
             u @ linear,
             np.tanh(STEEPNESS * u + self.bias) @ network,
-            (u * np.roll(u, 1, axis=1)) @ interactions,
+            (u * np.roll(u, 1, axis=1)) @ products,
         )
 
 

@@ -1,4 +1,4 @@
-"""From statistics of clicks to one weight per item; one file per estimator, and names that parse."""
+"""From statistics of clicks to one weight per document; one file per estimator, and names that parse."""
 
 from rankloop.estimators.affine import Affine as Affine
 from rankloop.estimators.base import ESTIMATORS as ESTIMATORS

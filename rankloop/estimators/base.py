@@ -7,7 +7,6 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, Self
 
-import numpy as np
 from numpy.typing import NDArray
 
 from rankloop.errors import DataError
@@ -15,24 +14,23 @@ from rankloop.names import BadNameError
 from rankloop.registry import Named, Registry
 from rankloop.statistics import Statistics
 from rankloop.types import Bias, Float64
+from rankloop.value.contribution import NO_BOUND, debias
 
 Clip = float | Literal["paper", "off"]
 
 # The paper clips denominators at 10 / √T; its programs limit the bound to 1, the largest denominator.
 CLIP_SCALE, CLIP_HIGHEST = 10.0, 1.0
-# A bound that bounds nothing.
-NO_BOUND = -math.inf
 
 
 class Estimator(Named, ABC):
-    """A way to estimate, from clicks, the reward of any policy π.
+    """A way to estimate, from clicks, the value of any policy π.
 
         R̂(π) = 1/T · Σ_t Σ_d λ(d | π, q_t) · Δ̂_t(d) = 1/n · Σ_q Σ_d λ(d | π, q) · w_d
         w_d = n/T · Σ_{t: q_t = q(d)} Δ̂_t(d)
 
-    T counts the timesteps of all n queries; λ is what the metric gives an item for its rank under π. The w of
-    an unbiased estimator has the expectation ``n · P(q) · R(d)``: the relevance itself, if all queries are
-    equally frequent.
+    T counts the impressions of all n queries; λ is what the metric gives a document for its rank under π. The
+    w of an unbiased estimator has the expectation ``n · P(q) · R(d)``: the relevance itself, if all queries
+    are equally frequent.
 
     Estimators differ only in Δ̂. They are frozen dataclasses whose fields are the options of their name:
     ``str(estimator)`` is the canonical name, and `rankloop.estimators.estimator` reads it back.
@@ -44,32 +42,37 @@ class Estimator(Named, ABC):
     name: ClassVar[str]
 
     def weights(self, statistics: Statistics, bias: Bias) -> Float64:
-        """One weight per item: the mean over queries of ``Σ_d w_d · λ(d | π)`` is the estimated reward of π.
+        """One weight per document: the mean over queries of ``Σ_d w_d · λ(d | π)`` estimates the value of π.
 
         Args:
             statistics: of the queries to estimate on (`Statistics.select` picks those of a split).
             bias: α, β and examination by rank, for which the statistics' exposures were computed.
 
         Returns:
-            float64, items; 0 for an item whose clicks say nothing about its relevance.
+            float64, documents; 0 for a document whose clicks say nothing about its relevance.
 
         Raises:
             DataError: none of the queries came, or the bias has another number of ranks.
         """
         self._check(statistics, bias)
-        return self._total(statistics, bias) * (statistics.n_queries / statistics.timesteps)
+        return self._per_query(self._total(statistics, bias), statistics)
+
+    @staticmethod
+    def _per_query(total: Float64, statistics: Statistics) -> Float64:
+        """``n/T`` times the totals."""
+        return total * (statistics.n_queries / statistics.impressions)
 
     @staticmethod
     def _check(statistics: Statistics, bias: Bias) -> None:
-        if statistics.ranks != bias.ranks:
+        if statistics.positions != bias.positions:
             raise DataError(
-                f"the statistics are of {statistics.ranks} ranks and the bias of {bias.ranks}: "
+                f"the statistics are of {statistics.positions} ranks and the bias of {bias.positions}: "
                 f"both must describe the same users"
             )
-        if statistics.timesteps == 0:
+        if statistics.impressions == 0:
             raise DataError(
                 f"none of the {statistics.n_queries} queries ever came, so there is nothing to estimate "
-                f"from: gather more interactions"
+                f"from: gather more impressions"
             )
 
     @property
@@ -79,7 +82,7 @@ class Estimator(Named, ABC):
 
     @abstractmethod
     def _total(self, statistics: Statistics, bias: Bias, /) -> Float64:
-        """``Σ_{t: q_t = q(d)} Δ̂_t(d)``, one per item."""
+        """``Σ_{t: q_t = q(d)} Δ̂_t(d)``, one per document."""
 
 
 ESTIMATORS: Registry[Estimator] = Registry("estimator", Estimator)
@@ -90,7 +93,7 @@ def estimator(text: str) -> Estimator:
 
     Example:
         >>> estimator("intervention-aware")
-        InterventionAware(clip='paper', average='all', control='off', prior=0.0)
+        InterventionAware(clip='paper', average='all', guess='off', strength=0.0)
         >>> str(estimator("policy-aware( clip=0.01 )"))
         'policy-aware(clip=0.01)'
         >>> estimator("afine")
@@ -128,20 +131,17 @@ class ClippedEstimator(Estimator):
         """The same estimator with clipping off: what the paper weights validation clicks with."""
         return replace(self, clip="off")
 
-    def bound(self, timesteps: int) -> float:
-        """The smallest denominator of this estimator after this many timesteps.
+    def bound(self, impressions: int) -> float:
+        """The smallest denominator of this estimator after this many impressions.
 
         >>> from rankloop.estimators import Affine
         >>> Affine().bound(10_000), Affine().bound(1), Affine(clip=0.01).bound(1)
         (0.1, 1.0, 0.01)
         """
         if self.clip == "paper":
-            return min(CLIP_SCALE / math.sqrt(timesteps), CLIP_HIGHEST)
+            return min(CLIP_SCALE / math.sqrt(impressions), CLIP_HIGHEST)
         return NO_BOUND if self.clip == "off" else float(self.clip)
 
     def _divide(self, numerator: NDArray[Any], denominator: Float64, statistics: Statistics) -> Float64:
         """The quotient with the denominator bounded; 0 where it is 0, from which nothing can be learned."""
-        bounded = np.maximum(denominator, self.bound(statistics.log_timesteps))
-        quotient: Float64 = np.zeros(np.broadcast_shapes(numerator.shape, bounded.shape))
-        np.divide(numerator, bounded, out=quotient, where=denominator != 0.0)
-        return quotient
+        return debias(numerator, denominator, least=self.bound(statistics.log_impressions))

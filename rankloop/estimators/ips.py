@@ -18,8 +18,8 @@ class IPS(ClippedEstimator):
 
         Δ̂_t(d) = c_t(d) / P(E = 1 | rank of d in y_t)
 
-    Corrects position bias. Unbiased if every ranking shows every item at a rank that is examined, and
-    clicks on examined items do not depend on the rank (no trust bias).
+    Corrects position bias. Unbiased if every ranking shows every document at a rank that is examined, and
+    clicks on examined documents do not depend on the rank (no trust bias).
 
     Example:
         Half of all users examine rank 2, so a click there counts twice.
@@ -29,7 +29,8 @@ class IPS(ClippedEstimator):
         >>> bias = Bias(alpha=[1.0, 0.5], beta=[0.0, 0.0], examination=[1.0, 0.5])
         >>> statistics = Statistics.of_policy(
         ...     "a", [0, 2], Exposure(*np.ones((3, 2))),
-        ...     query_counts=[10], displays_by_rank=[[10, 0], [0, 10]], clicks_by_rank=[[3, 0], [0, 3]],
+        ...     impressions_by_query=[10],
+        ...     displays_by_position=[[10, 0], [0, 10]], clicks_by_position=[[3, 0], [0, 3]],
         ... )
         >>> IPS(clip="off").weights(statistics, bias)
         array([0.3, 0.6])
@@ -40,5 +41,5 @@ class IPS(ClippedEstimator):
     name: ClassVar[str] = "ips"
 
     def _total(self, statistics: Statistics, bias: Bias, /) -> Float64:
-        by_rank = self._divide(statistics.clicks_by_rank, bias.examination, statistics)
+        by_rank = self._divide(statistics.clicks_by_position, bias.examination, statistics)
         return by_rank.sum(axis=1)  # type: ignore[no-any-return]

@@ -43,6 +43,14 @@ class Additive(Metric):
             gain = self._divide(gain, np.repeat(self._ideal(gain, offsets), np.diff(offsets)))
         return gain, self._weights(self._depth(offsets))
 
+    def rank_weights(self, ranks: int) -> Float64:
+        """The weights of the first ranks, whatever the documents.
+
+        >>> DCG().rank_weights(2).round(4)
+        array([1.    , 0.6309])
+        """
+        return self._weights(ranks)
+
     @abstractmethod
     def _gains(self, labels: Float64) -> Float64:
         """Compute the gain of each document."""
@@ -182,7 +190,7 @@ class Precision(Additive):
 @register
 @dataclass(frozen=True)
 class NRCTR(Additive):
-    """Normalised RCTR: the paper's reward divided by that of the ideal ranking.
+    """Normalised RCTR: the paper's metric divided by that of the ideal ranking.
 
     ``NRCTR@K(y) = RCTR@K(y) / max_y' RCTR@K(y')``. The highest grade cancels out and is not a parameter.
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from rankloop import ragged
 from rankloop.evaluation.base import Gain, Metric, NoRelevant, gains
-from rankloop.kernels.expected_ranks import add_items_ahead
+from rankloop.kernels.expected_ranks import add_documents_ahead
 from rankloop.registry import register
 from rankloop.types import Float64, Int64
 
@@ -81,5 +81,5 @@ def expected_ranks(scores: Float64, offsets: Int64) -> Float64:
         array([1.75, 1.25, 3.  ])
     """
     result = np.ones(len(scores))
-    ragged.for_segments(add_items_ahead, offsets, scores, result)
+    ragged.for_segments(add_documents_ahead, offsets, scores, result)
     return result

@@ -1,15 +1,13 @@
 """Evidence: how sure one can be that a policy is better, at every look, and what it may risk."""
 
-from rankloop.evidence.calibrated_gain import calibrated_gain as calibrated_gain
-from rankloop.evidence.confidence_sequence import AsymptoticSequence as AsymptoticSequence
-from rankloop.evidence.confidence_sequence import BoundedSequence as BoundedSequence
-from rankloop.evidence.confidence_sequence import ConfidenceSequence as ConfidenceSequence
-from rankloop.evidence.confidence_sequence import sequence_from_dict as sequence_from_dict
-from rankloop.evidence.debiased_clicks import DebiasedClicks as DebiasedClicks
-from rankloop.evidence.debiased_clicks import Gain as Gain
+from rankloop.evidence.decision import Assumption as Assumption
+from rankloop.evidence.decision import Decision as Decision
+from rankloop.evidence.decision import DecisionKind as DecisionKind
+from rankloop.evidence.decision import Evidence as Evidence
+from rankloop.evidence.decision import decide as decide
+from rankloop.evidence.decision import exit_code as exit_code
 from rankloop.evidence.rules import EVIDENCE as EVIDENCE
 from rankloop.evidence.rules import ClickNoise as ClickNoise
-from rankloop.evidence.rules import Decision as Decision
 from rankloop.evidence.rules import EvidenceRule as EvidenceRule
 from rankloop.evidence.rules import evidence as evidence
 from rankloop.evidence.steps import LossLimit as LossLimit

@@ -1,81 +1,77 @@
-"""Rules of evidence: whether a learned policy may replace the one it started from."""
+"""Rules of evidence: how sure it has to be that a learned policy may replace the one it started from."""
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from scipy.special import ndtr, ndtri
-
 from rankloop.errors import RankloopError
-from rankloop.evidence.calibrated_gain import calibrated_gain
-from rankloop.evidence.debiased_clicks import DebiasedClicks, Gain
+from rankloop.evidence.decision import Assumption, Decision, Evidence, decide
 from rankloop.names import BadNameError
 from rankloop.registry import Named, Registry, register
+from rankloop.statistics.intervals import tail_probability, tail_quantile
 from rankloop.types import Float64
+from rankloop.value import Gain, HeldOutClicks, calibrated_gain
 
 # If the number of looks is not known, this many get half of the level.
 EARLY_LOOKS = 10
 
 
-@dataclass(frozen=True)
-class Decision:
-    """What a rule concludes, with its numbers.
-
-    Attributes:
-        deploy: whether the new policy may be deployed.
-        gain: the estimated gain over the start, per impression.
-        error: its standard error.
-        lower: the lower bound of the gain that the rule relies on.
-        required: the bound that is required.
-        look: the number of the look at the evidence, from 1.
-        level: the probability that this look deploys a policy whose true gain is below what is required.
-    """
-
-    deploy: bool
-    gain: float
-    error: float
-    lower: float
-    required: float
-    look: int
-    level: float
-
-    def __str__(self) -> str:
-        verdict = "deploy" if self.deploy else "keep"
-        return (
-            f"{verdict}: gain {self.gain:+.4f} ± {self.error:.4f}, at least {self.lower:+.4f} "
-            f"(required {self.required:+.4f}, look {self.look})"
-        )
-
-
 class EvidenceRule(Named, ABC):
-    """A rule that decides whether the estimated gain of a policy is enough to deploy it.
+    """A rule for how sure the estimated gain of a policy has to be before it is deployed.
+
+    It gives the gain, its interval and the loss to tolerate; `decide` does the rest.
 
     Rules are frozen dataclasses whose fields are the options of their name: ``str(rule)`` is the canonical
     name, and `rankloop.evidence.evidence` reads it back.
     """
 
     @abstractmethod
-    def gain(self, clicks: DebiasedClicks, new: Float64, old: Float64, look: int) -> Gain:
+    def gain(self, clicks: HeldOutClicks, new: Float64, old: Float64, look: int) -> Gain:
         """Estimate the gain of a policy in the way that the rule judges.
 
         Args:
             clicks: of queries that neither policy was trained on.
-            new: items; the expected rank weights of the new policy.
-            old: items; those of the start.
+            new: documents; the expected rank weights of the new policy.
+            old: documents; those of the start.
             look: the number of the look at the evidence, from 1.
         """
 
     @abstractmethod
-    def judge(self, gain: Gain, value: float, look: int) -> Decision:
+    def interval(self, gain: Gain, look: int) -> tuple[float, float]:
+        """The ends of the interval of a gain that the rule relies on.
+
+        Args:
+            gain: the estimated gain over the start.
+            look: the number of the look at the evidence, from 1.
+        """
+
+    @abstractmethod
+    def level_at(self, look: int) -> float:
+        """The probability that this look deploys a policy whose true gain is below what is required."""
+
+    @property
+    def tolerated(self) -> float:
+        """The largest loss to tolerate, as a share of the value of the start."""
+        return 0.0
+
+    def decide(
+        self, gain: Gain, value: float, look: int, assumptions: tuple[Assumption, ...] = ()
+    ) -> Decision:
         """Decide on a gain.
 
         Args:
             gain: the estimated gain over the start.
             value: the value of the start itself, which tolerated losses are relative to.
             look: the number of the look at the evidence, from 1.
+            assumptions: what else a policy that is deployed has to fulfil.
         """
+        evidence = Evidence(
+            gain.value, self.interval(gain, look), baseline=abs(value), assumptions=assumptions
+        )
+        return decide(evidence, margin=self.tolerated, level=self.level_at(look), look=look)
 
 
 EVIDENCE: Registry[EvidenceRule] = Registry("rule of evidence", EvidenceRule)
@@ -90,6 +86,15 @@ def evidence(text: str) -> EvidenceRule:
     'standard-errors'
     """
     return EVIDENCE.parse(text)
+
+
+def spent_level(level: float, number: int) -> float:
+    """The level of the n-th of any number of trials: those of all trials together sum to ``level``.
+
+    >>> round(sum(spent_level(0.05, number) for number in range(1, 100_000)), 4)
+    0.05
+    """
+    return level * 6.0 / (math.pi * number) ** 2
 
 
 @register
@@ -109,16 +114,16 @@ class ClickNoise(EvidenceRule):
             ``level · 10 / ((i + 9) (i + 10))``, so that the first ten get half of it.
         margin: the largest loss to tolerate, as a share of the value of the start.
         estimate: ``calibrated``: by the guess of relevance, as clicks correct it (`calibrated_gain`); or
-            ``unbiased``: by the clicks on each item alone (`DebiasedClicks`), which assumes nothing about
-            items that were hardly ever shown, and needs many more clicks.
+            ``unbiased``: by the clicks on each document alone (`HeldOutClicks`), which assumes nothing about
+            documents that were hardly ever shown, and needs many more clicks.
 
     Example:
         >>> rule = ClickNoise(looks=20, margin=0.0)
         >>> rule.caution(1).__round__(3)  # Φ⁻¹(1 − 0.05 / 20)
         2.807
         >>> gain = Gain(0.03, click_error=0.01, observed_error=0.01, query_error=0.01, by_guess=0.02)
-        >>> print(rule.judge(gain, value=1.0, look=1))
-        deploy: gain +0.0300 ± 0.0100, at least +0.0019 (required -0.0000, look 1)
+        >>> print(rule.decide(gain, value=1.0, look=1))
+        better: +0.0300, from +0.0019 to +0.0581 (required +0.0000, look 1)
     """
 
     name: ClassVar[str] = "click-noise"
@@ -145,18 +150,23 @@ class ClickNoise(EvidenceRule):
 
     def caution(self, look: int) -> float:
         """Return the number of standard errors that are subtracted from a gain at this look."""
-        return float(-ndtri(self.level_at(look)))
+        return tail_quantile(self.level_at(look))
 
-    def gain(self, clicks: DebiasedClicks, new: Float64, old: Float64, look: int) -> Gain:
+    def gain(self, clicks: HeldOutClicks, new: Float64, old: Float64, look: int) -> Gain:
         """Estimate the gain by the guess as clicks calibrate it, or by the clicks alone."""
         if self.estimate == "calibrated":
             return calibrated_gain(clicks, new, old)
         return clicks.gain(clicks.capped(new - old, self.caution(look)))
 
-    def judge(self, gain: Gain, value: float, look: int) -> Decision:
-        """Compare the lower bound of the gain with the margin."""
-        lower, required = gain.value - self.caution(look) * gain.error, -self.margin * abs(value)
-        return Decision(lower >= required, gain.value, gain.error, lower, required, look, self.level_at(look))
+    def interval(self, gain: Gain, look: int) -> tuple[float, float]:
+        """The gain, and as many standard errors to either side as the level of the look asks for."""
+        half = self.caution(look) * gain.error
+        return gain.value - half, gain.value + half
+
+    @property
+    def tolerated(self) -> float:
+        """The margin."""
+        return self.margin
 
 
 @register
@@ -175,16 +185,18 @@ class StandardErrors(EvidenceRule):
         if self.number < 0.0:
             raise BadNameError(f"{self.name}: the number is at least 0, got {self.number}")
 
-    def gain(self, clicks: DebiasedClicks, new: Float64, old: Float64, look: int) -> Gain:  # noqa: ARG002
+    def gain(self, clicks: HeldOutClicks, new: Float64, old: Float64, look: int) -> Gain:  # noqa: ARG002
         """Estimate the gain by the clicks alone."""
         return clicks.gain(new - old)
 
-    def judge(self, gain: Gain, value: float, look: int) -> Decision:  # noqa: ARG002
-        """Compare the gain with its standard error over queries."""
-        lower = gain.value - self.number * gain.query_error
-        return Decision(
-            lower > 0.0, gain.value, gain.query_error, lower, 0.0, look, float(ndtr(-self.number))
-        )
+    def interval(self, gain: Gain, look: int) -> tuple[float, float]:  # noqa: ARG002
+        """The gain, and a number of standard errors over queries to either side."""
+        half = self.number * gain.query_error
+        return gain.value - half, gain.value + half
+
+    def level_at(self, look: int) -> float:  # noqa: ARG002
+        """The probability of as many standard errors, at each look by itself."""
+        return tail_probability(self.number)
 
 
 @register
@@ -194,10 +206,19 @@ class Off(EvidenceRule):
 
     name: ClassVar[str] = "off"
 
-    def gain(self, clicks: DebiasedClicks, new: Float64, old: Float64, look: int) -> Gain:  # noqa: ARG002
+    def gain(self, clicks: HeldOutClicks, new: Float64, old: Float64, look: int) -> Gain:  # noqa: ARG002
         """Estimate the gain by the guess as clicks calibrate it."""
         return calibrated_gain(clicks, new, old)
 
-    def judge(self, gain: Gain, value: float, look: int) -> Decision:  # noqa: ARG002
-        """Deploy."""
-        return Decision(True, gain.value, gain.error, gain.value, float("-inf"), look, 1.0)
+    def interval(self, gain: Gain, look: int) -> tuple[float, float]:  # noqa: ARG002
+        """The gain, as if it were certain."""
+        return gain.value, gain.value
+
+    def level_at(self, look: int) -> float:  # noqa: ARG002
+        """Certainly: nothing is required."""
+        return 1.0
+
+    @property
+    def tolerated(self) -> float:
+        """Any loss."""
+        return math.inf

@@ -13,12 +13,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from rankloop.errors import RankloopError
-from rankloop.evidence.debiased_clicks import DebiasedClicks, Gain, combine
-from rankloop.evidence.rules import Decision, EvidenceRule
+from rankloop.evidence.decision import Assumption, Decision, DecisionKind, Evidence, decide
+from rankloop.evidence.rules import EvidenceRule
 from rankloop.evidence.trust_region import worst_loss
 from rankloop.models import Blend
 from rankloop.policies import expected_rank_weights
+from rankloop.statistics.intervals import tail_probability
 from rankloop.types import Float32, Float64, Int64, Model
+from rankloop.value.held_out_clicks import Gain, HeldOutClicks, combine
 
 # From a thousandth of the way to all of it: large steps are close to each other, tiny ones need not be.
 SHARES = tuple(2.0**-k for k in (10.0, 9.0, 8.0, 7.0, 6.0, 5.0, 4.0, 3.5, 3.0, 2.5, 2.0, 1.5, 1.0, 0.5, 0.0))
@@ -38,7 +40,7 @@ class Trial:
 
     model: Model
     features: Float32
-    clicks: DebiasedClicks
+    clicks: HeldOutClicks
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,6 +57,14 @@ class LossLimit:
     features: Float32
     offsets: Int64
     most: float
+
+    def assumption(self, loss: float) -> Assumption:
+        """That a step which could lose this much is within the limit."""
+        return Assumption(
+            "possible loss",
+            "broken" if loss > self.most else "held",
+            f"users could make it lose {loss:.1%} of the value of the start, and {self.most:.1%} is allowed",
+        )
 
 
 @dataclass(frozen=True)
@@ -116,13 +126,14 @@ def choose_step(
     allowed: list[Step] = []
     for share in SHARES:
         loss = float("nan") if losses is None else losses.of_step(share)
-        step = Step(share, _judge(contests, rule, look, share), loss)
-        if not step.decision.deploy or (limit is not None and loss > limit.most):
+        assumptions = () if limit is None else (limit.assumption(loss),)
+        step = Step(share, _decide(contests, rule, look, share, assumptions), loss)
+        if not step.decision.deploy:
             break
         allowed.append(step)
-    best = max(allowed, key=lambda step: step.decision.gain, default=step)
+    best = max(allowed, key=lambda step: step.decision.estimate, default=step)
     # The rule tolerates small losses, but nobody takes a step that is expected to lose, or leads nowhere.
-    if not allowed or best.decision.gain <= LEAST_GAIN:
+    if not allowed or best.decision.estimate <= LEAST_GAIN:
         best = replace(best, share=0.0)
     return best if deployed is None else _compare(best, start, learned, deployed, (rank_weights, rule, look))
 
@@ -133,12 +144,19 @@ def _compare(
     """Compare a step with what is deployed, which may stay, or has to go."""
     rank_weights, rule, look = by
     there = _Contest(start, deployed, rank_weights).gain(rule, look, 1.0)
-    if there.value < -there.error:
+    if _within_an_error(there.value, there.error) is DecisionKind.WORSE:
         return replace(step, back=True)
     if step.share == 0.0:
         return step
     here = _Contest(start, replace(deployed, model=learned), rank_weights).gain(rule, look, step.share)
-    return replace(step, share=0.0) if there.value - here.value > there.error else step
+    stays = _within_an_error(there.value - here.value, there.error) is DecisionKind.BETTER
+    return replace(step, share=0.0) if stays else step
+
+
+def _within_an_error(difference: float, error: float) -> DecisionKind:
+    """Better or worse by more than a standard error, or undecided."""
+    evidence = Evidence(difference, (difference - error, difference + error))
+    return decide(evidence, level=2.0 * tail_probability(1.0)).kind
 
 
 class _Contest:
@@ -171,9 +189,15 @@ class _PossibleLosses:
         return float(worst_loss(new, self._start, self._offsets).mean())
 
 
-def _judge(contests: Sequence[_Contest], rule: EvidenceRule, look: int, share: float) -> Decision:
+def _decide(
+    contests: Sequence[_Contest],
+    rule: EvidenceRule,
+    look: int,
+    share: float,
+    assumptions: tuple[Assumption, ...],
+) -> Decision:
     gains = [one.gain(rule, look, share) for one in contests]
-    impressions = [one.clicks.timesteps for one in contests]
+    impressions = [one.clicks.total for one in contests]
     values = [one.clicks.value_by_guess(one.old) for one in contests]
     value = float(np.average(values, weights=impressions))
-    return rule.judge(combine(gains, impressions), value, look)
+    return rule.decide(combine(gains, impressions), value, look, assumptions)

@@ -1,7 +1,8 @@
-"""A trust region around the start: how much a policy may take away from any item, whatever users do.
+"""A trust region around the start: how much a policy may take away from any document, whatever users do.
 
-If a policy keeps at least the share 1 − ε of the expected rank weight of every item of a query, its DCG is at
-least 1 − ε times that of the start, for every relevance that is not negative: no model of users is needed.
+If a policy keeps at least the share 1 − ε of the expected rank weight of every document of a query, its DCG
+is at least 1 − ε times that of the start, for every relevance that is not negative: no model of users is
+needed.
 
     Σ_d R(d) λ_new(d) ≥ (1 − ε_q) Σ_d R(d) λ_start(d),    ε_q = 1 − min_d λ_new(d) / λ_start(d)
 
@@ -17,13 +18,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from rankloop.errors import RankloopError
-from rankloop.estimators.intervention_aware import mean_relevance
-from rankloop.evidence.calibrated_gain import centred
-from rankloop.evidence.mixture import best_tuning, log_e_value
 from rankloop.policies import expected_rank_weights
 from rankloop.ragged import segment_max, segment_sum
+from rankloop.relevance.click_model import mean_relevance
 from rankloop.statistics import Statistics
+from rankloop.statistics.sequences import best_tuning, log_e_value
 from rankloop.types import Bias, Float64, Int64
+from rankloop.value.calibrated import centred
+from rankloop.value.contribution import debias, unexplained
 
 # The number of impressions and the level at which the test whether clicks agree is most sensitive.
 EXPECTED_IMPRESSIONS, LEVEL = 1_000, 0.05
@@ -33,15 +35,15 @@ def worst_loss(new: Float64, start: Float64, offsets: Int64) -> Float64:
     """Compute ε_q: the largest share of its value that each query can lose, over all relevances.
 
     Args:
-        new: items; the expected rank weights of the new policy.
-        start: items; those of the start.
+        new: documents; the expected rank weights of the new policy.
+        start: documents; those of the start.
         offsets: queries + 1.
 
     Returns:
         float64, queries; from 0 to 1.
 
     Example:
-        The first item falls from 0.8 to 0.6: if it is the only relevant one, a quarter is lost.
+        The first document falls from 0.8 to 0.6: if it is the only relevant one, a quarter is lost.
 
         >>> worst_loss(np.array([0.6, 0.4]), np.array([0.8, 0.2]), np.array([0, 2])).round(6)
         array([0.25])
@@ -89,6 +91,26 @@ class TrustRegion:
         return float(min(self.loosest, math.exp(min(math.log(self.tightest) + max(log_e, 0.0), 0.0))))
 
 
+def agreement_contrast(given: Float64, examined: Float64, offsets: Int64) -> Float64:
+    """How much the relevance of each document says about whether relevance rises with what a policy gives.
+
+        a_d (λ_d − λ̄_q),    λ̄_q = Σ_d a_d λ_d / Σ_d a_d
+
+    It sums to 0 in every query: a relevance that is the same for all documents agrees with no policy.
+
+    Args:
+        given: λ, documents; the expected rank weights of the policy.
+        examined: a, documents; their expected α under the policy.
+        offsets: queries + 1.
+
+    Example:
+        >>> agreement_contrast(np.array([0.8, 0.2]), np.array([0.5, 0.5]), np.array([0, 2])).round(6)
+        array([ 0.15, -0.15])
+    """
+    contrast: Float64 = examined * centred(given, examined, offsets)
+    return contrast
+
+
 def agreement(parts: Sequence[tuple[Statistics, Float64]], bias: Bias, rank_weights: Float64) -> float:
     """Compute the logarithm of the e-value that documents to which the start gives more are more relevant.
 
@@ -107,25 +129,25 @@ def agreement(parts: Sequence[tuple[Statistics, Float64]], bias: Bias, rank_weig
     """
     total = expected = observed = noise = 0.0
     for statistics, start in parts:
-        offsets, guess = statistics.offsets, mean_relevance(statistics, bias)
+        offsets, guess = statistics.offsets, mean_relevance(statistics.totals_by_position(), bias)
         examined = np.maximum(expected_rank_weights(start, offsets, bias.alpha), 0.0)
         given = expected_rank_weights(start, offsets, rank_weights)
-        contrast = examined * centred(given, examined, offsets)
+        contrast = agreement_contrast(given, examined, offsets)
         click = examined * guess + expected_rank_weights(start, offsets, bias.beta)
         # What an impression of each query under the start itself would add to the variance.
         noise += _sum_of_squares(contrast, examined, click)
         for policy in statistics.policies.values():
-            counts, alpha = statistics.per_item(policy.query_counts), policy.exposure.alpha
-            per_alpha = np.divide(contrast, alpha, out=np.zeros(len(alpha)), where=alpha > 0.0)
+            counts, alpha = statistics.per_document(policy.impressions_by_query), policy.exposure.alpha
             click = alpha * guess + policy.exposure.beta
-            # Items that this policy never shows, but the contrast needs, would bias it.
+            # Documents that this policy never shows, but the contrast needs, would bias it.
             if (counts * (contrast != 0.0))[alpha <= 0.0].any():
                 continue
             variance = _sum_of_squares(contrast, alpha, click, counts)
             if not 0.0 < variance < np.inf:
                 continue
-            by_query = segment_sum(per_alpha * (policy.clicks - counts * click), offsets)
-            precision = policy.timesteps / variance
+            surprise = unexplained(policy.clicks, counts * policy.exposure.beta, counts * alpha, guess)
+            by_query = segment_sum(debias(contrast, alpha) * surprise, offsets)
+            precision = policy.impressions / variance
             total += precision * float(by_query.sum())
             expected += precision**2 * variance
             observed += precision**2 * float((by_query**2).sum())
@@ -141,6 +163,5 @@ def _sum_of_squares(
     contrast: Float64, alpha: Float64, click: Float64, counts: Float64 | Int64 | float = 1.0
 ) -> float:
     """``Σ_d N_q (contrast_d / α_d)² p_d (1 − p_d)``, with p the probability of a click in an impression."""
-    per_alpha = np.divide(contrast, alpha, out=np.zeros(len(alpha)), where=alpha > 0.0)
     chance = np.clip(click, 0.0, 1.0)
-    return float((counts * per_alpha**2 * chance * (1.0 - chance)).sum())
+    return float((counts * debias(contrast, alpha) ** 2 * chance * (1.0 - chance)).sum())

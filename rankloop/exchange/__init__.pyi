@@ -3,7 +3,8 @@ from .formats import Export as Export
 from .formats import ExportError as ExportError
 from .formats import ExportFormat as ExportFormat
 from .formats import PolicySource as PolicySource
-from .onnx_model import OnnxModel as OnnxModel
+from .onnx import OnnxModel as OnnxModel
+from .reader import any_model as any_model
 from .reader import is_foreign as is_foreign
 from .reader import read_model as read_model
 from .writer import write_model as write_model

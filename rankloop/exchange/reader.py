@@ -9,15 +9,12 @@ from typing import Any
 import numpy as np
 
 from rankloop.errors import ModelFileError
-from rankloop.exchange.onnx_model import OnnxModel
-from rankloop.exchange.opensearch import LINEAR, RANKLIB, XGBOOST
-from rankloop.exchange.ranklib import read_ranklib
-from rankloop.exchange.solr_reader import read_solr
-from rankloop.exchange.ubjson import read_ubjson
+from rankloop.exchange.onnx import OnnxModel
+from rankloop.exchange.opensearch import LINEAR, RANKLIB, XGBOOST, read_dump, read_ranklib
+from rankloop.exchange.solr import read_solr
 from rankloop.exchange.vespa import VESPA_RULE
-from rankloop.exchange.xgboost import read_xgboost
-from rankloop.exchange.xgboost_dump import read_dump
-from rankloop.models import Linear, TreeEnsemble
+from rankloop.exchange.xgboost import read_ubjson, read_xgboost
+from rankloop.models import Linear, TreeEnsemble, model_from_bytes
 from rankloop.models.lightgbm_trees import trees_of_json
 from rankloop.models.trees import next_below
 from rankloop.types import Float32, Float64, Model
@@ -44,6 +41,15 @@ def is_foreign(data: bytes) -> bool:
     if data[4:9] == b"\0\0\0\0{":
         return False
     return data.lstrip()[:1] in (b"{", b"[", b"<") or data.startswith((ONNX_START, b"##"))
+
+
+def any_model(data: bytes) -> Model:
+    """The model in a file of this project, or of another program.
+
+    Raises:
+        ModelFileError: the file is damaged, or of no known kind.
+    """
+    return read_model(data) if is_foreign(data) else model_from_bytes(data)
 
 
 def read_model(data: bytes) -> Model:

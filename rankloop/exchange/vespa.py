@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from rankloop.exchange.formats import Export, ExportFormat, PolicySource, names_note
-from rankloop.exchange.onnx_graph import INPUT, OUTPUT, onnx_bytes
+from rankloop.exchange.onnx import INPUT, OUTPUT, onnx_bytes
 from rankloop.models.trees import TreeEnsemble, next_above
 from rankloop.registry import register
 

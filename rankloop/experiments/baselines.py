@@ -110,13 +110,13 @@ def oracle(
     Args:
         start: the policy that every training starts from.
         dataset: its training queries are learned from, its validation queries decide when to stop.
-        relevance: the relevance of every item, training queries first, then validation queries.
+        relevance: the relevance of every document, training queries first, then validation queries.
         learning: how the loop learns.
         bias: how users click: it may say what a rank is worth.
         rng: draws the order of the queries.
         progress: called after every epoch.
     """
-    train_weights, held_out_weights = np.split(relevance, [dataset.train.n_docs])
+    train_weights, held_out_weights = np.split(relevance, [dataset.train.n_documents])
     splits = (dataset.train, dataset.validation)
     problem = LearningProblem.from_weights(
         splits,

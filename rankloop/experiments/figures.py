@@ -1,4 +1,4 @@
-"""Curves over logged interactions, as SVG that is part of a page."""
+"""Curves over impressions, as SVG that is part of a page."""
 
 from __future__ import annotations
 
@@ -53,13 +53,13 @@ def curves(
     levels: Sequence[Level] = (),
     limits: tuple[float, float] | None = None,
 ) -> str:
-    """Curves over a logarithmic axis of interactions, as SVG.
+    """Curves over a logarithmic axis of impressions, as SVG.
 
     Args:
         name: different for each figure of a page; the ids in the SVG are derived from it.
         series: the curves, each with its confidence band.
         label: of the vertical axis.
-        span: the fewest and the most interactions that the axis must show.
+        span: the fewest and the most impressions that the axis must show.
         levels: horizontal lines.
         limits: of the vertical axis; None to fit what is drawn.
     """
@@ -69,7 +69,7 @@ def curves(
             draw_level(axes, level.value, level.dashes, level.look)
         for each in series:
             _draw(axes, each)
-        set_log_axis(axes, span, "logged interactions")
+        set_log_axis(axes, span, "impressions")
         axes.set_ylabel(label)
         if limits is not None:
             axes.set_ylim(*limits)

@@ -1,7 +1,7 @@
 """The files in the folders of runs and setups: their names, and how they are read back.
 
 spec.json            the spec, and the version
-facts.json           what is known before the first interaction: data, users, values of the baselines
+facts.json           what is known before the first impression: data, users, values of the baselines
 results.jsonl        one row per evaluation
 timing.json          where the time went, in seconds
 start.rankloop       the starting policy
@@ -58,7 +58,7 @@ def parse_json(text: str, path: Path) -> Any:
 
 def write_json(path: Path, content: object) -> None:
     """Write a JSON file, whole or not at all."""
-    write_whole(path, json.dumps(content, indent=2).encode())
+    write_whole(path, json.dumps(content, indent=2).encode(), read_back=read_json)
 
 
 def read_model(kind: type[Content], path: Path) -> Content:

@@ -27,23 +27,23 @@ class Row(BaseModel):
     """One evaluation.
 
     Attributes:
-        timesteps: the number of interactions so far.
+        impressions: the number of impressions so far.
         learned: the true metric, on the test queries, of the policy learned from them.
         logging: the true metric of the policy that logged the last of them.
-        estimate: the reward of the learned policy, estimated from held-out clicks; None if there are none.
+        estimate: the metric of the learned policy, estimated from held-out clicks; None if there are none.
         estimate_error: the standard error of the estimate.
-        truth: the true reward of the learned policy on the same held-out queries: what is estimated.
+        truth: the true metric of the learned policy on the same held-out queries: what is estimated.
         kept_start: whether the starting policy was kept because nothing better was found.
         scale: what the scores of the logging policy were multiplied by when it explored.
-        explored: the share of the interactions in which it explored.
+        explored: the share of the impressions in which it explored.
         guess_gain: how much more likely clicks are by the guess of relevance, in nats per display, on queries
             whose clicks it did not see; None if there is no guess.
-        support: the share of items whose expected α under the logging policy is below each level.
+        support: the share of documents whose expected α under the logging policy is below each level.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
-    timesteps: int
+    impressions: int
     learned: float
     logging: float
     estimate: float | None
@@ -71,7 +71,7 @@ class RunResult(NotebookResult):
         name: a short name among other runs: the part of the folder's path that tells them apart.
         version: the version of rankloop that made the run.
         spec: the spec of the run.
-        facts: what was known before the first interaction.
+        facts: what was known before the first impression.
         rows: the evaluations so far, at least one.
         timing: seconds by stage.
     """
@@ -86,12 +86,12 @@ class RunResult(NotebookResult):
     timing: dict[str, float]
 
     def shown(self, last: int) -> float:
-        """The true metric of what users were shown, averaged over the interactions up to a row.
+        """The true metric of what users were shown, averaged over the impressions up to a row.
 
             1/t_last · Σ_i (t_i − t_{i−1}) · ((1 − floor) · logging_i + floor · start)
 
         Compared to the starting policy, it is what exploration has cost, or learning has gained, so far. The
-        value of a policy that changes with every interaction is taken to be the mean of two rows.
+        value of a policy that changes with every impression is taken to be the mean of two rows.
         """
         total, before, logged_before = 0.0, 0, self.facts.start
         for row in self.rows[: last + 1]:
@@ -99,8 +99,8 @@ class RunResult(NotebookResult):
             if self.spec.interventions == ALL:
                 logged = 0.5 * (logged_before + row.logging)
             served = (1.0 - self.spec.floor) * logged + self.spec.floor * self.facts.start
-            total += (row.timesteps - before) * served
-            before, logged_before = row.timesteps, row.logging
+            total += (row.impressions - before) * served
+            before, logged_before = row.impressions, row.logging
         return total / before
 
 
@@ -114,7 +114,7 @@ def read_result(folder: Path) -> RunResult:
     version = content.pop("version", None) if isinstance(content, dict) else None
     spec, facts = validate(RunSpec, content, folder / SPEC), read_facts(folder)
     rows = read_rows(folder)
-    times = [row.timesteps for row in rows]
+    times = [row.impressions for row in rows]
     finished = (folder / LEARNED).exists()
     if times != (list(spec.times) if finished else sorted(set(times))):
         raise RankloopError(
@@ -187,8 +187,13 @@ def read_rows(folder: Path) -> list[Row]:
         RankloopError: a row is damaged, or belongs to another run.
     """
     path = folder / RESULTS
+    return _read_rows(path, folder) if path.exists() else []
+
+
+def _read_rows(path: Path, folder: Path) -> list[Row]:
+    """The rows of a file that belongs to the run in a folder."""
     try:
-        lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+        lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise RankloopError(f"{path} cannot be read: {error}") from error
     owner = run_fingerprint(folder) if lines else ""
@@ -212,7 +217,8 @@ def write_rows(folder: Path, rows: Iterable[Row]) -> None:
         json.dumps({OWNER: _row_fingerprint(owner, row), **row.model_dump(mode="json")}) + "\n"
         for row in rows
     )
-    write_whole(folder / RESULTS, "".join(lines).encode())
+    content = "".join(lines).encode()
+    write_whole(folder / RESULTS, content, read_back=lambda path: _read_rows(path, folder))
 
 
 def _row_fingerprint(owner: str, row: Row) -> str:

@@ -33,6 +33,7 @@ from rankloop.experiments.setup import Environment, Setup
 from rankloop.experiments.spec import RunSpec
 from rankloop.loop import Evaluated, Event, Loop, LoopState, Stage
 from rankloop.model_files import save
+from rankloop.models.storage import FORMAT as MODEL_FORMAT
 from rankloop.progress import Progress, report
 from rankloop.storage.files import check_writable, write_whole
 from rankloop.storage.locks import hold_folder
@@ -177,7 +178,7 @@ class Run:
         except (ModelFileError, DataError) as error:
             raise RankloopError(f"{checkpoint}: {error}; remove this file to start the run again") from error
         evaluated = state.phase + (state.stage == "evaluated")
-        times = [row.timesteps for row in self.rows[:evaluated]]
+        times = [row.impressions for row in self.rows[:evaluated]]
         if times != list(self.spec.times[:evaluated]):
             raise RankloopError(
                 f"{self.folder / RESULTS}: the run had been evaluated at {list(self.spec.times[:evaluated])} "
@@ -189,7 +190,7 @@ class Run:
     def _report(self, progress: Progress | None, event: Event) -> None:
         evaluated, note = isinstance(event, Evaluated), ""
         if isinstance(event, Evaluated):
-            note = f"{event.timesteps:,}: learned {event.learned:.4f}, logging {event.logging:.4f}"
+            note = f"{event.impressions:,}: learned {event.learned:.4f}, logging {event.logging:.4f}"
         share = share_done(self.spec, event)
         report(progress, self.name, share, note, milestone=evaluated, detail=event)
 
@@ -197,11 +198,11 @@ class Run:
 def share_done(spec: RunSpec, event: Event) -> float:
     """The share of the time of a run that has passed after an event.
 
-    Online methods take the same time for every interaction. Estimators take about the same time for every
-    event: most of their interactions are simulated at the very end, very fast.
+    Online methods take the same time for every impression. Estimators take about the same time for every
+    event: most of their impressions are simulated at the very end, very fast.
     """
     if spec.method is not None:
-        return event.timesteps / spec.horizon
+        return event.impressions / spec.horizon
     done = len(STAGES) * event.state.phase + STAGES.index(event.state.stage)
     return done / (len(STAGES) * (len(spec.times) - 1) + STAGES.index("evaluated"))
 
@@ -224,23 +225,23 @@ class _Checkpoint:
         if name == self._written:
             return
         begin = time.perf_counter()
-        write_whole(self._path, state.to_bytes(self._owner))
+        write_whole(self._path, state.to_bytes(self._owner), read_back=MODEL_FORMAT.verify)
         self._end, self._written = time.perf_counter(), name
         self._duration = self._end - begin
 
 
 def _row(event: Evaluated, loop: Loop, setup: Setup) -> Row:
     held_out, users = loop.dataset.validation, setup.environment.users
-    relevance = users.relevance[loop.dataset.train.n_docs :]
-    reward = Task(held_out.features, held_out.offsets, relevance, loop.learning.rank_weights(users.bias))
+    relevance = users.relevance[loop.dataset.train.n_documents :]
+    metric = Task(held_out.features, held_out.offsets, relevance, loop.learning.rank_weights(users.bias))
     learned = event.state.learned
     return Row(
-        timesteps=event.timesteps,
+        impressions=event.impressions,
         learned=event.learned,
         logging=event.logging,
         estimate=_none_if_nan(event.estimate),
         estimate_error=_none_if_nan(event.estimate_error),
-        truth=reward.value(learned.scores(held_out.features)),
+        truth=metric.value(learned.scores(held_out.features)),
         kept_start=learned.fingerprint == loop.start.fingerprint,
         scale=event.state.scale,
         explored=event.state.explored,

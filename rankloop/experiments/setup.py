@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 
 import numpy as np
@@ -38,7 +38,7 @@ ORACLE, SUPERVISED = "oracle", "supervised"
 
 
 class SetupFacts(BaseModel):
-    """Facts about a run before its first interaction; with its rows, all that a report needs.
+    """Facts about a run before its first impression; with its rows, all that a report needs.
 
     Attributes:
         dataset: name of the data set.
@@ -220,7 +220,11 @@ class Setup:
         for name, model in self.baselines.items():
             save(model, folder / f"{name}.rankloop")
         # Last: where there are facts, there is the whole setup.
-        write_whole(folder / FACTS, self.facts.model_dump_json(indent=2).encode())
+        write_whole(
+            folder / FACTS,
+            self.facts.model_dump_json(indent=2).encode(),
+            read_back=partial(read_model, SetupFacts),
+        )
 
     def loop(self, spec: RunSpec) -> Loop:
         """The loop that a spec describes, with this setup."""
@@ -274,7 +278,7 @@ def _facts(spec: RunSpec, env: Environment, start: Model, baselines: Mapping[str
         data_fingerprint=env.fingerprint,
         features=collection.n_features,
         queries={name: split.n_queries for name, split in splits.items()},
-        documents={name: split.n_docs for name, split in splits.items()},
+        documents={name: split.n_documents for name, split in splits.items()},
         alpha=tuple(users.bias.alpha.tolist()),
         beta=tuple(users.bias.beta.tolist()),
         examination=tuple(users.bias.examination.tolist()),
@@ -282,7 +286,7 @@ def _facts(spec: RunSpec, env: Environment, start: Model, baselines: Mapping[str
         start_fingerprint=start.fingerprint,
         start=env.value(start.scores(test), spec.metric),
         peakedness=Peakedness.of(scores, users.offsets, users.bias.alpha),
-        random=env.value(np.zeros(collection.test.n_docs), spec.metric),
+        random=env.value(np.zeros(collection.test.n_documents), spec.metric),
         oracle=values.get(ORACLE),
         supervised=values.get(SUPERVISED),
     )

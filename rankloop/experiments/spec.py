@@ -15,7 +15,6 @@ from pydantic import (
     BaseModel,
     BeforeValidator,
     ConfigDict,
-    Field,
     ValidationInfo,
     field_validator,
     model_validator,
@@ -36,10 +35,11 @@ from rankloop.experiments.spec_names import (
     check_users,
     spell_out_options,
 )
+from rankloop.option_field import option_field
 
 # Starting policies that have a name; any other start is the path of a stored model.
 PRODUCTION, RANDOM = "production", "random"
-# The first policy is deployed when there is a little to learn from: after this many interactions, or after
+# The first policy is deployed when there is a little to learn from: after this many impressions, or after
 # this share of a short run.
 FIRST_INTERVENTION, FIRST_SHARE = 100, 0.1
 # For online methods: evaluating is cheap compared to what estimators need to learn at each of their times.
@@ -64,22 +64,6 @@ DATA_HELP = (
     "A LETOR or SVMlight file or folder, or synthetic(shape=…, queries=…, features=…, noise=…, seed=…)."
 )
 FOLD_HELP = "Which fold to use, if the folder has several."
-
-
-def option_field(
-    default: Any, help_text: str, *, panel: str | None = None, shown_default: str | None = None, **limits: Any
-) -> Any:
-    """A field that is also an option of a command.
-
-    Args:
-        default: the value if the option is not given; ``...`` if there is none.
-        help_text: what `--help` says.
-        panel: the group of options that it belongs to; None for the general one.
-        shown_default: the default in words, where it depends on other options.
-        limits: what pydantic checks, such as ``ge=1``.
-    """
-    extra: dict[str, Any] = {"panel": panel, "shown_default": shown_default}
-    return Field(default, description=help_text, json_schema_extra=extra, **limits)
 
 
 def read_times(value: object) -> object:
@@ -116,10 +100,12 @@ class RunSpec(BaseModel):
     data: str = option_field("synthetic(queries=2000, features=100)", DATA_HELP)
     fold: int = option_field(1, FOLD_HELP, ge=1)
     users: Annotated[str, AfterValidator(check_users)] = option_field(
-        "paper@5", "Simulated users, such as paper@5, position@5 or affine(…).", panel=USERS
+        "paper@5", "Simulated users, such as paper@5 or position@10(eta=1): {users}.", panel=USERS
     )
     relevance: Annotated[str, AfterValidator(check_relevance)] = option_field(
-        "linear", "How a label becomes a probability of relevance, such as linear(max_label=2).", panel=USERS
+        "linear",
+        "How a label becomes a probability of relevance, such as linear(max_label=2): {relevances}.",
+        panel=USERS,
     )
     start: str = option_field(
         PRODUCTION,
@@ -149,14 +135,13 @@ class RunSpec(BaseModel):
     )
     method: Annotated[str, AfterValidator(check_method)] | None = option_field(
         None,
-        "Learn with an online method instead of an estimator: pdgd, biased-pdgd or coltr.",
+        "Learn with an online method instead of an estimator: {methods}.",
         panel=LEARNING,
         shown_default="none",
     )
     estimator: Annotated[str, AfterValidator(check_estimator)] | None = option_field(
         None,
-        "How clicks become weights: naive, ips, policy-aware, affine, intervention-oblivious or "
-        "intervention-aware.",
+        "How clicks become weights: {estimators}.",
         panel=LEARNING,
         shown_default="an intervention-aware one, set by --learning",
     )
@@ -168,14 +153,14 @@ class RunSpec(BaseModel):
     )
     objective: Annotated[str, AfterValidator(check_objective)] | None = option_field(
         None,
-        "What networks are trained on: pairwise-logistic, softmax, linear or expected-reward(ranks=…).",
+        "What networks are trained on, such as expected-metric(ranks=5): {objectives}.",
         panel=LEARNING,
         shown_default="set by --learning",
     )
     exploration: Annotated[str, AfterValidator(check_exploration)] | None = option_field(
         None,
-        "How a learned policy explores when it logs: explore(share=…, to=…) softens it in a share of the "
-        "interactions; soft(by=…), spread(to=…) and support(share=…) soften it in all; as-learned, in none.",
+        "How a learned policy explores when it logs, such as explore(share=0.1), in a share of the "
+        "impressions, or soft(by=0.5), in all: {explorations}.",
         panel=LEARNING,
         shown_default="set by --learning",
     )
@@ -190,19 +175,19 @@ class RunSpec(BaseModel):
     )
     evidence: Annotated[str, AfterValidator(check_evidence)] | None = option_field(
         None,
-        "Rule of evidence, such as click-noise(level=0.05), by which steps from the starting policy towards "
-        "the learned one are deployed, inside a trust region; replaces --caution.",
+        "Rule of evidence ({evidence}), such as click-noise(level=0.05), by which steps from the starting "
+        "policy towards the learned one are deployed, inside a trust region; replaces --caution.",
         panel=LEARNING,
         shown_default="none",
     )
     floor: float = option_field(
         0.0,
-        "Share of interactions that the starting policy continues to serve.",
+        "Share of impressions that the starting policy continues to serve.",
         panel=LEARNING,
         ge=0,
         lt=1.0,
     )
-    horizon: int = option_field(1_000_000, "Number of interactions in total.", panel=LENGTH, ge=1)
+    horizon: int = option_field(1_000_000, "Number of impressions in total.", panel=LENGTH, ge=1)
     interventions: Annotated[int | tuple[int, ...] | Literal["all"], BeforeValidator(read_times)] = (
         option_field(
             20,
@@ -220,7 +205,7 @@ class RunSpec(BaseModel):
         shown_default="0; 20 for online methods",
     )
     metric: Annotated[str, AfterValidator(check_metric)] = option_field(
-        "ndcg@5", "Metric of policies on the test queries.", panel=MEASURES
+        "ndcg@5", "Metric of policies on the test queries: {metrics}.", panel=MEASURES
     )
     oracle: bool = option_field(
         True,
@@ -340,9 +325,9 @@ class RunSpec(BaseModel):
 def short_name(name: str) -> str:
     """A short name for the estimators of the presets, whose full names are long; any other name as it is.
 
-    >>> short_name("intervention-aware(average=query, clip=off, control=model, prior=10)")
+    >>> short_name("intervention-aware(average=query, clip=off, guess=model, strength=10)")
     'doubly robust intervention-aware'
-    >>> short_name("intervention-aware(average=query, clip=off, control=mean, prior=10)")
+    >>> short_name("intervention-aware(average=query, clip=off, guess=mean, strength=10)")
     'robust intervention-aware'
     >>> short_name("affine")
     'affine'

@@ -30,13 +30,13 @@ STARTING_POLICY = "starting policy"
 # The seed of rankers that all runs share.
 SHARED_SEED = 0
 
-# A policy counts as nearly deterministic if its favourite comes first this often, or if half of the items are
-# shown so rarely that 10,000 interactions with their query may pass without an informative click.
+# A policy counts as nearly deterministic if its favourite comes first this often, or if half of the documents
+# are shown so rarely that 10,000 impressions with their query may pass without an informative click.
 NEARLY_ALWAYS = 0.9
-HARDLY_EVER, MANY_ITEMS = 1e-4, 0.5
+HARDLY_EVER, MANY_DOCUMENTS = 1e-4, 0.5
 PEAKED_ADVICE = (
     "nearly deterministic. It shows almost the same ranking every time, so its clicks say next to nothing "
-    "about most items. A softer start helps: --temperature 5, for example, divides its scores by 5."
+    "about most documents. A softer start helps: --temperature 5, for example, divides its scores by 5."
 )
 
 
@@ -44,9 +44,9 @@ class Peakedness(BaseModel):
     """The peakedness of a policy.
 
     Attributes:
-        top_first: the mean probability that a query's highest-scored item is shown first; queries with one
-            item, which leave no choice, do not count.
-        support: the share of items whose expected α is below each level.
+        top_first: the mean probability that a query's highest-scored document is shown first; queries with
+            one document, which leave no choice, do not count.
+        support: the share of documents whose expected α is below each level.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -58,7 +58,7 @@ class Peakedness(BaseModel):
     def of(cls, scores: Float64, offsets: Int64, alpha: Float64) -> Peakedness:
         """Measure the policy of these scores, for users with this α by rank.
 
-        Two items, one twice as likely to come first; both are always shown:
+        Two documents, one twice as likely to come first; both are always shown:
 
         >>> Peakedness.of(np.log([2.0, 1.0]), np.array([0, 2]), np.array([0.5, 0.5])).top_first.__round__(6)
         0.666667
@@ -73,12 +73,12 @@ class Peakedness(BaseModel):
 
     @property
     def nearly_deterministic(self) -> bool:
-        """Whether the policy shows too few items for its clicks to teach anything about the others."""
-        return self.top_first >= NEARLY_ALWAYS or self.support[f"{HARDLY_EVER:g}"] >= MANY_ITEMS
+        """Whether the policy shows too few documents for its clicks to teach anything about the others."""
+        return self.top_first >= NEARLY_ALWAYS or self.support[f"{HARDLY_EVER:g}"] >= MANY_DOCUMENTS
 
     def __str__(self) -> str:
         rare = ", ".join(f"{share:.0%} below {level}" for level, share in self.support.items())
-        return f"its favourite comes first with probability {self.top_first:.2f}; expected α of items: {rare}"
+        return f"its favourite comes first with probability {self.top_first:.2f}; α of documents: {rare}"
 
 
 def starting_policy(

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from scipy import stats
 
 from rankloop.experiments.results import Row, RunResult
 from rankloop.experiments.spec import NOT_GIVEN, short_name, spell
+from rankloop.statistics.intervals import student_quantile
+from rankloop.storage.plain import to_plain
 from rankloop.types import Float64, Int64
 
 CONFIDENCE = 0.9
@@ -41,7 +42,7 @@ class Mean:
         n = len(values)
         if n == 1:
             return cls(float(values[0]), 0.0)
-        quantile = stats.t.ppf(0.5 + 0.5 * CONFIDENCE, n - 1)
+        quantile = student_quantile(n - 1, 0.5 - 0.5 * CONFIDENCE)
         return cls(float(np.mean(values)), float(quantile * np.std(values, ddof=1) / np.sqrt(n)))
 
     def __str__(self) -> str:
@@ -50,10 +51,10 @@ class Mean:
 
 @dataclass(frozen=True)
 class Curve:
-    """A quantity by the number of interactions so far.
+    """A quantity by the number of impressions so far.
 
     Attributes:
-        times: numbers of interactions.
+        times: numbers of impressions.
         values: the mean over the runs at each time; NaN where it is not known for every run.
         half_widths: half the widths of the confidence intervals.
     """
@@ -83,12 +84,12 @@ class Group:
     @property
     def times(self) -> Int64:
         """The times at which every run was evaluated: as far as the shortest of them has come."""
-        return np.array([row.timesteps for row in min((run.rows for run in self.runs), key=len)])
+        return np.array([row.impressions for row in min((run.rows for run in self.runs), key=len)])
 
     @property
     def finished(self) -> bool:
         """Whether every run has reached its horizon."""
-        return all(run.rows[-1].timesteps == run.spec.horizon for run in self.runs)
+        return all(run.rows[-1].impressions == run.spec.horizon for run in self.runs)
 
     @property
     def oracle(self) -> Mean | None:
@@ -117,18 +118,18 @@ class SummaryRow:
 
     Attributes:
         group: which runs.
-        timesteps: the number of interactions.
+        impressions: the number of impressions.
         interventions: number of deployed policies; ``all`` if the policy being learned logs.
         learned: the policy learned in the end.
         gain: learned − start, run by run.
         logging: the policy that logged last.
-        shown: what users were shown, averaged over all interactions: the price of exploration.
+        shown: what users were shown, averaged over all impressions: the price of exploration.
         start: the starting policy.
         oracle: the oracle baseline, if it is known for every run.
     """
 
     group: Group
-    timesteps: int
+    impressions: int
     interventions: int | Literal["all"]
     learned: Mean
     gain: Mean
@@ -137,15 +138,15 @@ class SummaryRow:
     start: Mean
     oracle: Mean | None
 
-    def as_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """The line as JSON has it."""
-        content = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "group"}
-        return {
+        group = {
             "run": self.group.name,
             "label": self.group.label,
             "seeds": [run.spec.seed for run in self.group.runs],
-            **{name: asdict(value) if isinstance(value, Mean) else value for name, value in content.items()},
         }
+        numbers = {name: to_plain(value) for name, value in vars(self).items() if name != "group"}
+        return {**group, **numbers}
 
 
 def summarise(group: Group) -> SummaryRow:
@@ -154,7 +155,7 @@ def summarise(group: Group) -> SummaryRow:
     deployed = group.runs[0].spec.intervention_times
     return SummaryRow(
         group,
-        timesteps=int(group.times[last]),
+        impressions=int(group.times[last]),
         interventions=deployed if deployed == "all" else len(deployed),
         learned=group.mean(lambda run: run.rows[last].learned),
         gain=group.mean(lambda run: run.rows[last].learned - run.facts.start),

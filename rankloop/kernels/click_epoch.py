@@ -44,11 +44,13 @@ def fit_level(scores, cells, ranks, displays, clicks, alpha, beta, precision, le
 
 @kernel
 def levels_of_queries(
-    first, last, offsets, scores, cells, ranks, displays, clicks, alpha, beta, precision, steps, levels
+    first, last, offsets, scores, cells, ranks, displays, clicks, alpha, beta, precision, steps, levels, out
 ):
-    """``fit_level`` of the queries ``first … last``, from the levels that are there."""
-    longest = longest_query(offsets[first : last + 1])
-    shifted, out = np.empty(longest), np.empty((3, longest))
+    """``fit_level`` of the queries ``first … last``, from the levels that are there.
+
+    ``out`` has the derivatives of each document's likelihood before the last step.
+    """
+    shifted = np.empty(longest_query(offsets[first : last + 1]))
     for q in range(first, last):
         a, b = offsets[q], offsets[q + 1]
         levels[q] = fit_level(
@@ -63,7 +65,7 @@ def levels_of_queries(
             levels[q],
             steps,
             shifted[: b - a],
-            out[:, : b - a],
+            out[:, a:b],
         )
 
 

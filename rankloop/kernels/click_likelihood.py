@@ -1,6 +1,7 @@
-"""Passes over displays and clicks: expectations of the mixture, its curvature, and items shared by ranks.
+"""Passes over displays and clicks: expectations of the mixture, its curvature, and documents shared by ranks.
 
-Items are divided into blocks with sums of their own, so that results do not depend on the number of threads.
+Documents are divided into blocks with sums of their own, so that results do not depend on the number of
+threads.
 """
 
 from __future__ import annotations
@@ -13,14 +14,14 @@ from rankloop.kernels.jit import kernel
 
 
 @kernel
-def posterior(item, starts, rank, displays, clicks, log_hit, log_miss, prior, out):
-    """Fill ``out`` with the posterior of an item's relevance at each node; return the log-likelihood.
+def posterior(document, starts, rank, displays, clicks, log_hit, log_miss, prior, out):
+    """Fill ``out`` with the posterior of a document's relevance at each node; return the log-likelihood.
 
-    ``item`` is its number; ``prior`` the probability of each node before any click.
+    ``document`` is its number; ``prior`` the probability of each node before any click.
     """
     nodes = len(out)
     out[:] = 0.0
-    for cell in range(starts[item], starts[item + 1]):
+    for cell in range(starts[document], starts[document + 1]):
         k, hits, misses = rank[cell], clicks[cell], displays[cell] - clicks[cell]
         for t in range(nodes):
             out[t] += hits * log_hit[k, t] + misses * log_miss[k, t]
@@ -40,7 +41,7 @@ def expect(
     log_hit, log_miss, prior, knot, lower,
     shown_sums, click_sums, component_sums, log_likelihood,
 ):  # fmt: skip
-    """One pass: expected displays and clicks by rank and node, and items by stratum and component.
+    """One pass: expected displays and clicks by rank and node, and documents by stratum and component.
 
     ``knot[t]`` is the component left of node t and ``lower[s, t]`` its share of the node's prior; the rest
     belongs to the next component.
@@ -49,19 +50,19 @@ def expect(
     chances = np.empty(nodes)
     for block in range(first, last):
         shown, clicked, components = shown_sums[block], click_sums[block], component_sums[block]
-        for item in range(blocks[block], blocks[block + 1]):
-            if weight[item] == 0.0:
+        for document in range(blocks[block], blocks[block + 1]):
+            if weight[document] == 0.0:
                 continue
-            s = stratum[item]
-            log_likelihood[item] = posterior(
-                item, starts, rank, displays, clicks, log_hit, log_miss, prior[s], chances
+            s = stratum[document]
+            log_likelihood[document] = posterior(
+                document, starts, rank, displays, clicks, log_hit, log_miss, prior[s], chances
             )
             for t in range(nodes):
-                chances[t] *= weight[item]
+                chances[t] *= weight[document]
                 own = chances[t] * lower[s, t]
                 components[s, knot[t]] += own
                 components[s, knot[t] + 1] += chances[t] - own
-            for cell in range(starts[item], starts[item + 1]):
+            for cell in range(starts[document], starts[document + 1]):
                 k = rank[cell]
                 for t in range(nodes):
                     shown[k, t] += displays[cell] * chances[t]
@@ -76,11 +77,11 @@ def curve(
 ):  # fmt: skip
     """One pass: what the second derivatives of the log-likelihood need beyond the sums of `expect`.
 
-    A click at rank k adds ``per_hit[k, t]`` to the derivative of an item's log-likelihood at node t by the
+    A click at rank k adds ``per_hit[k, t]`` to the derivative of a document's log-likelihood at node t by the
     click probability there, and a display without a click takes ``per_miss`` off it; times 1 − R and R, these
     are the derivatives by the two ends of the rank's line. Summed are
 
-        spread      the covariance, over an item's posterior, of these derivatives by two ends
+        spread      the covariance, over a document's posterior, of these derivatives by two ends
         border      that of a derivative and of belonging to a component
         within      the product of belonging to two components
     """
@@ -91,14 +92,14 @@ def curve(
     mean = np.empty((ranks, 2))
     share, mixed = np.empty(components), np.empty((components, 2, ranks))
     for block in range(first, last):
-        for item in range(blocks[block], blocks[block + 1]):
-            w = weight[item]
+        for document in range(blocks[block], blocks[block + 1]):
+            w = weight[document]
             if w == 0.0:
                 continue
-            s = stratum[item]
-            posterior(item, starts, rank, displays, clicks, log_hit, log_miss, prior[s], chances)
+            s = stratum[document]
+            posterior(document, starts, rank, displays, clicks, log_hit, log_miss, prior[s], chances)
             n = 0
-            for cell in range(starts[item], starts[item + 1]):
+            for cell in range(starts[document], starts[document + 1]):
                 k, hits, misses = rank[cell], clicks[cell], displays[cell] - clicks[cell]
                 rank_of[n] = k
                 total, upper = 0.0, 0.0
@@ -156,7 +157,7 @@ def score(
     log_hit, log_miss, prior, knot, lower,
     per_hit, per_miss, relevance, by_odds, carried, out,
 ):  # fmt: skip
-    """One pass: the derivative of every item's log-likelihood by the ends, with the priors eliminated.
+    """One pass: the derivative of every document's log-likelihood by the ends, with the priors eliminated.
 
     ``by_odds[e]`` is the derivative of end e by its log-odds, and ``carried[s, b, e]`` what belonging to
     component b takes off the derivative by end e.
@@ -164,73 +165,77 @@ def score(
     nodes = log_hit.shape[1]
     chances = np.empty(nodes)
     for block in range(first, last):
-        for item in range(blocks[block], blocks[block + 1]):
-            if weight[item] == 0.0:
+        for document in range(blocks[block], blocks[block + 1]):
+            if weight[document] == 0.0:
                 continue
-            s = stratum[item]
-            posterior(item, starts, rank, displays, clicks, log_hit, log_miss, prior[s], chances)
-            for cell in range(starts[item], starts[item + 1]):
+            s = stratum[document]
+            posterior(document, starts, rank, displays, clicks, log_hit, log_miss, prior[s], chances)
+            for cell in range(starts[document], starts[document + 1]):
                 hits, misses = clicks[cell], displays[cell] - clicks[cell]
                 k, total, upper = rank[cell], 0.0, 0.0
                 for t in range(nodes):
                     slope = chances[t] * (hits * per_hit[k, t] - misses * per_miss[k, t])
                     total += slope
                     upper += slope * relevance[t]
-                out[item, 2 * k] += by_odds[2 * k] * (total - upper)
-                out[item, 2 * k + 1] += by_odds[2 * k + 1] * upper
+                out[document, 2 * k] += by_odds[2 * k] * (total - upper)
+                out[document, 2 * k + 1] += by_odds[2 * k + 1] * upper
             for t in range(nodes):
                 own = chances[t] * lower[s, t]
                 rest = chances[t] - own
                 for e in range(out.shape[1]):
-                    out[item, e] -= own * carried[s, knot[t], e] + rest * carried[s, knot[t] + 1, e]
+                    out[document, e] -= own * carried[s, knot[t], e] + rest * carried[s, knot[t] + 1, e]
 
 
 @kernel
 def count_nodes(
     first, last, blocks, starts, rank, displays, clicks, stratum, weight, log_hit, log_miss, prior, out
 ):  # fmt: skip
-    """Sum the posterior of every item's relevance: the expected number of items at each node, by block."""
+    """Sum the posteriors of relevance: the expected number of documents at each node, by block."""
     nodes = log_hit.shape[1]
     chances = np.empty(nodes)
     for block in range(first, last):
-        for item in range(blocks[block], blocks[block + 1]):
-            if weight[item] == 0.0:
+        for document in range(blocks[block], blocks[block + 1]):
+            if weight[document] == 0.0:
                 continue
-            posterior(item, starts, rank, displays, clicks, log_hit, log_miss, prior[stratum[item]], chances)
+            posterior(
+                document, starts, rank, displays, clicks, log_hit, log_miss, prior[stratum[document]], chances
+            )
             for t in range(nodes):
-                out[block, t] += weight[item] * chances[t]
+                out[block, t] += weight[document] * chances[t]
 
 
 @kernel
 def mean_relevance(
     first, last, _segments, starts, rank, displays, clicks, stratum, log_hit, log_miss, prior, relevance, out
 ):
-    """The posterior mean of every item's relevance."""
+    """The posterior mean of every document's relevance."""
     chances = np.empty(log_hit.shape[1])
-    for item in range(first, last):
-        posterior(item, starts, rank, displays, clicks, log_hit, log_miss, prior[stratum[item]], chances)
-        out[item] = 0.0
+    for document in range(first, last):
+        posterior(
+            document, starts, rank, displays, clicks, log_hit, log_miss, prior[stratum[document]], chances
+        )
+        out[document] = 0.0
         for t in range(len(chances)):
-            out[item] += chances[t] * relevance[t]
+            out[document] += chances[t] * relevance[t]
 
 
 @kernel
-def compare_ranks(starts, rank, displays, clicks, weight, shared, effective, clicked):
-    """What each pair of ranks shares: items, effective displays, and expected clicks on these.
+def compare_positions(starts, rank, displays, clicks, weight, shared, effective, clicked):
+    """What each pair of ranks shares: documents, effective displays, and expected clicks on these.
 
-    Of an item that was shown n times at rank j and m times at rank k, ``n · m / (n + m)`` displays count at
-    each: that many displays at both ranks would compare them with the same precision.
+    Of a document that was shown n times at rank j and m times at rank k, ``n · m / (n + m)`` displays count
+    at each: that many displays at both ranks would compare them with the same precision.
     """
-    for item in range(len(starts) - 1):
-        w = weight[item]
+    for document in range(len(starts) - 1):
+        w = weight[document]
         if w == 0.0:
             continue
-        for a in range(starts[item], starts[item + 1]):
+        for a in range(starts[document], starts[document + 1]):
             j = rank[a]
             shared[j, j] += w
             effective[j, j] += w * displays[a]
             clicked[j, j] += w * clicks[a]
-            for b in range(starts[item], starts[item + 1]):
+            for b in range(starts[document], starts[document + 1]):
                 if a != b:
                     k = rank[b]
                     common = w * displays[a] * displays[b] / (displays[a] + displays[b])
@@ -242,10 +247,10 @@ def compare_ranks(starts, rank, displays, clicks, weight, shared, effective, cli
 @kernel
 def compare_with(starts, rank, displays, connected, effective):
     """Effective displays between each rank and the connected ranks, taken together."""
-    for item in range(len(starts) - 1):
-        for a in range(starts[item], starts[item + 1]):
+    for document in range(len(starts) - 1):
+        for a in range(starts[document], starts[document + 1]):
             there = 0.0
-            for b in range(starts[item], starts[item + 1]):
+            for b in range(starts[document], starts[document + 1]):
                 if a != b and connected[rank[b]]:
                     there += displays[b]
             if there > 0.0:

@@ -17,15 +17,15 @@ def click_derivatives(first, last, cells, scores, ranks, displays, clicks, alpha
 
     The cells ``cells[d]`` to ``cells[d + 1]`` of document d are the ranks at which it was shown.
     """
-    for doc in range(first, last):
-        relevance = 1.0 / (1.0 + math.exp(-scores[doc]))
+    for document in range(first, last):
+        relevance = 1.0 / (1.0 + math.exp(-scores[document]))
         slope = relevance * (1.0 - relevance)
         value = gradient = curvature = 0.0
-        for cell in range(cells[doc], cells[doc + 1]):
+        for cell in range(cells[document], cells[document + 1]):
             rank, shown, clicked = ranks[cell], displays[cell], clicks[cell]
             chance = min(max(alpha[rank] * relevance + beta[rank], LEAST), 1.0 - LEAST)
             value += clicked * math.log(chance) + (shown - clicked) * math.log(1.0 - chance)
             steep = alpha[rank] * slope
             gradient += (clicked / chance - (shown - clicked) / (1.0 - chance)) * steep
             curvature += shown * steep * steep / (chance * (1.0 - chance))
-        out[0, doc], out[1, doc], out[2, doc] = value, gradient, curvature
+        out[0, document], out[1, document], out[2, document] = value, gradient, curvature

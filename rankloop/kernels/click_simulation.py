@@ -33,7 +33,7 @@ def draw_clicks(state, relevance, ranking, length, behaviour, stops, clicked):
 
 @kernel
 def draw_page_clicks(seed, relevance, length, behaviour, stops, clicked):
-    """Let one user read one page of items with this relevance, from the top."""
+    """Let one user read one page of documents with this relevance, from the top."""
     draw_clicks(
         read_state(seed_stream(seed, 0)), relevance, np.arange(length), length, behaviour, stops, clicked
     )
@@ -52,12 +52,12 @@ def simulate_impressions(
         last: one past the last query.
         starts: queries + 1, numbers of impressions.
         offsets: queries + 1.
-        scores: items.
-        relevance: items.
+        scores: documents.
+        relevance: documents.
         behaviour: the users' behaviour table, rows × ranks.
         stops: whether users may stop before the last rank.
         seed: of the random streams.
-        counts: displays and clicks to add to, items × ranks each; empty arrays: nothing is counted.
+        counts: displays and clicks to add to, documents × ranks each; empty arrays: nothing is counted.
         log: by impression number the row to record it in; then rankings and clicks, rows × ranks each, which
             come filled with -1 and False. No row numbers: nothing is recorded.
     """
@@ -65,7 +65,7 @@ def simulate_impressions(
     rows, logged_rankings, logged_clicks = log
     counted, logged = len(displays) > 0, len(rows) > 0
     ranks = behaviour.shape[1]
-    items, tables = room_for_tables(offsets, ranks)
+    documents, tables = room_for_tables(offsets, ranks)
     ranking, clicked = np.empty(ranks, np.int64), np.empty(ranks, np.bool_)
     for q in range(first, last):
         if starts[q] == starts[q + 1]:
@@ -74,10 +74,10 @@ def simulate_impressions(
         own_scores, own_relevance = scores[own], relevance[own]
         own_displays, own_clicks = displays[own], clicks[own]
         state = read_state(seed_stream(seed, q))
-        shown = build_first_table(own_scores, ranks, items, tables)
+        shown = build_first_table(own_scores, ranks, documents, tables)
         length = min(shown, ranks)
         for i in range(starts[q], starts[q + 1]):
-            state = draw_from_tables(i, state, own_scores, items, shown, tables, ranking)
+            state = draw_from_tables(i, state, own_scores, documents, shown, tables, ranking)
             state = draw_clicks(state, own_relevance, ranking, length, behaviour, stops, clicked)
             if counted:
                 for k in range(length):

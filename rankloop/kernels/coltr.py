@@ -1,4 +1,4 @@
-"""COLTR: draw candidates, evaluate them on the current interaction, and move towards those that win."""
+"""COLTR: draw candidates, evaluate them on the current impression, and move towards those that win."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from rankloop.kernels.activations import activate
 from rankloop.kernels.directions import complete, copy_documents, factorise, is_direct, lengthen
 from rankloop.kernels.expectations import LARGEST_SCORE
-from rankloop.kernels.interaction import next_query, show
+from rankloop.kernels.impression import next_query, show
 from rankloop.kernels.jit import kernel
 from rankloop.kernels.matrix_product import add_product
 from rankloop.kernels.network_layers import forward

@@ -1,11 +1,11 @@
 """The race of `rankloop.kernels.quadrature` with many ranks: only the numbers of arrivals that are possible.
 
-With K ranks and n items, a node of the quadrature costs n·K in `rankloop.kernels.expectations`, and wide
-scores need many nodes. At a given time, however, nearly all items have arrived or wait for certain, and the
-number of arrivals among the first j items is within a few standard deviations of its mean. Here items are
-ordered by score, so that those whose state is open are neighbours, and of each row F_j of the recursion
-(docs/plackett-luce.md) only the band of chances above `NEGLIGIBLE` is computed. The nodes are the same. What
-is left out changes a result by less than n · `NEGLIGIBLE` times the largest weight.
+With K ranks and n documents, a node of the quadrature costs n·K in `rankloop.kernels.expectations`, and wide
+scores need many nodes. At a given time, however, nearly all documents have arrived or wait for certain, and
+the number of arrivals among the first j documents is within a few standard deviations of its mean. Here
+documents are ordered by score, so that those whose state is open are neighbours, and of each row F_j of the
+recursion (docs/plackett-luce.md) only the band of chances above `NEGLIGIBLE` is computed. The nodes are the
+same. What is left out changes a result by less than n · `NEGLIGIBLE` times the largest weight.
 
 Nodes are treated one at a time, with the ranks side by side in memory.
 """
@@ -25,12 +25,12 @@ from rankloop.types import Int64
 DEEP = 64
 # Chances below this one are left out.
 NEGLIGIBLE = 1e-40
-# The log of w t below which an item waits for certain, and above which it has arrived for certain.
+# The log of w t below which a document waits for certain, and above which it has arrived for certain.
 WAITS, ARRIVED = math.log(NEGLIGIBLE), math.log(-math.log(NEGLIGIBLE))
 
 
 class Band(NamedTuple):
-    """One row per item of chances F: those of ``low … high`` arrivals, from ``start`` on in flat arrays."""
+    """One row per document of chances F: of ``low … high`` arrivals, from ``start`` on in flat arrays."""
 
     low: Int64
     high: Int64
@@ -49,7 +49,7 @@ def grown(array, length):
 
 @ordered_kernel
 def read_open_clocks(ordered, first, last, position, elapsed, waiting, arrived):
-    """At one node, of the items ``first … last``: elapsed z = w t, waiting q = exp(−z), arrived = 1 − q."""
+    """At one node, of documents ``first … last``: elapsed z = w t, waiting q = exp(−z), arrived = 1 − q."""
     for j in range(first, last):
         z = math.exp(ordered[j] + position)
         elapsed[j] = z
@@ -59,7 +59,7 @@ def read_open_clocks(ordered, first, last, position, elapsed, waiting, arrived):
 
 @kernel
 def count_arrivals(first, last, ranks, waiting, arrived, band, ahead):
-    """The rows F of the items ``first … last`` and of the end, each in its band; return where they are."""
+    """The rows F of documents ``first … last`` and of the end, each in its band; return where they are."""
     band.low[first], band.high[first], band.start[first] = 0, 1, 0
     ahead[0] = 1.0
     used = 1
@@ -86,13 +86,13 @@ def count_arrivals(first, last, ranks, waiting, arrived, band, ahead):
 
 
 @kernel
-def gain_arrivals(first, last, doc_weights, densities, waiting, arrived, band, ahead, gained):
-    """As `count_arrivals`, with one of the items ringing now and earning its weight: the rows G."""
+def gain_arrivals(first, last, document_weights, densities, waiting, arrived, band, ahead, gained):
+    """As `count_arrivals`, with one of the documents ringing now and earning its weight: the rows G."""
     gained[band.start[first]] = 0.0
     for j in range(first, last):
         low, high, start = band.low[j], band.high[j], band.start[j]
         next_low, next_high, next_start = band.low[j + 1], band.high[j + 1], band.start[j + 1]
-        q, a, earned = waiting[j], arrived[j], doc_weights[j] * densities[j]
+        q, a, earned = waiting[j], arrived[j], document_weights[j] * densities[j]
         for m in range(next_low, next_high):
             total = TINY
             if m < high:
@@ -105,7 +105,7 @@ def gain_arrivals(first, last, doc_weights, densities, waiting, arrived, band, a
 
 @kernel
 def step_band_back(j, band, q, a, earned, later, values):
-    """``values[m] = q values[m] + a values[m + 1] + earned later[m]`` in the band of item j, 0 above it."""
+    """``values[m] = q values[m] + a values[m + 1] + earned later[m]`` in the band of j, 0 above it."""
     low, high = band.low[j], band.high[j]
     for m in range(low, high):
         values[m] = q * values[m] + a * values[m + 1] + earned * later[m]
@@ -159,21 +159,21 @@ def add_deep_weights(scores, rank_weights, begin, end, out):
 
 
 @kernel
-def add_deep_derivatives(scores, doc_weights, rank_weights, begin, end, out):
+def add_deep_derivatives(scores, document_weights, rank_weights, begin, end, out):
     """Add the terms of the nodes ``begin … end`` to the value, which is returned, and to the derivatives.
 
-    As `rankloop.kernels.expectations.value_and_derivatives`, of one query of finite scores; out is 3 × items:
-    gradient, second derivative and curvature.
+    As `rankloop.kernels.expectations.value_and_derivatives`, of one query of finite scores; out is 3 ×
+    documents: gradient, second derivative and curvature.
     """
     n, ranks = len(scores), min(len(scores), len(rank_weights))
     order = np.argsort(-scores)
-    ordered, r, ones = scores[order], doc_weights[order], np.ones(n)
+    ordered, r, ones = scores[order], document_weights[order], np.ones(n)
     origin, windows = lattice_windows(ordered, ranks)
     elapsed, waiting, arrived, density = np.empty(n), np.empty(n), np.empty(n), np.empty(n)
     band = Band(np.empty(n + 1, np.int64), np.empty(n + 1, np.int64), np.empty(n + 1, np.int64))
     ahead, gained, gained_1 = np.empty(n + 1), np.empty(0), np.empty(0)
     later, owed, owed_1 = np.zeros(ranks + 2), np.zeros(ranks + 2), np.zeros(ranks + 2)
-    least, value = np.min(doc_weights), 0.0
+    least, value = np.min(document_weights), 0.0
     first, last, number = 0, 0, 0
     for w in range(len(windows)):
         for i in range(windows[w, 0], windows[w, 1]):
@@ -202,14 +202,14 @@ def add_deep_derivatives(scores, doc_weights, rank_weights, begin, end, out):
                 later[m] = rank_weights[first + m]
             for j in range(last - 1, first - 1, -1):
                 start = band.start[j] - band.low[j]
-                reward, own, others = 0.0, 0.0, 0.0
+                metric, own, others = 0.0, 0.0, 0.0
                 for m in range(band.low[j], band.high[j]):
                     f, fall = ahead[start + m], later[m] - later[m + 1]
-                    reward += f * later[m]
+                    metric += f * later[m]
                     others += gained[start + m] * fall + f * (owed[m] - owed[m + 1])
                     own += gained_1[start + m] * fall + f * (owed_1[m] - owed_1[m + 1])
                 z, q, a, d = elapsed[j], waiting[j], arrived[j], density[j]
-                value += r[j] * d * reward
+                value += r[j] * d * metric
                 # The density of j is the common factor of all terms; its width is in those of the others.
                 out[0, order[j]] += z * q * (r[j] * own - others)
                 out[1, order[j]] += (1.0 - z) * z * q * (r[j] * own - others)

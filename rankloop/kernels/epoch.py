@@ -6,10 +6,10 @@ import numpy as np
 
 from rankloop.kernels.expectations import LARGEST_SCORE, gradient_workspace
 from rankloop.kernels.jit import kernel
+from rankloop.kernels.metric_gradient import gradient_scratch
 from rankloop.kernels.network_layers import backward, forward
 from rankloop.kernels.optimiser_steps import SGD_METHOD, ascend
 from rankloop.kernels.query_sizes import longest_query
-from rankloop.kernels.reward_gradient import gradient_scratch
 from rankloop.kernels.training_objectives import gradient_of_query
 
 
@@ -20,7 +20,7 @@ def run_epoch(
     batch,
     offsets,
     features,
-    doc_weights,
+    document_weights,
     rank_weights,
     widths,
     activation,
@@ -49,7 +49,7 @@ def run_epoch(
     pending = 0
     for i in range(len(order)):
         a, b = offsets[order[i]], offsets[order[i] + 1]
-        weights = doc_weights[a:b]
+        weights = document_weights[a:b]
         if np.any(weights != weights[0]):
             n = b - a
             scores[:n] = forward(features, a, b, widths, parameters, activation, activations)

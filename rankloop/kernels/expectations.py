@@ -26,22 +26,22 @@ LARGEST_SCORE = 1e8
 
 @kernel
 def shown(scores):
-    """The items that can be shown at all: those whose score is not -inf."""
-    items = np.empty(len(scores), np.int64)
+    """The documents that can be shown at all: those whose score is not -inf."""
+    documents = np.empty(len(scores), np.int64)
     count = 0
     for j in range(len(scores)):
         if scores[j] > -np.inf:
-            items[count] = j
+            documents[count] = j
             count += 1
-    return items[:count]
+    return documents[:count]
 
 
 @kernel
-def take(values, items):
-    """``values[items]``, as a loop, which compiles in a fraction of the time."""
-    out = np.empty(len(items))
-    for i in range(len(items)):
-        out[i] = values[items[i]]
+def take(values, documents):
+    """``values[documents]``, as a loop, which compiles in a fraction of the time."""
+    out = np.empty(len(documents))
+    for i in range(len(documents)):
+        out[i] = values[documents[i]]
     return out
 
 
@@ -89,18 +89,18 @@ class GradientWorkspace(NamedTuple):
 
 @kernel
 def gradient_workspace(n, ranks):
-    """A workspace for queries of up to ``n`` items."""
+    """A workspace for queries of up to ``n`` documents."""
     race = workspace(n, ranks)
     return GradientWorkspace(race, np.empty_like(race.ahead), np.empty_like(race.ahead), np.ones(n))
 
 
 @kernel
-def gain_ahead(n, ranks, nodes, doc_weights, race, gained):
-    """``gained[j, m]``: as ``ahead``, with one of the items before j ringing now and earning its weight."""
+def gain_ahead(n, ranks, nodes, document_weights, race, gained):
+    """``gained[j, m]``: as ``ahead``, with one document before j ringing now and earning its weight."""
     waiting, arrived, density, ahead = race.waiting, race.arrived, race.density, race.ahead
     gained[0, :, :nodes] = 0.0
     for j in range(n - 1):
-        r = doc_weights[j]
+        r = document_weights[j]
         for b in range(nodes):
             gained[j + 1, 0, b] = waiting[j, b] * gained[j, 0, b] + r * density[j, b] * ahead[j, 0, b] + TINY
         for m in range(1, ranks):
@@ -115,7 +115,7 @@ def gain_ahead(n, ranks, nodes, doc_weights, race, gained):
 
 @kernel
 def owe_back(j, ranks, nodes, weight, race, later, owed, owed_next):
-    """``owed_next[m]``: what the items from j on will earn, one of them ringing now, after m arrivals."""
+    """``owed_next[m]``: what the documents from j on will earn, one of them ringing now, after m arrivals."""
     waiting, arrived, density = race.waiting, race.arrived, race.density
     for m in range(ranks):
         for b in range(nodes):
@@ -139,12 +139,12 @@ def loss_by_arrival(j, ranks, nodes, ahead, gained, later, owed, out):
 
 
 @kernel
-def value_and_derivatives(scores, doc_weights, rank_weights, work, gradient, second, curvature):
+def value_and_derivatives(scores, document_weights, rank_weights, work, gradient, second, curvature):
     """``V = Σ_j r_j E[θ_rank(j)]`` of one query of finite scores, with its derivatives on the scores.
 
-    Reverse mode by hand. ``ahead`` and ``gained`` run forward over the items (F and G of the docs), ``later``
-    and ``owed`` backward (B and H), once with the weights r and once with weights 1: the gradient is a sum
-    of ``(r_j − r_i) ω_ij`` over pairs, so nothing large cancels however peaked the policy is.
+    Reverse mode by hand. ``ahead`` and ``gained`` run forward over the documents (F and G of the docs),
+    ``later`` and ``owed`` backward (B and H), once with the weights r and once with weights 1: the gradient
+    is a sum of ``(r_j − r_i) ω_ij`` over pairs, so nothing large cancels however peaked the policy is.
 
     gradient is ∂V/∂s_j, second is ∂²V/∂s_j², curvature is ``Σ_i (r_j + r_i − 2 min r) ω_ij``.
     """
@@ -162,13 +162,13 @@ def value_and_derivatives(scores, doc_weights, rank_weights, work, gradient, sec
     gradient[:] = 0.0
     second[:] = 0.0
     curvature[:] = 0.0
-    least = np.min(doc_weights)
+    least = np.min(document_weights)
     value = 0.0
     first = 0
     while first < count:
         last = read_block(scores, ranks, first, count, race)
         nodes = last - first
-        gain_ahead(n, ranks, nodes, doc_weights, race, gained)
+        gain_ahead(n, ranks, nodes, document_weights, race, gained)
         gain_ahead(n, ranks, nodes, work.ones, race, gained_1)
         owed[:] = 0.0
         owed_1[:] = 0.0
@@ -179,7 +179,7 @@ def value_and_derivatives(scores, doc_weights, rank_weights, work, gradient, sec
         for m in range(ranks):
             later[m] = rank_weights[m]
         for j in range(n - 1, -1, -1):
-            r = doc_weights[j]
+            r = document_weights[j]
             by_density[:nodes] = 0.0
             for m in range(ranks):
                 for b in range(nodes):
@@ -209,7 +209,7 @@ def value_and_derivatives(scores, doc_weights, rank_weights, work, gradient, sec
 
 @kernel
 def expected_weights_of_queries(first, last, offsets, scores, rank_weights, out):
-    """``expected_weights`` of the queries ``first … last``; items that are never shown get 0."""
+    """``expected_weights`` of the queries ``first … last``; documents that are never shown get 0."""
     work = workspace(longest_query(offsets[first : last + 1]), rank_weights.shape[1])
     for q in range(first, last):
         a, b = offsets[q], offsets[q + 1]
@@ -227,12 +227,14 @@ def expected_weights_of_queries(first, last, offsets, scores, rank_weights, out)
 
 
 @kernel
-def reward_of_query(scores, doc_weights, rank_weights, work, gradient, second, curvature):
-    """``value_and_derivatives`` of one query; items that are never shown get 0."""
+def metric_of_query(scores, document_weights, rank_weights, work, gradient, second, curvature):
+    """``value_and_derivatives`` of one query; documents that are never shown get 0."""
     keep = shown(scores)
     n = len(keep)
     if n == len(scores):
-        return value_and_derivatives(scores, doc_weights, rank_weights, work, gradient, second, curvature)
+        return value_and_derivatives(
+            scores, document_weights, rank_weights, work, gradient, second, curvature
+        )
     gradient[:] = 0.0
     second[:] = 0.0
     curvature[:] = 0.0
@@ -240,7 +242,7 @@ def reward_of_query(scores, doc_weights, rank_weights, work, gradient, second, c
         return 0.0
     parts = np.empty((3, n))
     value = value_and_derivatives(
-        take(scores, keep), take(doc_weights, keep), rank_weights, work, parts[0], parts[1], parts[2]
+        take(scores, keep), take(document_weights, keep), rank_weights, work, parts[0], parts[1], parts[2]
     )
     for i in range(n):
         gradient[keep[i]] = parts[0, i]
@@ -250,14 +252,14 @@ def reward_of_query(scores, doc_weights, rank_weights, work, gradient, second, c
 
 
 @kernel
-def rewards_of_queries(first, last, offsets, scores, doc_weights, rank_weights, values, derivatives):
-    """``reward_of_query`` of the queries ``first … last``; derivatives is 3 × items."""
+def metrics_of_queries(first, last, offsets, scores, document_weights, rank_weights, values, derivatives):
+    """``metric_of_query`` of the queries ``first … last``; derivatives is 3 × documents."""
     work = gradient_workspace(longest_query(offsets[first : last + 1]), len(rank_weights))
     for q in range(first, last):
         a, b = offsets[q], offsets[q + 1]
-        values[q] = reward_of_query(
+        values[q] = metric_of_query(
             scores[a:b],
-            doc_weights[a:b],
+            document_weights[a:b],
             rank_weights,
             work,
             derivatives[0, a:b],

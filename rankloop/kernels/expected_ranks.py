@@ -1,4 +1,4 @@
-"""Expected ranks of a Plackett–Luce policy, from the probability that one item is ahead of another."""
+"""Expected ranks of a Plackett–Luce policy, from the probability that one document is ahead of another."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from rankloop.kernels.jit import kernel
 
 
 @kernel
-def add_items_ahead(first, last, offsets, scores, out):
-    """Add the expected number of items ahead of it to each item of the queries ``first … last``."""
+def add_documents_ahead(first, last, offsets, scores, out):
+    """Add the expected number of documents ahead of it to each document of the queries ``first … last``."""
     for q in range(first, last):
         for d in range(offsets[q], offsets[q + 1]):
             for j in range(offsets[q], d):

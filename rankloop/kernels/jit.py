@@ -13,7 +13,7 @@ from numba.extending import intrinsic
 from rankloop.kernels.machine_code import cache_machine_code
 
 # Sums may be reordered and multiplications fused, for SIMD; infinities and NaN keep their meaning, because
-# a score of -inf is how an item is excluded.
+# a score of -inf is how a document is excluded.
 FASTMATH = {"reassoc", "contract", "arcp", "nsz"}
 
 # For kernels whose precision depends on the order of operations.

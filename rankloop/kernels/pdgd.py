@@ -1,11 +1,11 @@
-"""PDGD: one step of gradient ascent per interaction, in one compiled loop."""
+"""PDGD: one step of gradient ascent per impression, in one compiled loop."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from rankloop.kernels.expectations import LARGEST_SCORE
-from rankloop.kernels.interaction import next_query, show
+from rankloop.kernels.impression import next_query, show
 from rankloop.kernels.jit import kernel
 from rankloop.kernels.network_layers import backward, forward
 from rankloop.kernels.preference_pairs import prefer, ranks_considered

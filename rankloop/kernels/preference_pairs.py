@@ -1,4 +1,4 @@
-"""Preferences between the items of one ranking, and their weights, as PDGD infers them from clicks."""
+"""Preferences between the documents of one ranking, and their weights, as PDGD infers them from clicks."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ def ranks_considered(clicked, length):
 
 @kernel
 def swap_log_odds(i, j, scores, ranking, remaining):
-    """``log π(y*) − log π(y)``, where y* is the ranking y with the items at ranks i < j swapped.
+    """``log π(y*) − log π(y)``, where y* is the ranking y with the documents at ranks i < j swapped.
 
-    Items have the same weights in both; the sets that they are drawn from differ only at ranks i + 1 … j,
-    where the item of rank i is left instead of that of rank j.
+    Documents have the same weights in both; the sets that they are drawn from differ only at ranks i + 1 … j,
+    where the document of rank i is left instead of that of rank j.
     """
     log_odds = 0.0
-    # The weight left before rank k without the item of rank j: summed from below, never by subtraction.
+    # The weight left before rank k without the document of rank j: summed from below, never by subtraction.
     largest, total = remaining[j + 1], 1.0
     for k in range(j, i, -1):
         top, sum_ = add_exponentials(largest, total, scores[ranking[i]])
@@ -51,12 +51,12 @@ def logistic_slope(x):
 
 @kernel
 def prefer(scores, logging, ranking, clicked, considered, remaining, debiased, slope):
-    """Fill ``slope``: by rank, the gradient of all preferences on the score of each considered item.
+    """Fill ``slope``: by rank, the gradient of all preferences on the score of each considered document.
 
     Args:
         scores: of the learned policy, by rank.
-        logging: scores of the policy that drew the ranking, of all items.
-        ranking: items by rank.
+        logging: scores of the policy that drew the ranking, of all documents.
+        ranking: documents by rank.
         clicked: by rank.
         considered: number of ranks to consider.
         remaining: of the logging policy, from `log_remaining`; not read unless ``debiased``.

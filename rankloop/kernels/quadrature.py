@@ -1,9 +1,9 @@
 """The race of exponential clocks: where to look, who has arrived by then, and what that is worth.
 
-Item j's clock rings at a time with rate ``w_j = exp(s_j)``; a Plackett–Luce ranking is the order of the
+Document j's clock rings at a time with rate ``w_j = exp(s_j)``; a Plackett–Luce ranking is the order of the
 rings. Everything here treats one query of finite scores. Nodes of the quadrature are handled in blocks whose
 nodes lie side by side in memory, so that the innermost loops become SIMD instructions; arrays are
-items × nodes or items × ranks × nodes. docs/plackett-luce.md derives all of it.
+documents × nodes or documents × ranks × nodes. docs/plackett-luce.md derives all of it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from rankloop.types import Float64
 
 # Where the substitution x = y − exp(−y) starts: exp(x) is then 1e-10 of the scale of the first arrival.
 FIRST_NODE = -3.0
-# How far, in log time, before an item's own scale a later window opens: exp(−20) is 2e-9 of its mass.
+# How far, in log time, before a document's own scale a later window opens: exp(−20) is 2e-9 of its mass.
 LEFT_TAIL = 20.0
 # Survival probabilities below exp(−32) = 1e-14 close a window.
 RIGHT_TAIL = 32.0
@@ -84,7 +84,8 @@ def lattice_windows(scores, ranks):
     """
     n, step = len(scores), step_for(ranks)
     fastest = highest(scores, ranks)
-    # The total rate of all items, and of all but the fastest ranks − 1, each in units of its largest term.
+    # The total rate of all documents, and of all but the fastest ranks − 1, each in units of its largest
+    # term.
     everyone, slow, as_fast = 0.0, 0.0, 0
     for j in range(n):
         everyone += math.exp(scores[j] - fastest[0])
@@ -94,8 +95,8 @@ def lattice_windows(scores, ranks):
             as_fast += 1
     slow += as_fast - (ranks - 1)
     origin = -fastest[0] - math.log(everyone)
-    # Item d takes a rank only if d and n − ranks others were still waiting: at most n^ranks choices of them,
-    # each with a chance below exp(−t · the total rate of the slowest n − ranks + 1).
+    # Document d takes a rank only if d and n − ranks others were still waiting: at most n^ranks choices of
+    # them, each with a chance below exp(−t · the total rate of the slowest n − ranks + 1).
     reach = math.log(RIGHT_TAIL + ranks * math.log(n)) - origin
     end = reach - fastest[ranks - 1] - math.log(slow)
     opening = LEFT_TAIL + math.log(n) + origin
@@ -164,10 +165,11 @@ class Workspace(NamedTuple):
 
 @kernel
 def workspace(n, ranks):
-    """A workspace for queries of up to ``n`` items, allocated once."""
+    """A workspace for queries of up to ``n`` documents, allocated once."""
     ranks = min(n, ranks)
     nodes, size = node_capacity(n, ranks), n * WIDEST
-    # No query of up to n items fills more than its widest block, or more than its narrowest, of the cache.
+    # No query of up to n documents fills more than its widest block, or more than its narrowest, of the
+    # cache.
     deep = min(size * ranks, max(CACHED_NUMBERS, n * ranks * NARROWEST))
     return Workspace(
         np.empty(nodes),
@@ -182,7 +184,7 @@ def workspace(n, ranks):
 
 @kernel
 def fit(work, n, ranks):
-    """The workspace in the shape of one query: items × nodes, and items × ranks × nodes."""
+    """The workspace in the shape of one query: documents × nodes, and documents × ranks × nodes."""
     width = block_width(n, ranks)
     size = n * width
     return Workspace(
@@ -248,7 +250,7 @@ def ring_density(n, widths, first, nodes, elapsed, waiting, density):
 
 @kernel
 def count_ahead(n, ranks, nodes, waiting, arrived, ahead):
-    """``ahead[j, m]``: the chance that m of the items listed before j have arrived (F of the docs)."""
+    """``ahead[j, m]``: the chance that m of the documents listed before j have arrived (F of the docs)."""
     ahead[0, :, :nodes] = 0.0
     ahead[0, 0, :nodes] = 1.0
     for j in range(n - 1):

@@ -1,4 +1,4 @@
-"""Sizes of queries, from the offsets at which their items start."""
+"""Sizes of queries, from the offsets at which their documents start."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from rankloop.kernels.jit import kernel
 
 @kernel
 def longest_query(offsets):
-    """The number of items of the longest query; at least 1, so that scratch is never empty."""
+    """The number of documents of the longest query; at least 1, so that scratch is never empty."""
     longest = 1
     for q in range(len(offsets) - 1):
         longest = max(longest, offsets[q + 1] - offsets[q])

@@ -10,7 +10,7 @@ from rankloop.kernels.jit import ordered_kernel
 
 
 @ordered_kernel
-def lambdas_of_queries(first, last, offsets, scores, doc_weights, discounts, gradient, curvature):
+def lambdas_of_queries(first, last, offsets, scores, document_weights, discounts, gradient, curvature):
     """Fill the gradient and the curvature of queries ``first`` to ``last``.
 
     Pairs of which both documents are at ranks without a discount are skipped: O(n · ranks) per query.
@@ -27,7 +27,7 @@ def lambdas_of_queries(first, last, offsets, scores, doc_weights, discounts, gra
             for lower in range(upper + 1, n):
                 j = start + order[lower]
                 # Positive if the pair is in the right order.
-                gain = doc_weights[i] - doc_weights[j]
+                gain = document_weights[i] - document_weights[j]
                 if gain == 0.0:
                     continue
                 discount = discounts[upper] - (discounts[lower] if lower < depth else 0.0)

@@ -12,10 +12,10 @@ from rankloop.kernels.random_streams import next_open_uniform, read_state, seed_
 
 @kernel
 def draw_ranking(scores, stream, arrivals, ranking):
-    """Draw a ranking: the first items to arrive in one race, fastest first; -1 where no item is left.
+    """Draw a ranking: the first documents to arrive in one race, fastest first; -1 where no document is left.
 
-    Return the number of its items. ``arrivals`` is scratch, one number per rank. Item j arrives at time
-    ``−log(u) / w_j``; the logarithms of these times are compared.
+    Return the number of its documents. ``arrivals`` is scratch, one number per rank. Document j arrives at
+    time ``−log(u) / w_j``; the logarithms of these times are compared.
     """
     state = read_state(stream)
     ranks = len(ranking)
@@ -42,7 +42,7 @@ def draw_ranking(scores, stream, arrivals, ranking):
 
 @kernel
 def shown_length(ranking):
-    """Number of items in a ranking: those before the first -1."""
+    """Number of documents in a ranking: those before the first -1."""
     length = 0
     while length < len(ranking) and ranking[length] >= 0:
         length += 1
@@ -61,10 +61,11 @@ def add_exponentials(largest, total, score):
 
 @kernel
 def log_remaining(scores, ranking, length, placed, out):
-    """``out[k]``: log of the total weight of the items left when k are placed, k = 0 … length.
+    """``out[k]``: log of the total weight of the documents left when k are placed, k = 0 … length.
 
-    The item at rank k was drawn from those. Summed from the last rank up, so that no small remainder is lost
-    in a difference. ``placed`` is scratch, one boolean per item; afterwards it says which items are placed.
+    The document at rank k was drawn from those. Summed from the last rank up, so that no small remainder is
+    lost in a difference. ``placed`` is scratch, one boolean per document; afterwards it says which documents
+    are placed.
     """
     placed[: len(scores)] = False
     for k in range(length):

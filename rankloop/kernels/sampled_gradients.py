@@ -13,11 +13,11 @@ REINFORCE, PL_RANK = range(2)
 
 
 @kernel
-def sum_from_rank(rank_weights, doc_weights, ranking, length, to_come):
-    """``to_come[k] = R_k``: the reward of a ranking from rank k on."""
+def sum_from_rank(rank_weights, document_weights, ranking, length, to_come):
+    """``to_come[k] = R_k``: the metric of a ranking from rank k on."""
     to_come[length] = 0.0
     for k in range(length - 1, -1, -1):
-        to_come[k] = to_come[k + 1] + rank_weights[k] * doc_weights[ranking[k]]
+        to_come[k] = to_come[k + 1] + rank_weights[k] * document_weights[ranking[k]]
 
 
 @kernel
@@ -34,11 +34,13 @@ def add_reinforce(scores, ranking, length, placed, remaining, to_come, gradient)
 
 
 @kernel
-def add_pl_rank(scores, doc_weights, rank_weights, ranking, length, placed, remaining, to_come, gradient):
-    """Add PL-Rank-3 of one ranking, in O(items + ranks).
+def add_pl_rank(
+    scores, document_weights, rank_weights, ranking, length, placed, remaining, to_come, gradient
+):
+    """Add PL-Rank-3 of one ranking, in O(documents + ranks).
 
-    The sums are kept relative to the weight that remains at the current rank, which no item that comes later
-    exceeds: nothing overflows, however far scores are apart.
+    The sums are kept relative to the weight that remains at the current rank, which no document that comes
+    later exceeds: nothing overflows, however far scores are apart.
     """
     direct, risk, unit = 0.0, 0.0, remaining[0]
     for k in range(length):
@@ -47,20 +49,22 @@ def add_pl_rank(scores, doc_weights, rank_weights, ranking, length, placed, rema
         direct = direct * shrink + rank_weights[k]
         risk = risk * shrink + to_come[k]
         d = ranking[k]
-        gradient[d] += to_come[k + 1] + math.exp(scores[d] - unit) * (doc_weights[d] * direct - risk)
+        gradient[d] += to_come[k + 1] + math.exp(scores[d] - unit) * (document_weights[d] * direct - risk)
     for d in range(len(scores)):
         if not placed[d]:
-            gradient[d] += math.exp(scores[d] - unit) * (doc_weights[d] * direct - risk)
+            gradient[d] += math.exp(scores[d] - unit) * (document_weights[d] * direct - risk)
 
 
 @kernel
-def sampled_gradients(first, last, offsets, scores, doc_weights, rank_weights, rankings, method, gradient):
+def sampled_gradients(
+    first, last, offsets, scores, document_weights, rank_weights, rankings, method, gradient
+):
     """The mean over the sampled rankings of `REINFORCE` or `PL_RANK`, for the queries ``first … last``."""
     ranks = min(len(rank_weights), rankings.shape[2])
     remaining, to_come = np.empty(ranks + 1), np.empty(ranks + 1)
     for q in range(first, last):
         a, b = offsets[q], offsets[q + 1]
-        own, r, out = scores[a:b], doc_weights[a:b], gradient[a:b]
+        own, r, out = scores[a:b], document_weights[a:b], gradient[a:b]
         placed = np.empty(b - a, np.bool_)
         out[:] = 0.0
         for i in range(len(rankings)):

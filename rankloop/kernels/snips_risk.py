@@ -1,4 +1,4 @@
-"""The risk of a policy on an interaction that another one logged, by self-normalised importance weights."""
+"""The risk of a policy on an impression that another one logged, by self-normalised importance weights."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rankloop.kernels.ranking_samples import add_exponentials, log_remaining
 
 @kernel
 def mark_losses(clicked, length, losses):
-    """A loss of 1 for each item that was skipped: not clicked, with a click below it. Return the sum."""
+    """A loss of 1 for each document that was skipped: not clicked, with a click below it. Return the sum."""
     total, below = 0.0, False
     for k in range(length - 1, -1, -1):
         losses[k] = 1.0 if below and not clicked[k] else 0.0
@@ -23,7 +23,7 @@ def mark_losses(clicked, length, losses):
 
 @kernel
 def log_chances(scores, ranking, length, placed, out):
-    """By rank, the log-probability with which the item was drawn from those that were left.
+    """By rank, the log-probability with which the document was drawn from those that were left.
 
     ``out`` has room for one number more than there are ranks, as `log_remaining` needs.
     """
@@ -34,7 +34,7 @@ def log_chances(scores, ranking, length, placed, out):
 
 @kernel
 def log_chances_beside(scores, ranking, length, remainder, out):
-    """As `log_chances`, if all items that were not shown had this total weight, given as its logarithm."""
+    """As `log_chances`, if all documents not shown had this total weight, given as its logarithm."""
     largest, total = remainder, 1.0 if remainder > -np.inf else 0.0
     for k in range(length - 1, -1, -1):
         score = scores[ranking[k]]

@@ -82,7 +82,7 @@ def run(folder: Path, port: int, seconds: float) -> DriveResult:
     timer = threading.Timer(seconds, stop.set)
     timer.daemon = True
     timer.start()
-    users = DriveOptions(USERS, interactions=10**9, pause=0.005, order_noise=ORDER_NOISE)
+    users = DriveOptions(USERS, impressions=10**9, pause=0.005, order_noise=ORDER_NOISE)
     try:
         return drive(url, shop(), users, tell=lambda result: say(result.line()), stop=stop)
     except KeyboardInterrupt:

@@ -29,7 +29,7 @@ class DriveOptions:
 
     Attributes:
         users: how they click, such as ``paper@5``; their cut-off is the number of documents shown.
-        interactions: how many pages they look at.
+        impressions: how many pages they look at.
         concurrency: how many of them are there at once.
         pause: seconds between two pages of one user, on average.
         inverted: whether they click what is irrelevant, to see that nothing is learned from it.
@@ -38,7 +38,7 @@ class DriveOptions:
     """
 
     users: str = "paper@5"
-    interactions: int = 10_000
+    impressions: int = 10_000
     concurrency: int = 4
     pause: float = 0.0
     inverted: bool = False
@@ -51,7 +51,7 @@ class DriveResult:
     """What happened, from the side of the users.
 
     Attributes:
-        interactions: pages that were shown.
+        impressions: pages that were shown.
         clicks: clicks on them.
         refused: requests that were refused, or got no answer.
         seconds: how long each of the last requests to rank took.
@@ -59,7 +59,7 @@ class DriveResult:
         policies: pages by policy.
     """
 
-    interactions: int = 0
+    impressions: int = 0
     clicks: int = 0
     refused: int = 0
     seconds: deque[float] = field(default_factory=lambda: deque(maxlen=RECENT))
@@ -70,7 +70,7 @@ class DriveResult:
         """The last thousand pages in one line."""
         took = np.array(self.seconds or [0.0]) * 1000
         return (
-            f"{self.interactions:,} pages, {self.clicks / max(self.interactions, 1):.3f} clicks per page, "
+            f"{self.impressions:,} pages, {self.clicks / max(self.impressions, 1):.3f} clicks per page, "
             f"NDCG of the last thousand {np.mean(self.quality or [0.0]):.4f}, "
             f"p50 {np.percentile(took, 50):.1f} ms, p99 {np.percentile(took, 99):.1f} ms, "
             f"refused {self.refused:,}"
@@ -188,7 +188,7 @@ class Crowd:
 
     def __post_init__(self) -> None:
         self.people = users_named(self.options.users)
-        self.ranks = self.people.behaviour.ranks
+        self.ranks = self.people.behaviour.positions
         self.relevance: Float64 = relevance_named("linear").of(self.split.labels)
         self.weights = dcg(self.ranks)
 
@@ -196,7 +196,7 @@ class Crowd:
         """Begin a visit; False if there were enough."""
         with self.lock:
             self.begun += 1
-            return self.begun <= self.options.interactions
+            return self.begun <= self.options.impressions
 
     def refused(self) -> None:
         """Count a visit that got no answer."""
@@ -210,7 +210,7 @@ class Crowd:
         noise = self.options.order_noise * _noise(query, len(own))
         own = own[np.argsort(-(self.split.labels[own] + noise))]
         name = str(self.split.query_ids[query])
-        documents = {f"{name}-{item}": self.split.features[item].tolist() for item in own}
+        documents = {f"{name}-{document}": self.split.features[document].tolist() for document in own}
         begun = time.perf_counter()
         answer = client.rank(name, documents, top=self.ranks)
         took = time.perf_counter() - begun
@@ -222,7 +222,7 @@ class Crowd:
             client.send_events([{"impression": answer["impression"], "document": one} for one in chosen])
         ideal = float(np.sort(self.relevance[own])[::-1][: self.ranks] @ self.weights[: len(own)])
         with self.lock:
-            self.result.interactions += 1
+            self.result.impressions += 1
             self.result.clicks += int(clicked.sum())
             self.result.seconds.append(took)
             self.result.quality.append(float(relevant @ self.weights[: len(shown)]) / ideal if ideal else 1.0)

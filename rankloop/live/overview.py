@@ -8,9 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import ColumnElement, Connection, case, func, or_, select
 
 from rankloop.live.learner.notes import SETTINGS, load_note, load_trial, load_trust
+from rankloop.live.learner.pages import AMOUNT, CLICKS, MetricName
 from rankloop.live.learner.trial import LiveTrial
 from rankloop.live.learner.trust import Trust
 from rankloop.live.ranking.deployment import LiveDeployment
@@ -18,35 +19,35 @@ from rankloop.live.store.database import Store, read
 from rankloop.live.store.events import CLICK, read_tallies
 from rankloop.live.store.parts import SEALED
 from rankloop.live.store.policies import current_deployment, history
-from rankloop.live.store.tables import events, impressions, parts, policies, verdicts
+from rankloop.live.store.tables import diary, events, impressions, parts, policies
 
 # Rates are those of the last impressions.
 RECENT = 20_000
 # Points of a curve over time.
 POINTS = 60
-VERDICTS = 30
+ENTRIES = 30
 
 
 @dataclass(frozen=True)
 class PolicyRate:
-    """How often the pages of a policy were clicked, among the last impressions.
+    """What the pages of a policy gained, among the last impressions.
 
     Attributes:
         policy: its name.
         impressions: pages.
-        clicks: clicks on them.
-        error: the standard error of the clicks per page.
+        total: the clicks on them, or what actions on them were worth.
+        error: the standard error of the mean per page.
     """
 
     policy: str
     impressions: int
-    clicks: int
+    total: float
     error: float
 
     @property
     def rate(self) -> float:
-        """Clicks per page."""
-        return self.clicks / self.impressions if self.impressions else math.nan
+        """The mean per page."""
+        return self.total / self.impressions if self.impressions else math.nan
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,13 +57,14 @@ class Overview:
     Attributes:
         deployment: what is live.
         history: deployments, newest first.
+        metric: what rates and evidence are about: ``clicks``, or ``amount`` for what actions are worth.
         rates: by policy.
         by_rank: by rank, how often it was shown and clicked, among the last impressions.
         over_time: by part, the time of its last impression, impressions and clicks.
         tallies: events that were accepted, or had a problem.
         trial: the trial that is going on.
         trust: the policy that a person deployed last, and how far clicks agree with it.
-        verdicts: what the learner found out, newest first.
+        diary: what the learner did and found, newest first.
         learner: settings of the learner, if one has run.
         sealed: impressions in the log.
         unsealed: impressions that are not sealed yet.
@@ -70,13 +72,14 @@ class Overview:
 
     deployment: LiveDeployment | None
     history: list[LiveDeployment]
+    metric: MetricName
     rates: list[PolicyRate]
     by_rank: list[tuple[int, int, int]]
     over_time: list[tuple[float, int, int]]
     tallies: Mapping[str, int]
     trial: LiveTrial | None
     trust: Trust | None
-    verdicts: list[dict[str, Any]]
+    diary: list[dict[str, Any]]
     learner: Mapping[str, Any] | None
     sealed: int
     unsealed: int
@@ -85,28 +88,39 @@ class Overview:
 def read_overview(store: Store) -> Overview:
     """Read the state of a service."""
     with read(store) as connection:
+        trial = load_trial(connection)
+        metric = _metric(connection) if trial is None else trial.metric
         return Overview(
             current_deployment(connection),
             history(connection, 30),
-            *_rates(connection),
+            metric,
+            *_rates(connection, metric),
             _over_time(connection),
             read_tallies(connection),
-            load_trial(connection),
+            trial,
             load_trust(connection),
-            read_verdicts(connection),
+            read_diary(connection),
             load_note(connection, SETTINGS),
             int(connection.scalar(select(func.sum(parts.c.impressions)).where(parts.c.state == SEALED)) or 0),
             connection.scalar(select(func.count()).where(impressions.c.part.is_(None))) or 0,
         )
 
 
-def read_verdicts(connection: Connection) -> list[dict[str, Any]]:
-    """What the learner found out, newest first."""
-    rows = connection.execute(select(verdicts).order_by(verdicts.c.number.desc()).limit(VERDICTS)).mappings()
+def read_diary(connection: Connection) -> list[dict[str, Any]]:
+    """What the learner did and found, newest first."""
+    rows = connection.execute(select(diary).order_by(diary.c.number.desc()).limit(ENTRIES)).mappings()
     return [{**row, "numbers": json.loads(row["numbers"])} for row in rows]
 
 
-def _rates(connection: Connection) -> tuple[list[PolicyRate], list[tuple[int, int, int]]]:
+def _metric(connection: Connection) -> MetricName:
+    """``amount`` if any of the last actions carries one."""
+    last = connection.scalar(select(func.max(impressions.c.number))) or 0
+    valued = events.c.value.is_not(None) & or_(events.c.kind != CLICK, events.c.value != 1.0)
+    found = select(events.c.id).where(events.c.impression > last - RECENT, valued).limit(1)
+    return CLICKS if connection.scalar(found) is None else AMOUNT
+
+
+def _rates(connection: Connection, metric: MetricName) -> tuple[list[PolicyRate], list[tuple[int, int, int]]]:
     last = connection.scalar(select(func.max(impressions.c.number))) or 0
     recent = impressions.c.number > last - RECENT
     clicked = (
@@ -115,12 +129,22 @@ def _rates(connection: Connection) -> tuple[list[PolicyRate], list[tuple[int, in
         .group_by(events.c.impression, events.c.document)
         .subquery()
     )
-    per_page = (
-        select(clicked.c.impression, func.count().label("clicks")).group_by(clicked.c.impression).subquery()
-    )
-    clicks = func.coalesce(per_page.c.clicks, 0)
+    amount: ColumnElement[Any]
+    if metric == CLICKS:
+        gained, amount = clicked, func.count()
+    else:
+        earned = func.coalesce(events.c.value, case((events.c.kind == CLICK, 1.0), else_=0.0))
+        gained = (
+            select(events.c.impression, func.max(case((earned > 0.0, earned), else_=0.0)).label("amount"))
+            .where(events.c.impression > last - RECENT)
+            .group_by(events.c.impression, events.c.document)
+            .subquery()
+        )
+        amount = func.sum(gained.c.amount)
+    per_page = select(gained.c.impression, amount.label("total")).group_by(gained.c.impression).subquery()
+    total = func.coalesce(per_page.c.total, 0)
     rows = connection.execute(
-        select(policies.c.name, func.count(), func.sum(clicks), func.sum(clicks * clicks))
+        select(policies.c.name, func.count(), func.sum(total), func.sum(total * total))
         .select_from(impressions)
         .join(policies, policies.c.number == impressions.c.policy)
         .outerjoin(per_page, per_page.c.impression == impressions.c.number)
@@ -128,10 +152,10 @@ def _rates(connection: Connection) -> tuple[list[PolicyRate], list[tuple[int, in
         .group_by(policies.c.name)
     )
     rates = []
-    for name, pages, total, squares in rows:
-        mean = float(total) / pages
+    for name, pages, sum_of_all, squares in rows:
+        mean = float(sum_of_all) / pages
         spread = max(float(squares) / pages - mean**2, 0.0)
-        rates.append(PolicyRate(name, pages, int(total), math.sqrt(spread / pages)))
+        rates.append(PolicyRate(name, pages, float(sum_of_all), math.sqrt(spread / pages)))
     # A drawn document takes two bytes; pinned ones come on top, which hardly changes the shape of the curve.
     lengths = connection.execute(
         select(func.length(impressions.c.drawn), func.count())

@@ -9,7 +9,10 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING
 
+from rankloop.evidence import DecisionKind
+from rankloop.live.learner.pages import AMOUNT, CLICKS
 from rankloop.live.learner.settings import LearnerSettings
+from rankloop.live.learner.trial import LiveTrial
 from rankloop.live.learner.trust import Trust
 from rankloop.live.overview import Overview
 from rankloop.live.store.events import ACCEPTED, KINDS
@@ -27,12 +30,19 @@ from rankloop.reports.document import (
     Table,
     Text,
 )
+from rankloop.statistics.intervals import normal_quantile
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from rankloop.evidence import AsymptoticSequence
+    from rankloop.statistics import AsymptoticSequence
 
+# What policies are learned, compared and watched by.
+METRICS = {
+    CLICKS: "Policies are learned, compared and watched by clicks per page: no action carries an amount.",
+    AMOUNT: "Policies are learned, compared and watched by the amount per page: on each document the best "
+    "action counts, with the value that it carries, or 1 for a click without one.",
+}
 ROLL_BACK, DEPLOY = "/page/rollback", "/page/deploy"
 
 
@@ -48,6 +58,7 @@ def page_document(found: Overview, *, keys: bool, now: float | None = None) -> D
     blocks: list[Block] = [
         Text(_summary(found), "strong"),
         Text(f"As of {moment}. This page reloads every few seconds.", "quiet"),
+        Text(METRICS[found.metric]),
         Section("What is live", _live(found)),
         Section("What users do", _users(found)),
         Section("Learned against deployed", _learned(found, keys)),
@@ -82,21 +93,21 @@ def _live(found: Overview) -> tuple[Block, ...]:
                 share.role,
                 f"{share.share:.1%}",
                 f"{rate.impressions:,}" if rate else "0",
-                f"{rate.rate:.3f} ± {1.645 * rate.error:.3f}" if rate else NONE,
+                f"{rate.rate:.3f} ± {normal_quantile() * rate.error:.3f}" if rate else NONE,
             ]
         )
     for rate in found.rates:
         if rate.policy not in {share.policy for share in found.deployment.shares}:
-            mean = f"{rate.rate:.3f} ± {1.645 * rate.error:.3f}"
+            mean = f"{rate.rate:.3f} ± {normal_quantile() * rate.error:.3f}"
             rows.append([rate.policy, "not live", "0 %", f"{rate.impressions:,}", mean])
     columns: list[str | Column] = [
         "policy",
         Column("role", words=True),
         "share",
         "recent pages",
-        "clicks per page",
+        f"{found.metric} per page",
     ]
-    caption = "Policies, with their clicks per page among the last 20,000 pages (90 % intervals)."
+    caption = f"Policies, with their {found.metric} per page among the last 20,000 pages (90 % intervals)."
     return (Table.build(caption, columns, rows),)
 
 
@@ -106,8 +117,8 @@ def _users(found: Overview) -> tuple[Block, ...]:
         figures.append(
             Figure(
                 partial(_draw, "by-rank", partial(_draw_ranks, found.by_rank)),
-                "Click rate by rank, among the last 20,000 pages.",
-                "; ".join(f"rank {k}: {clicks / max(n, 1):.3f}" for k, n, clicks in found.by_rank[:10]),
+                "Click rate by position, among the last 20,000 pages.",
+                "; ".join(f"position {k}: {clicks / max(n, 1):.3f}" for k, n, clicks in found.by_rank[:10]),
             )
         )
     if len(found.over_time) > 1:
@@ -132,12 +143,12 @@ def _learned(found: Overview, keys: bool) -> tuple[Block, ...]:
         missing = max(least - found.sealed, 0)
         return (Text(f"Nothing is on trial. The first policy is learned after {missing:,} more pages."),)
     blocks: list[Block] = [
-        Text(_verdict(trial.gain, trial.candidate, trial.baseline, found.learner["deploy"])),
+        Text(_conclusion(trial, found.learner["deploy"])),
         Table.build(
-            "Clicks per page that the learned policy gains. The intervals hold at every look at once.",
+            f"What the learned policy gains, in {trial.metric} per page. The intervals hold at all looks.",
             ["evidence", "gain", "interval", "level", "pages"],
             [
-                ["by all clicks, with the model of users", *_cells(trial.gain)],
+                ["by all pages, with the model of users", *_cells(trial.gain)],
                 ["between the two policies, live", *_cells(trial.arms)],
             ],
         ),
@@ -146,7 +157,7 @@ def _learned(found: Overview, keys: bool) -> tuple[Block, ...]:
     settings = LearnerSettings.model_validate(found.learner)
     if found.trust is not None and settings.deploy == "auto":
         blocks.append(Text(_limit(found.trust, settings)))
-    if trial.stage == "shadow" and trial.gain.lower > 0.0:
+    if trial.stage == "shadow" and trial.gained.deploy:
         values = (("candidate", trial.candidate),)
         blocks.append(Button(f"Deploy {trial.candidate}", DEPLOY, values, keys))
     return tuple(blocks)
@@ -164,21 +175,23 @@ def _limit(trust: Trust, settings: LearnerSettings) -> str:
     return f"Without a person, learned policies may get {allowed:.0%} of the traffic: {why}."
 
 
-def _verdict(gain: AsymptoticSequence, candidate: str, baseline: str, deploy: str) -> str:
-    if gain.lower > 0.0:
+def _conclusion(trial: LiveTrial, deploy: str) -> str:
+    gain, decision = trial.gain, trial.gained
+    candidate, baseline, by = trial.candidate, trial.baseline, f"by {trial.metric} per page"
+    if decision.kind is DecisionKind.BETTER:
         then = "A person may deploy it." if deploy == "ask" else "It gets its traffic step by step."
-        return f"{candidate} is better than {baseline}. {then}"
-    if gain.upper < 0.0:
-        return f"{candidate} is worse than {baseline}, and is not deployed."
+        return f"{candidate} is better than {baseline} {by}. {then}"
+    if decision.kind is DecisionKind.WORSE:
+        return f"{candidate} is worse than {baseline} {by}, and is not deployed."
     if not math.isfinite(gain.lower):
         missing = f"at least {max(gain.first - gain.count, 1):,} more pages"
     elif gain.mean <= 0.0:
         missing = "more pages; so far it looks no better"
+    elif decision.more is None:
+        missing = "more than a hundred times as many pages, if the gain is as it seems"
     else:
-        # The interval shrinks about as fast as the root of the number of pages.
-        factor = ((gain.mean - gain.lower) / gain.mean) ** 2
-        missing = f"about {max(int(gain.count * (factor - 1.0)), 1):,} more pages, if the gain is as it seems"
-    return f"Whether {candidate} is better than {baseline} is not decided yet: it takes {missing}."
+        missing = f"about {max(decision.more, 1):,} more pages, if the gain is as it seems"
+    return f"Whether {candidate} is better than {baseline} {by} is not decided yet: it takes {missing}."
 
 
 def _cells(sequence: AsymptoticSequence) -> list[str]:
@@ -192,7 +205,7 @@ def _cells(sequence: AsymptoticSequence) -> list[str]:
 
 
 def _bias(found: Overview) -> tuple[Block, ...]:
-    learned = next((one for one in found.verdicts if one["kind"] == "learned"), None)
+    learned = next((one for one in found.diary if one["kind"] == "learned"), None)
     if learned is None:
         return (Text("Known once a policy has been learned."),)
     bias, intervals = learned["numbers"]["bias"], learned["numbers"].get("bias_intervals")
@@ -226,11 +239,11 @@ def _exploring(found: Overview) -> tuple[Block, ...]:
                 [
                     share.policy,
                     f"{share.share:.1%}",
-                    f"{lost:+.4f} ± {1.645 * error:.4f}",
+                    f"{lost:+.4f} ± {normal_quantile() * error:.4f}",
                     f"{share.share * lost:+.4f}",
                 ]
             )
-    caption = f"Clicks per page that are lost compared with {main.policy}, and over all traffic."
+    caption = f"What is lost compared with {main.policy}, in {found.metric} per page, and over all traffic."
     return (Table.build(caption, ["explores with", "share", "on these pages", "over all"], rows),)
 
 
@@ -251,7 +264,7 @@ def _history(found: Overview, keys: bool) -> tuple[Block, ...]:
     blocks: list[Block] = [Table.build("Deployments, newest first; nothing is ever deleted.", columns, rows)]
     if len(found.history) > 1:
         blocks.insert(0, Button("Roll back", ROLL_BACK, (), keys))
-    diary = [[_when(one["created_at"]), one["kind"], one["text"]] for one in found.verdicts]
+    diary = [[_when(one["created_at"]), one["kind"], one["text"]] for one in found.diary]
     if diary:
         wide = [Column("when", words=True), Column("kind", words=True), Column("what", words=True)]
         blocks.append(Table.build("What the learner did and found.", wide, diary, folded=True))
@@ -284,7 +297,7 @@ def _draw_ranks(by_rank: Sequence[tuple[int, int, int]], axes: Axes) -> None:
 
     ranks = [float(rank) for rank, _, _ in by_rank]
     draw_curve(axes, 0, ranks, [clicks / max(shown, 1) for _, shown, clicks in by_rank])
-    set_rank_axis(axes, len(ranks))
+    set_rank_axis(axes, len(ranks), "position")
     axes.set_ylabel("click rate")
     axes.set_ylim(bottom=0.0)
 

@@ -22,13 +22,13 @@ from sqlalchemy import ColumnElement, Connection, Select, select
 from rankloop.live.ranking.problem import RankingProblem
 from rankloop.live.ranking.rules import place
 from rankloop.live.store.database import Store, read
-from rankloop.live.store.events import CLICK
+from rankloop.live.store.events import Reaction, read_reactions
 from rankloop.live.store.impressions import read_drawn, read_pins
 from rankloop.live.store.parts import begin_part, finish_part, sealed_parts, unfinished
-from rankloop.live.store.tables import events, impressions, policies, problems, scorings
-from rankloop.logs.folder import PINNED_KEY, STARTS_KEY, VERSION_KEY
+from rankloop.live.store.tables import impressions, policies, problems, scorings
+from rankloop.logs.folder import PINNED_KEY, STARTS_KEY, VERSION_KEY, check_file
 from rankloop.logs.schema import CANDIDATES, FEATURES, IMPRESSIONS, VERSION, arrow_schema
-from rankloop.logs.writer import SIGNAL
+from rankloop.logs.writer import AMOUNT
 from rankloop.storage.files import write_whole
 
 MANIFEST = "manifest.json"
@@ -55,7 +55,7 @@ def seal(
     store: Store,
     before: float | ColumnElement[bool],
     *,
-    signals: Mapping[str, float] | None = None,
+    amounts: Mapping[str, float] | None = None,
     most: int = LARGEST_PART,
     now: float | None = None,
 ) -> list[Sealed]:
@@ -67,7 +67,7 @@ def seal(
         store: the store.
         before: those from before this time, in seconds since 1970; or a condition on the table of
             impressions. Events on them that come later are left out.
-        signals: what actions are worth in the column ``signal``; a click is worth 1.
+        amounts: what actions are worth in the column ``amount``; a click is worth 1.
         most: the largest number of impressions of a part.
         now: the time in seconds since 1970; by default that of this machine.
     """
@@ -84,7 +84,7 @@ def seal(
             if begun is None:
                 break
             number = begun
-        done.append(write_part(store, number, signals or {}))
+        done.append(write_part(store, number, amounts or {}))
     if done:
         write_manifest(store)
     return done
@@ -97,12 +97,12 @@ def write_manifest(store: Store) -> None:
     write_whole(store.log / MANIFEST, (json.dumps(content, indent=1) + "\n").encode())
 
 
-def write_part(store: Store, number: int, signals: Mapping[str, float]) -> Sealed:
+def write_part(store: Store, number: int, amounts: Mapping[str, float]) -> Sealed:
     """Write the files of a part, which follow from the store alone, and mark it as sealed."""
     with read(store) as connection:
         features = _features(connection, number)
         candidates = _candidates(connection, number)
-        shown, starts, numbers = _impressions(connection, number, signals)
+        shown, starts, numbers = _impressions(connection, number, amounts)
     # What impressions refer to is there before them.
     for table, content in ((FEATURES, features), (CANDIDATES, candidates), (IMPRESSIONS, shown)):
         if len(content) and (table != FEATURES or content.num_columns > 2):
@@ -124,7 +124,8 @@ def write_table(store: Store, table: str, number: int, content: pa.Table, *, sta
     with pq.ParquetWriter(buffer, plain.schema, compression="zstd", store_schema=False) as writer:
         writer.write_table(plain)
         writer.add_key_value_metadata(metadata)
-    write_whole(store.log / f"{table}.parquet" / part_name(number), buffer.getvalue())
+    path = store.log / f"{table}.parquet" / part_name(number)
+    write_whole(path, buffer.getvalue(), read_back=lambda written: check_file(written, table))
 
 
 def part_name(number: int) -> str:
@@ -180,10 +181,10 @@ def _candidates(connection: Connection, number: int) -> pa.Table:
 
 
 def _impressions(
-    connection: Connection, number: int, signals: Mapping[str, float]
+    connection: Connection, number: int, amounts: Mapping[str, float]
 ) -> tuple[pa.Table, bool, dict[str, Any]]:
     """One row per document that a policy put at a position; pinned documents leave a gap."""
-    clicked, worth = _reactions(connection, number, signals)
+    reactions = read_reactions(connection, number, amounts)
     wanted = (
         select(
             impressions.c.number,
@@ -200,7 +201,7 @@ def _impressions(
         .where(impressions.c.part == number)
         .order_by(impressions.c.number)
     )
-    schema = arrow_schema(IMPRESSIONS).append(pa.field(SIGNAL, pa.float64()))
+    schema = arrow_schema(IMPRESSIONS).append(pa.field(AMOUNT, pa.float64()))
     columns: dict[str, list[Any]] = {name: [] for name in schema.names}
     starts, times = True, []
     for row in connection.execute(wanted):
@@ -212,37 +213,18 @@ def _impressions(
         times.append(row.time)
         moment = round(row.time * 1_000_000)
         for position, document in shown:
-            key = (row.number, document)
+            reaction = reactions.get((row.number, document), Reaction())
             columns["impression_id"].append(row.id)
             columns["timestamp"].append(moment)
             columns["query_id"].append(row.query_id)
             columns["policy_id"].append(row.name)
             columns["position"].append(position)
             columns["doc_id"].append(document)
-            columns["clicked"].append(key in clicked)
-            columns[SIGNAL].append(worth.get(key, 0.0))
+            columns["clicked"].append(reaction.clicked)
+            columns[AMOUNT].append(reaction.amount)
     table = pa.table({name: pa.array(values, schema.field(name).type) for name, values in columns.items()})
     counts = {"impressions": len(times), "rows": len(table), "clicks": sum(columns["clicked"])}
     return table, starts, {**counts, "first_time": min(times), "last_time": max(times)}
-
-
-def _reactions(
-    connection: Connection, number: int, signals: Mapping[str, float]
-) -> tuple[set[tuple[int, str]], dict[tuple[int, str], float]]:
-    """Which documents were clicked, and what the best action on each was worth."""
-    clicked, worth = set(), dict[tuple[int, str], float]()
-    wanted = (
-        select(events.c.impression, events.c.document, events.c.kind, events.c.value)
-        .join(impressions, impressions.c.number == events.c.impression)
-        .where(impressions.c.part == number)
-    )
-    for row in connection.execute(wanted):
-        key = (row.impression, row.document)
-        if row.kind == CLICK:
-            clicked.add(key)
-        weight = {CLICK: 1.0, **signals}.get(row.kind, 0.0) if row.value is None else row.value
-        worth[key] = max(worth.get(key, 0.0), weight)
-    return clicked, worth
 
 
 __all__ = [

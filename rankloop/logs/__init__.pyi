@@ -1,6 +1,5 @@
-from .checks import LogCheck as LogCheck
-from .checks import PolicyCheck as PolicyCheck
-from .counts import LogCounts as LogCounts
+from .facts import LogFacts as LogFacts
+from .facts import PolicyFacts as PolicyFacts
 from .folder import LogFolder as LogFolder
 from .importers.column_names import Columns as Columns
 from .importers.columns import import_columns as import_columns

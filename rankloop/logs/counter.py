@@ -1,8 +1,8 @@
 """Counts a log with ibis expressions that are the same for every engine.
 
-    blocks    impressions grouped by policy, query, document and eight positions: displays and clicks of each
-    items     every document of a query that was shown or is a candidate, numbered query by query
-    queries   the number of impressions of each query under each policy
+    blocks     impressions grouped by policy, query, document and eight positions: displays and clicks of each
+    documents  every document of a query that was shown or is a candidate, numbered query by query
+    queries    the number of impressions of each query under each policy
 
 Only counts leave the engine, and their number does not grow with the number of clicks.
 """
@@ -21,16 +21,16 @@ from ibis import _
 from numpy.typing import NDArray
 
 from rankloop.errors import DataError
-from rankloop.logs.counts import Cells, LogCounts
 from rankloop.logs.engines import Engine, Expression
 from rankloop.logs.folder import LogFolder
-from rankloop.logs.schema import CANDIDATES, IMPRESSIONS, ITEM
+from rankloop.logs.schema import CANDIDATES, IMPRESSIONS, QUERY_DOCUMENT
 from rankloop.ragged import offsets_of
+from rankloop.statistics.counts import Cells, Counts
 from rankloop.types import Int64, Str
 
-CELL = ("policy_id", *ITEM, "position")
+CELL = ("policy_id", *QUERY_DOCUMENT, "position")
 # No user looks this far down. A larger position is an error, and counting it would take all memory.
-DEEPEST_RANK = 1_000
+DEEPEST_POSITION = 1_000
 # 2³ positions are counted as columns of one row, which takes half the work of one row per position.
 SHIFT = 3
 NUL = "\0"
@@ -46,66 +46,74 @@ class LogCounter:
         log: the log.
         engine: the engine that runs the expressions.
         ranks: how many ranks to count; None for all.
-        known: the counts of the log, if they are known: its items are not listed again.
+        known: the counts of the log, if they are known: its documents are not listed again.
     """
 
     def __init__(
-        self, log: LogFolder, engine: Engine, ranks: int | None = None, known: LogCounts | None = None
+        self, log: LogFolder, engine: Engine, ranks: int | None = None, known: Counts | None = None
     ) -> None:
         self.log, self.engine, self.ranks, self.known = log, engine, ranks, known
         self.impressions = engine.table(log.files(IMPRESSIONS))
         self.candidates: Expression | None = None
         if log.has(CANDIDATES):
             table = engine.table(log.files(CANDIDATES))
-            self.candidates = table.select(**as_text("policy_id", *ITEM), score=_.score.cast("float64"))
+            self.candidates = table.select(
+                **as_text("policy_id", *QUERY_DOCUMENT), score=_.score.cast("float64")
+            )
 
     @cached_property
     def blocks(self) -> Expression:
-        """Impressions, grouped by policy, item and block of positions."""
+        """Impressions, grouped by policy, document and block of positions."""
         below_top = _.position.cast("int64") - 1
         placed = self.impressions.mutate(block=below_top >> SHIFT, place=below_top & BESIDE[-1])
         counted = {name: _.count(where=_.place == place) for place, name in enumerate(DISPLAYS)}
         counted |= {name: _.count(where=_.clicked & (_.place == place)) for place, name in enumerate(CLICKS)}
         return self.engine.stored(
-            placed.group_by("policy_id", *ITEM, "block")
+            placed.group_by("policy_id", *QUERY_DOCUMENT, "block")
             .agg(**counted, unknown=_.count(where=_.clicked.isnull()))
-            .mutate(**as_text("policy_id", *ITEM))
+            .mutate(**as_text("policy_id", *QUERY_DOCUMENT))
         )
 
     @cached_property
-    def items(self) -> Expression:
-        """The items, numbered."""
+    def documents(self) -> Expression:
+        """The documents, numbered."""
         if self.known is not None:
             queries = np.repeat(self.known.query_ids, np.diff(self.known.offsets))
-            names = dict(zip(ITEM, (queries, self.known.doc_ids), strict=True))
+            names = dict(zip(QUERY_DOCUMENT, (queries, self.known.doc_ids), strict=True))
             columns = {name: pa.array(values.tolist(), pa.string()) for name, values in names.items()}
-            return self.engine.given(pa.table({**columns, "item": np.arange(len(queries), dtype=np.int32)}))
-        items = self.blocks.select(*ITEM)
+            return self.engine.given(
+                pa.table({**columns, "document": np.arange(len(queries), dtype=np.int32)})
+            )
+        documents = self.blocks.select(*QUERY_DOCUMENT)
         if self.candidates is not None:
-            items = items.union(self.candidates.select(*ITEM))
-        numbered = ibis.row_number().over(order_by=list(ITEM)).cast("int32")
-        return self.engine.stored(items.distinct().mutate(item=numbered))
+            documents = documents.union(self.candidates.select(*QUERY_DOCUMENT))
+        numbered = ibis.row_number().over(order_by=list(QUERY_DOCUMENT)).cast("int32")
+        return self.engine.stored(documents.distinct().mutate(document=numbered))
 
-    def counts(self) -> LogCounts:
+    def counts(self) -> Counts:
         """Count."""
         totals = self.totals
         query_ids, doc_ids, offsets = self._names()
         policy_ids = tuple(row["policy_id"] for row in self.policy_times)
         ranks = self._ranks()
         cells = self._cells(policy_ids, ranks)
-        counted = int(cells.displays.sum())
-        query_counts = self._query_counts(policy_ids, offsets)
-        left_out = totals["rows"] - counted
-        return LogCounts(
-            query_ids, doc_ids, offsets, policy_ids, query_counts, cells, ranks, counted, left_out
+        return Counts(
+            offsets,
+            policy_ids,
+            self._impressions(policy_ids, offsets),
+            cells,
+            ranks,
+            left_out=totals["rows"] - int(cells.displays.sum()),
+            query_ids=query_ids,
+            doc_ids=doc_ids,
         )
 
     def _ranks(self) -> int:
         deepest = self.totals["deepest"]
-        if self.ranks is None and deepest > DEEPEST_RANK:
+        if self.ranks is None and deepest > DEEPEST_POSITION:
             raise DataError(
                 f"{self.log.source(IMPRESSIONS)}: the deepest position is {deepest:,}: choose how many ranks "
-                f"to count, at most {DEEPEST_RANK:,}, such as ranks=10"
+                f"to count, at most {DEEPEST_POSITION:,}, such as ranks=10"
             )
         return deepest if self.ranks is None else self.ranks
 
@@ -150,13 +158,13 @@ class LogCounter:
         return [row for batch in self.engine.batches(expression) for row in batch.to_pylist()]
 
     def _refuse_bad_rows(self) -> None:
-        nameless = [self.blocks[column].isnull() for column in ("policy_id", *ITEM, "block")]
+        nameless = [self.blocks[column].isnull() for column in ("policy_id", *QUERY_DOCUMENT, "block")]
         if not self.rows(self.blocks.filter(ibis.or_(*nameless, _.block < 0, _.unknown > 0)).limit(1)):
             return
         missing = [self.impressions[column].isnull() for column in (*CELL, "clicked")]
         bad = self.impressions.filter(ibis.or_(*missing, _.position < 1)).group_by(*CELL)
         cells = bad.agg(displays=_.count(), unknown=_.count(where=_.clicked.isnull()))
-        for row in self.rows(cells.mutate(**as_text("policy_id", *ITEM)).order_by(*CELL).limit(1)):
+        for row in self.rows(cells.mutate(**as_text("policy_id", *QUERY_DOCUMENT)).order_by(*CELL).limit(1)):
             place = (
                 f"{self.log.source(IMPRESSIONS)}: policy {row['policy_id']!r}, query {row['query_id']!r}, "
                 f"document {row['doc_id']!r}"
@@ -177,32 +185,32 @@ class LogCounter:
             raise DataError(f"{where}: {rows} rows without 'impression_id'; every row needs one")
 
     def _names(self) -> tuple[Str, Str, Int64]:
-        tables = [pa.Table.from_batches([batch]) for batch in self.engine.batches(self.items)]
-        items = pa.concat_tables(tables).sort_by("item")
-        queries = items["query_id"].combine_chunks().dictionary_encode()
+        tables = [pa.Table.from_batches([batch]) for batch in self.engine.batches(self.documents)]
+        documents = pa.concat_tables(tables).sort_by("document")
+        queries = documents["query_id"].combine_chunks().dictionary_encode()
         sizes = np.bincount(queries.indices.to_numpy())
-        return _text(queries.dictionary), _text(items["doc_id"]), offsets_of(sizes)
+        return _text(queries.dictionary), _text(documents["doc_id"]), offsets_of(sizes)
 
     def _cells(self, policy_ids: tuple[str, ...], ranks: int) -> Cells:
         within = self.by_rank["rank"] < ranks
         # Filled batch by batch, so that millions of cells are held only once.
         result = Cells.empty(int(self.by_rank["cells"][within].sum()))
-        named = self.blocks.join(self.items, ITEM)
+        named = self.blocks.join(self.documents, QUERY_DOCUMENT)
         at = 0
-        for batch in self.engine.batches(named.select("policy_id", "item", "block", *DISPLAYS, *CLICKS)):
+        for batch in self.engine.batches(named.select("policy_id", "document", "block", *DISPLAYS, *CLICKS)):
             displays, clicks = (_matrix(batch, names) for names in (DISPLAYS, CLICKS))
             first_rank = batch.column("block").to_numpy() << SHIFT
             rows, places = np.nonzero((displays > 0) & (first_rank[:, None] + BESIDE < ranks))
             here = slice(at, at + len(rows))
             result.policy[here] = _codes(batch.column("policy_id"), policy_ids)[rows]
-            result.item[here] = batch.column("item").to_numpy()[rows]
-            result.rank[here] = first_rank[rows] + places
+            result.document[here] = batch.column("document").to_numpy()[rows]
+            result.position[here] = first_rank[rows] + places
             result.displays[here] = displays[rows, places]
             result.clicks[here] = clicks[rows, places]
             at = here.stop
         return result
 
-    def _query_counts(self, policy_ids: tuple[str, ...], offsets: Int64) -> Int64:
+    def _impressions(self, policy_ids: tuple[str, ...], offsets: Int64) -> Int64:
         by_query = ("policy_id", "query_id")
         if self.log.starts:
             came = self.blocks.filter(_.block == 0).group_by(*by_query).agg(came=_[DISPLAYS[0]].sum())
@@ -210,8 +218,8 @@ class LogCounter:
             self._refuse_nameless()
             impressions = self.impressions.select("impression_id", **as_text(*by_query)).distinct()
             came = impressions.group_by(*by_query).agg(came=_.count())
-        # A query is identified by its first item.
-        firsts = self.items.group_by("query_id").agg(first=_.item.min())
+        # A query is identified by its first document.
+        firsts = self.documents.group_by("query_id").agg(first=_.document.min())
         result = np.zeros((len(policy_ids), len(offsets) - 1), np.int64)
         for batch in self.engine.batches(came.join(firsts, "query_id")):
             policies = _codes(batch.column("policy_id"), policy_ids)

@@ -6,15 +6,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rankloop.logs.counts import LogCounts
+from rankloop.statistics.counts import Counts
+from rankloop.statistics.intervals import tail_quantile
 from rankloop.types import Int64
 
 # With fewer displays beyond the first of each document, the order is not judged.
 ENOUGH_REPEATS = 500
 # A policy looks randomised if documents explain less than this share of the variance of ranks, also at the
-# upper end of a 95 % interval. Any ranker that people use explains many times as much.
+# upper end of a one-sided 95 % interval. Any ranker that people use explains many times as much.
 UNRELATED = 0.02
-QUANTILE = 1.645
 # Documents are in the order of their ids if so many of their neighbours are, of at least so many.
 IN_ORDER, ENOUGH_NEIGHBOURS = 0.99, 200
 
@@ -35,10 +35,10 @@ class DisplayOrder(NamedTuple):
     @property
     def looks_randomised(self) -> bool:
         """Whether the order looks unrelated to the documents."""
-        return self.explained + QUANTILE * self.error < UNRELATED
+        return self.explained + tail_quantile(0.05) * self.error < UNRELATED
 
 
-def measure_order(counts: LogCounts, policy: int) -> DisplayOrder | None:
+def measure_order(counts: Counts, policy: int) -> DisplayOrder | None:
     """How much of where a policy shows documents depends on the document; None if too few came again.
 
         ρ = (Q/D − 1) / (n − 1),      Q = Σ_d n_d (r_d − r)² / σ²
@@ -52,10 +52,10 @@ def measure_order(counts: LogCounts, policy: int) -> DisplayOrder | None:
         policy: the number of the policy.
     """
     own = counts.cells.select(counts.cells.policy == policy)
-    items = own.item.astype(np.int64)
+    pairs = own.document.astype(np.int64)
     _, documents = np.unique(counts.doc_ids, return_inverse=True)
-    for keys, across in ((items, False), (documents[items], True)):
-        found = _explained(keys, own.rank, own.displays)
+    for keys, across in ((pairs, False), (documents[pairs], True)):
+        found = _explained(keys, own.position, own.displays)
         if found is not None:
             return DisplayOrder(*found, across)
     return None
@@ -79,14 +79,14 @@ def _explained(keys: Int64, ranks: np.ndarray, displays: Int64) -> tuple[float, 
     return (ratio - 1.0) / excess, float(np.sqrt(2.0 / size)) / excess
 
 
-def share_in_order_of_ids(counts: LogCounts) -> float | None:
+def share_in_order_of_ids(counts: Counts) -> float | None:
     """The share of neighbours, by their mean ranks, that are in the order of their ids.
 
     None if there are too few of them to tell.
     """
     cells = counts.cells
-    displays = np.bincount(cells.item, weights=cells.displays, minlength=counts.n_items)
-    ranks = np.bincount(cells.item, weights=cells.displays * cells.rank, minlength=counts.n_items)
+    displays = np.bincount(cells.document, weights=cells.displays, minlength=counts.n_documents)
+    ranks = np.bincount(cells.document, weights=cells.displays * cells.position, minlength=counts.n_documents)
     query = np.repeat(np.arange(counts.n_queries), np.diff(counts.offsets))
     shown = displays > 0
     ids = counts.doc_ids[shown]

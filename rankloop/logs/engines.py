@@ -13,11 +13,12 @@ from typing import Any, Protocol
 
 import duckdb
 import ibis
+import numpy as np
 import pyarrow as pa
 
 from rankloop.errors import DataError, RankloopError, one_line
 from rankloop.ragged import threads
-from rankloop.storage.temporary import scratch_folder
+from rankloop.storage.locks import scratch_folder
 
 ENGINES = ("duckdb", "spark")
 
@@ -56,6 +57,12 @@ class Engine(Protocol):
 
     def mapped(self, expression: Expression, function: Mapped, schema: pa.Schema) -> Batches:
         """The results of a function on each batch of rows, computed where the rows are."""
+        ...
+
+    def grouped(
+        self, expression: Expression, keys: Sequence[str], function: Mapped, schema: pa.Schema
+    ) -> Batches:
+        """The same on batches of whole groups: rows with the same keys follow each other in one batch."""
         ...
 
 
@@ -144,6 +151,31 @@ def literal_path(file: Path) -> str:
     return PATTERN_LETTERS.sub(lambda letter: f"[{letter[0]}]", path)
 
 
+def whole_groups(batches: Batches, keys: Sequence[str]) -> Batches:
+    """The same rows, in their order, in batches that do not cut a group of rows with the same keys.
+
+    >>> rows = pa.table({"key": [1, 1, 2, 2, 3]})
+    >>> [batch["key"].to_pylist() for batch in whole_groups(iter(rows.to_batches(3)), ["key"])]
+    [[1, 1], [2, 2], [3]]
+    """
+    rest: pa.RecordBatch | None = None
+    for batch in batches:
+        if not len(batch):
+            continue
+        joined = batch if rest is None else pa.concat_batches([rest, batch])
+        # The last group may go on in the next batch.
+        same = np.ones(len(joined), np.bool_)
+        for key in keys:
+            column = joined.column(key).to_numpy(zero_copy_only=False)
+            same &= column == column[-1]
+        cut = int(np.flatnonzero(~same)[-1]) + 1 if not same.all() else 0
+        if cut:
+            yield joined.slice(0, cut)
+        rest = joined.slice(cut)
+    if rest is not None and len(rest):
+        yield rest
+
+
 class _DuckDB:
     def __init__(self, connection: Any) -> None:
         self.connection = connection
@@ -173,4 +205,11 @@ class _DuckDB:
 
     def mapped(self, expression: Expression, function: Mapped, schema: pa.Schema) -> Batches:
         for batch in self.batches(expression, LISTS_PER_BATCH):
+            yield function(batch).cast(schema)
+
+    def grouped(
+        self, expression: Expression, keys: Sequence[str], function: Mapped, schema: pa.Schema
+    ) -> Batches:
+        # Sorting spills to disk where collecting the rows of each group in lists would run out of memory.
+        for batch in whole_groups(self.batches(expression.order_by(*keys)), keys):
             yield function(batch).cast(schema)

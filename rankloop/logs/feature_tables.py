@@ -1,8 +1,10 @@
-"""Tables of features: Parquet or CSV, per query and document, or per document."""
+"""Tables of features, Parquet or CSV, per query and document or per document; matched by name."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import difflib
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -14,15 +16,14 @@ import pyarrow.compute as pc
 import pyarrow.csv
 
 from rankloop.errors import DataError, one_line
-from rankloop.logs.feature_names import Names, refuse_repeated
 from rankloop.logs.parquet_file import PARQUET_ERRORS, checked_batches, parquet_footer
-from rankloop.logs.schema import ITEM, feature_columns, feature_ids, is_list
-from rankloop.types import Float32
+from rankloop.logs.schema import QUERY_DOCUMENT, feature_columns, feature_ids, is_list
+from rankloop.types import Float32, Int64
 
 # Numbers held in memory at a time while a table is read, 4 bytes each.
 NUMBERS_PER_BATCH = 16_000_000
 ROWS_PER_BATCH = 100_000
-QUERY, DOCUMENT = ITEM
+QUERY, DOCUMENT = QUERY_DOCUMENT
 
 
 class FeatureRows(NamedTuple):
@@ -67,7 +68,7 @@ class FeatureTable:
     def columns(self) -> list[str]:
         """The columns that hold features; none if the table only tells which documents queries have."""
         refuse_repeated(self.schema.names, self.path)
-        if {*self.schema.names} == {*ITEM}:
+        if {*self.schema.names} == {*QUERY_DOCUMENT}:
             return []
         return feature_columns(self.schema, str(self.path))
 
@@ -166,13 +167,15 @@ def feature_name(names: Names | None, column: int) -> str:
 
 def _csv_reader(path: Path) -> Any:
     # Ids are text: 007 is not 7.
-    types: dict[str, Any] = dict.fromkeys(ITEM, pa.string())
+    types: dict[str, Any] = dict.fromkeys(QUERY_DOCUMENT, pa.string())
     with pyarrow.csv.open_csv(
         path, convert_options=pyarrow.csv.ConvertOptions(column_types=types)
     ) as beginning:
         for field in beginning.schema:
             # Types are inferred from the first rows; later ones may hold fractions.
-            if field.name not in ITEM and (pa.types.is_integer(field.type) or pa.types.is_null(field.type)):
+            if field.name not in QUERY_DOCUMENT and (
+                pa.types.is_integer(field.type) or pa.types.is_null(field.type)
+            ):
                 types[field.name] = pa.float64()
     return pyarrow.csv.open_csv(path, convert_options=pyarrow.csv.ConvertOptions(column_types=types))
 
@@ -183,3 +186,67 @@ def _numbers(column: pa.Array) -> Float32:
     with np.errstate(over="ignore"):
         narrow: Float32 = wide.astype(np.float32)
     return narrow
+
+
+Names = tuple[str, ...]
+
+
+def match_features(
+    given: Names, wanted: Names, *, where: object, who: str, spare: bool = False
+) -> Int64 | None:
+    """Where each wanted feature is among the given ones; None if both are the same, in the same order.
+
+    Args:
+        given: the features of a table.
+        wanted: the features that a model takes, in its order.
+        where: the table, for messages.
+        who: the model, for messages.
+        spare: other features may be given, too; they are not used.
+
+    Raises:
+        DataError: a feature is missing, or there is one that the model does not know.
+
+    Example:
+        >>> match_features(("price", "age"), ("age", "price"), where="docs.csv", who="the policy")
+        array([1, 0])
+        >>> match_features(("price", "agee"), ("age", "price"), where="docs.csv", who="the policy")
+        Traceback (most recent call last):
+            ...
+        rankloop.errors.DataError: docs.csv: the features are not those of the policy: 1 missing: 'age' (is it
+        'agee'?); 1 unknown: 'agee'; give the features that it was fitted to, under the same names, in any
+        order
+    """
+    if given == wanted:
+        return None
+    missing = [name for name in wanted if name not in set(given)]
+    unknown = [name for name in given if name not in set(wanted)]
+    if missing or (unknown and not spare):
+        reasons = [
+            f"{len(names):,} {what}: {', '.join(names)}"
+            for what, names in (
+                ("missing", [_suggest(name, unknown) for name in missing]),
+                ("unknown", [repr(name) for name in unknown]),
+            )
+            if names
+        ]
+        raise DataError(
+            f"{where}: the features are not those of {who}: {'; '.join(reasons)}; give the features that it "
+            f"was fitted to, under the same names, in any order"
+        )
+    places = {name: place for place, name in enumerate(given)}
+    return np.array([places[name] for name in wanted], dtype=np.int64)
+
+
+def refuse_repeated(names: Sequence[str], where: object) -> None:
+    """Refuse features of which two have the same name."""
+    repeated = sorted(name for name, times in Counter(names).items() if times > 1)
+    if repeated:
+        raise DataError(
+            f"{where}: more than one feature is named {', '.join(map(repr, repeated))}: features are matched "
+            f"by name, so every one needs a name of its own"
+        )
+
+
+def _suggest(name: str, others: list[str]) -> str:
+    close = difflib.get_close_matches(name, others, n=1)
+    return f"{name!r} (is it {close[0]!r}?)" if close else repr(name)

@@ -6,7 +6,6 @@ import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from rankloop.errors import DataError, one_line
 from rankloop.logs.checksums import verify_checksums
@@ -62,8 +61,12 @@ class LogFolder:
         return table in self.tables
 
 
-def open_folder(folder: str | os.PathLike[str]) -> LogFolder:
+def open_folder(folder: str | os.PathLike[str], *, verify: bool = True) -> LogFolder:
     """Open the folder of a log and check its files.
+
+    Args:
+        folder: the folder.
+        verify: whether to compare the files with their checksums, which reads all of them.
 
     Raises:
         DataError: the folder is not a log, a file is damaged or has changed, or a column is missing or of
@@ -79,15 +82,13 @@ def open_folder(folder: str | os.PathLike[str]) -> LogFolder:
             f"{place} is not a log: it does not contain {IMPRESSIONS}.parquet, only {found or 'nothing'}; "
             f"`rankloop import` converts other formats into a log"
         )
-    verify_checksums(place)
+    if verify:
+        verify_checksums(place)
     starts, pinned, log = True, True, LogFolder(place, tables)
     randomised: dict[str, None] = {}
     for table in tables:
         for file in log.files(table):
-            schema, metadata, rows = _read_schema(file)
-            check_columns(schema, table, str(file))
-            if table == FEATURES:
-                feature_columns(schema, str(file))
+            metadata, rows = check_file(file, table)
             if table == IMPRESSIONS:
                 starts &= metadata.get(STARTS_KEY) == str(rows).encode()
                 pinned &= metadata.get(PINNED_KEY) == str(rows).encode()
@@ -95,7 +96,12 @@ def open_folder(folder: str | os.PathLike[str]) -> LogFolder:
     return LogFolder(place, tables, starts, tuple(randomised), pinned)
 
 
-def _read_schema(file: Path) -> tuple[Any, dict[bytes, bytes], int]:
+def check_file(file: Path, table: str) -> tuple[dict[bytes, bytes], int]:
+    """The metadata and the number of rows of one file of a table.
+
+    Raises:
+        DataError: the file is damaged, of another version, or a column is missing or of the wrong type.
+    """
     try:
         schema, metadata, rows = parquet_footer(file)
     except PARQUET_ERRORS as error:
@@ -109,7 +115,10 @@ def _read_schema(file: Path) -> tuple[Any, dict[bytes, bytes], int]:
             f"{file}: the log has version {version.decode(errors='replace')!r}, but this program reads "
             f"version {VERSION!r}: update rankloop, or import the log again"
         )
-    return schema, metadata, rows
+    check_columns(schema, table, str(file))
+    if table == FEATURES:
+        feature_columns(schema, str(file))
+    return metadata, rows
 
 
 def _randomised(metadata: dict[bytes, bytes]) -> list[str]:

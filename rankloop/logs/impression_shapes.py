@@ -25,26 +25,6 @@ LEAST_ROWS = 3
 
 
 @dataclass(frozen=True)
-class Gaps:
-    """Impressions with positions that have no row: slots of others, or rows that were not logged.
-
-    Attributes:
-        impressions: the number of impressions.
-        leading: how many of them begin below position 1.
-        inner: how many skip a position between their first and their last.
-        short: how many end above the position at which most impressions of their policy end.
-        patterns: the most frequent positions of impressions with leading or inner gaps, as text, and how many
-            impressions have them.
-    """
-
-    impressions: int
-    leading: int
-    inner: int
-    short: int
-    patterns: tuple[tuple[str, int], ...]
-
-
-@dataclass(frozen=True)
 class ClockGap:
     """A time without impressions that is much longer than usual.
 
@@ -93,11 +73,9 @@ class ImpressionShapes:
         by_impression = shown.group_by("code").agg(
             rows=_.count(),
             clicks=_.clicked.sum(),
-            first=_.position.min(),
             last=_.position.max(),
             # A sum does not depend on the order of rows; of so many bits, half a million fit into 64.
             content=(_.content % CONTENT_CODES).sum(),
-            policy_id=_.policy_id.cast("string").min(),
             query_id=_.query_id.cast("string").min(),
             mixed=_.query.min() != _.query.max(),
             time=_.timestamp.min(),
@@ -116,40 +94,12 @@ class ImpressionShapes:
                 mixed=_.mixed.sum(),
                 overfull=(_.rows > _.last).sum(),
                 longest=_.rows.max(),
-                leading=(_["first"] > 1).sum(),
-                inner=(_["last"] - _["first"] + 1 > _.rows).sum(),
                 full=full.sum(),
                 unclicked=(_.clicks == 0).sum(),
                 several=(_.rows >= LEAST_ROWS).sum(),
             )
         )
         return {name: int(value or 0) for name, value in found[0].items()}
-
-    def gaps(self) -> Gaps:
-        """How many impressions have positions without a row."""
-        ends: dict[str, dict[int, int]] = {}
-        for row in self.counter.rows(self.table.group_by("policy_id", "last").agg(n=_.count())):
-            ends.setdefault(row["policy_id"], {})[row["last"]] = row["n"]
-        short = 0
-        for by_end in ends.values():
-            usual = max(by_end, key=lambda end, by_end=by_end: (by_end[end], end))  # type: ignore[misc]
-            short += sum(n for end, n in by_end.items() if end < usual)
-        return Gaps(
-            self.totals["impressions"],
-            self.totals["leading"],
-            self.totals["inner"],
-            short,
-            self._patterns() if self.totals["leading"] or self.totals["inner"] else (),
-        )
-
-    def _patterns(self) -> tuple[tuple[str, int], ...]:
-        odd = self.table.filter((_["first"] > 1) | (_["last"] - _["first"] + 1 > _.rows))
-        by_shape = odd.group_by("first", "last", "rows").agg(n=_.count())
-        most = by_shape.order_by(ibis.desc("n"), "first", "last", "rows").limit(3)
-        return tuple(
-            (f"{row['rows']} rows from position {row['first']} to {row['last']}", row["n"])
-            for row in self.counter.rows(most)
-        )
 
     def copies(self) -> int:
         """How many impressions look like another one: query, time, documents, positions and clicks."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -11,23 +11,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankloop.errors import DataError
-from rankloop.logs.counts import LogCounts
 from rankloop.logs.policy_exposures import CandidateExposures, estimate_exposures
-from rankloop.logs.slots import GapSummary, Slots
-from rankloop.ragged import segment_sum
-from rankloop.statistics.exposure import Exposure
-from rankloop.statistics.statistics import PolicyStatistics, Statistics
+from rankloop.logs.slots import Gaps, Slots
+from rankloop.ragged import offsets_of, segment_sum
+from rankloop.statistics.counts import Counts
+from rankloop.statistics.statistics import Exposure, PolicyStatistics, Statistics
 from rankloop.types import Bias, Int64, Str
 
 
 @dataclass(frozen=True, eq=False)
 class LogStatistics:
-    """The statistics of a log, the names of its queries and items, and where its exposures come from.
+    """The statistics of a log, the names of its queries and documents, and where its exposures come from.
 
     Attributes:
-        statistics: queries and items, ordered by their ids.
+        statistics: queries and documents, ordered by their ids.
         query_ids: queries.
-        doc_ids: items.
+        doc_ids: documents.
         estimated: by policy, the number of queries it served whose exposures are estimated from displays;
             policies whose exposures are all exact are left out.
         unknown: by policy, the number of queries that only other policies served, and for which it is not
@@ -47,11 +46,11 @@ class LogStatistics:
     left_out: int
     scored: Mapping[str, NDArray[np.bool_]] = field(default_factory=dict)
     exact: Mapping[str, NDArray[np.bool_]] = field(default_factory=dict)
-    gaps: GapSummary | None = None
+    gaps: Gaps | None = None
 
     @property
     def offsets(self) -> Int64:
-        """The first item of each query, and the number of items."""
+        """The first document of each query, and the number of documents."""
         return self.statistics.offsets
 
     @property
@@ -71,13 +70,43 @@ class LogStatistics:
                 f"intervention-aware(average=query) does not use them."
             )
         if self.left_out:
-            ranks = self.statistics.ranks
-            notes.append(f"{self.left_out:,} rows of impressions below rank {ranks} are left out.")
+            ranks = self.statistics.positions
+            notes.append(f"{self.left_out:,} rows of impressions below position {ranks} are left out.")
         return tuple(notes)
+
+    def keep(self, kept: NDArray[np.bool_]) -> LogStatistics:
+        """The statistics of some documents; queries of which none is kept are left out.
+
+        Exposures are those of the rankings that were shown, with all documents in them.
+
+        Args:
+            kept: bool, documents; at least one is True.
+        """
+        whole = self.statistics
+        sizes = np.add.reduceat(kept, whole.offsets[:-1], dtype=np.int64)
+        queries = sizes > 0
+        policies = {
+            policy: PolicyStatistics(
+                part.impressions_by_query[queries],
+                part.clicks[kept],
+                part.exposure[kept],
+            )
+            for policy, part in whole.policies.items()
+        }
+        statistics = Statistics(
+            offsets_of(sizes[queries]),
+            policies,
+            whole.displays_by_position[kept],
+            whole.clicks_by_position[kept],
+            whole.log_impressions,
+        )
+        return replace(
+            self, statistics=statistics, query_ids=self.query_ids[queries], doc_ids=self.doc_ids[kept]
+        )
 
 
 def assemble_statistics(
-    counts: LogCounts,
+    counts: Counts,
     bias: Bias,
     exact: Mapping[str, CandidateExposures] | None,
     slots: Slots | None = None,
@@ -98,18 +127,18 @@ def assemble_statistics(
         exact: by policy, the exposures of its candidates; None to estimate all exposures from displays.
         slots: the slots of the impressions with gaps; None if there are no gaps.
     """
-    displays = counts.displays_by_rank
+    displays = counts.displays_by_position
     _refuse_repeated_rows(counts, displays)
     policies = {}
     estimated: dict[str, int] = {}
     unasked: dict[str, int] = {}
-    asked = counts.query_counts.any(axis=0)
-    displaced = np.zeros(counts.query_counts.shape, np.bool_)
+    asked = counts.impressions_by_policy.any(axis=0)
+    displaced = np.zeros(counts.impressions_by_policy.shape, np.bool_)
     if slots is not None:
-        displaced = slots.displaced(displaced.shape, bias.ranks)
+        displaced = slots.displaced(displaced.shape, bias.positions)
     scored_by, exact_by = {}, {}
     for number, policy in enumerate(counts.policy_ids):
-        shown, came = counts.displays_of(number), counts.query_counts[number]
+        shown, came = counts.displays_of(number), counts.impressions_by_policy[number]
         clicks: NDArray[Any] = counts.clicks_of(number)
         values = estimate_exposures(shown, came, counts.offsets, bias)
         unknown = np.ones(counts.n_queries, np.bool_)
@@ -132,8 +161,8 @@ def assemble_statistics(
         counts.offsets,
         policies,
         displays,
-        counts.clicks_by_rank,
-        int(counts.query_counts.sum()),
+        counts.clicks_by_position,
+        counts.impressions,
     )
     return LogStatistics(
         statistics,
@@ -144,7 +173,7 @@ def assemble_statistics(
         counts.left_out,
         MappingProxyType(scored_by),
         MappingProxyType(exact_by),
-        None if slots is None else slots.summary,
+        None if slots is None else slots.gaps,
     )
 
 
@@ -152,35 +181,35 @@ def _listed(queries: Mapping[str, int]) -> str:
     return ", ".join(f"{policy} ({count:,} queries)" for policy, count in queries.items())
 
 
-def _refuse_repeated_rows(counts: LogCounts, displays: Int64) -> None:
+def _refuse_repeated_rows(counts: Counts, displays: Int64) -> None:
     filled = segment_sum(displays, counts.offsets)
-    came = counts.query_counts.sum(axis=0)
+    came = counts.impressions_by_query
     bad = np.argwhere(filled > came[:, None])
     if len(bad):
         query, rank = map(int, bad[0])
         raise DataError(
             f"query {str(counts.query_ids[query])!r} has {came[query]:,} impressions, but "
-            f"{filled[query, rank]:,} rows at rank {rank + 1}: rows are repeated, or documents share a "
+            f"{filled[query, rank]:,} rows at position {rank + 1}: rows are repeated, or documents share a "
             f"position; `rankloop check` shows where, and `rankloop import columns` repairs it"
         )
 
 
-def _refuse_strangers(counts: LogCounts, policy: str, strange: NDArray[np.bool_]) -> None:
-    items = np.flatnonzero(strange)
-    if len(items):
+def _refuse_strangers(counts: Counts, policy: str, strange: NDArray[np.bool_]) -> None:
+    documents = np.flatnonzero(strange)
+    if len(documents):
         raise DataError(
-            f"policy {policy!r}, {counts.item_name(items[0])}: it was shown, but is not among the policy's "
-            f"candidates for the query ({len(items)} such documents in total): list all candidates, or "
-            f"estimate exposures from displays (exposure='displays')"
+            f"policy {policy!r}, {counts.document_name(documents[0])}: it was shown, but is not among the "
+            f"policy's candidates for the query ({len(documents)} such documents in total): list all "
+            f"candidates, or estimate exposures from displays (exposure='displays')"
         )
 
 
-def _refuse_impossible(counts: LogCounts, policy: str, never: NDArray[np.bool_]) -> None:
-    items = np.flatnonzero(never)
-    if len(items):
+def _refuse_impossible(counts: Counts, policy: str, never: NDArray[np.bool_]) -> None:
+    documents = np.flatnonzero(never)
+    if len(documents):
         raise DataError(
-            f"policy {policy!r}, {counts.item_name(items[0])}: it was shown, although by the policy's scores "
-            f"it never is ({len(items)} such documents in total): rankings are not drawn from these scores; "
-            f"log the scores that they are drawn from, or estimate exposures from displays "
-            f"(exposure='displays')"
+            f"policy {policy!r}, {counts.document_name(documents[0])}: it was shown, although by the "
+            f"policy's scores it never is ({len(documents)} such documents in total): rankings are not drawn "
+            "from these scores; log the scores that they are drawn from, or estimate exposures from "
+            f"displays (exposure='displays')"
         )

@@ -21,11 +21,11 @@ from numpy.typing import NDArray
 from rankloop.errors import DataError
 from rankloop.kernels.expectations import LARGEST_SCORE
 from rankloop.logs.counter import LogCounter
-from rankloop.logs.counts import LogCounts
-from rankloop.logs.schema import CANDIDATES, ITEM
+from rankloop.logs.schema import CANDIDATES, QUERY_DOCUMENT
 from rankloop.logs.slots import Placement
 from rankloop.policies import expected_rank_weights
 from rankloop.ragged import segment_index
+from rankloop.statistics.counts import Counts
 from rankloop.types import Bias, Float64, Int64
 
 PARTS = ("alpha", "beta", "examination")
@@ -36,8 +36,8 @@ class CandidateExposures:
     """The exposures of one policy, where its candidates are known.
 
     Attributes:
-        values: float64, 3 × items; expected α, β and examination, 0 where the candidates are not known.
-        known: bool, items; whether the item is a candidate of the policy.
+        values: float64, 3 × documents; expected α, β and examination, 0 where the candidates are not known.
+        known: bool, documents; whether the document is a candidate of the policy.
     """
 
     values: Float64
@@ -49,17 +49,17 @@ class RankShares(NamedTuple):
 
     Attributes:
         policy: its id.
-        items: the numbers of the items.
-        shares: float64, items × ranks.
+        documents: the numbers of the documents.
+        shares: float64, documents × ranks.
     """
 
     policy: str
-    items: NDArray[np.int32]
+    documents: NDArray[np.int32]
     shares: Float64
 
 
 def compute_exposures(
-    counter: LogCounter, counts: LogCounts, bias: Bias, placements: Mapping[str, Placement] | None = None
+    counter: LogCounter, counts: Counts, bias: Bias, placements: Mapping[str, Placement] | None = None
 ) -> dict[str, CandidateExposures]:
     """The exact exposures of every policy of the log, by its id.
 
@@ -74,17 +74,23 @@ def compute_exposures(
     """
     by_rank = np.stack([getattr(bias, part) for part in PARTS])
     result = {
-        policy: CandidateExposures(np.zeros((len(PARTS), counts.n_items)), np.zeros(counts.n_items, np.bool_))
+        policy: CandidateExposures(
+            np.zeros((len(PARTS), counts.n_documents)), np.zeros(counts.n_documents, np.bool_)
+        )
         for policy in counts.policy_ids
     }
     query_of = segment_index(counts.offsets)
     rows = 0
-    for policy, items, values in _expected(counter, by_rank if placements is None else np.eye(bias.ranks)):
+    for policy, documents, values in _expected(
+        counter, by_rank if placements is None else np.eye(bias.positions)
+    ):
         own = result[policy]
-        rows += len(items)
-        own.known[items] = True
-        own.values[:, items] = (
-            values.T if placements is None else by_rank @ placements[policy].place(values, query_of[items]).T
+        rows += len(documents)
+        own.known[documents] = True
+        own.values[:, documents] = (
+            values.T
+            if placements is None
+            else by_rank @ placements[policy].place(values, query_of[documents]).T
         )
     if rows > sum(int(own.known.sum()) for own in result.values()):
         _refuse_repeated_candidates(counter)
@@ -93,36 +99,36 @@ def compute_exposures(
 
 def compute_rank_shares(counter: LogCounter, ranks: int) -> Iterator[RankShares]:
     """The exact probability of each candidate at each rank, in parts."""
-    for policy, items, values in _expected(counter, np.eye(ranks)):
-        yield RankShares(policy, items, values)
+    for policy, documents, values in _expected(counter, np.eye(ranks)):
+        yield RankShares(policy, documents, values)
 
 
 def _expected(counter: LogCounter, vectors: Float64) -> Iterator[tuple[str, NDArray[np.int32], Float64]]:
-    """Policies, items and the items' expected rank weights, rows × vectors."""
+    """Policies, documents and the documents' expected rank weights, rows × vectors."""
     assert counter.candidates is not None
     _refuse_bad_scores(counter)
     logged = counter.candidates.filter(
         _.policy_id.isin(sorted(row["policy_id"] for row in counter.policy_times))
     )
     by_query = (
-        logged.join(counter.items, ITEM)
+        logged.join(counter.documents, QUERY_DOCUMENT)
         .group_by("policy_id", "query_id")
-        # One list of pairs, so that items and scores stay together.
-        .agg(scored=ibis.struct({"item": _.item, "score": _.score}).collect())
+        # One list of pairs, so that documents and scores stay together.
+        .agg(scored=ibis.struct({"document": _.document, "score": _.score}).collect())
         .select("policy_id", "scored")
     )
     schema = _schema(len(vectors))
     for batch in counter.engine.mapped(by_query, partial(expose_batch, vectors=vectors), schema):
         policies = batch.column("policy_id").dictionary_encode()
-        codes, items = policies.indices.to_numpy(), batch.column("item").to_numpy()
+        codes, documents = policies.indices.to_numpy(), batch.column("document").to_numpy()
         values = np.stack([batch.column(name).to_numpy() for name in schema.names[2:]], axis=1)
         for code, policy in enumerate(policies.dictionary.to_pylist()):
-            yield policy, items[codes == code], values[codes == code]
+            yield policy, documents[codes == code], values[codes == code]
 
 
 def _schema(vectors: int) -> pa.Schema:
     weights = ((f"weight_{number}", pa.float64()) for number in range(vectors))
-    return pa.schema([("policy_id", pa.string()), ("item", pa.int32()), *weights])
+    return pa.schema([("policy_id", pa.string()), ("document", pa.int32()), *weights])
 
 
 def expose_batch(batch: pa.RecordBatch, *, vectors: Float64) -> pa.RecordBatch:
@@ -135,23 +141,24 @@ def expose_batch(batch: pa.RecordBatch, *, vectors: Float64) -> pa.RecordBatch:
     offsets = lists.offsets.to_numpy().astype(np.int64)
     offsets -= offsets[0]
     query = segment_index(offsets)
-    items = flat.field("item").to_numpy()
+    documents = flat.field("document").to_numpy()
     # Engines collect in any order, and the last bits of sums depend on it.
-    order = np.lexsort((items, query))
+    order = np.lexsort((documents, query))
     weights = expected_rank_weights(flat.field("score").to_numpy()[order], offsets, vectors)
-    columns = [batch.column("policy_id").take(pa.array(query)), pa.array(items[order])]
+    columns = [batch.column("policy_id").take(pa.array(query)), pa.array(documents[order])]
     columns += [pa.array(np.ascontiguousarray(column)) for column in weights.T]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def estimate_exposures(displays: Int64, query_counts: Int64, offsets: Int64, bias: Bias) -> Float64:
-    """Estimate the exposures of one policy from its displays: float64, 3 × items.
+def estimate_exposures(displays: Int64, impressions_by_query: Int64, offsets: Int64, bias: Bias) -> Float64:
+    """Estimate the exposures of one policy from its displays: float64, 3 × documents.
 
         alpha_d = Σ_k α_k · n_dk / N_q     and the same for β and examination
 
     Args:
-        displays: items × ranks; n_dk, how often the policy showed d at rank k.
-        query_counts: queries; N_q, the number of impressions of d's query. Without any, exposures are 0.
+        displays: documents × ranks; n_dk, how often the policy showed d at rank k.
+        impressions_by_query: queries; N_q, the number of impressions of d's query. Without any, exposures are
+            0.
         offsets: queries + 1.
         bias: α, β and examination by rank.
 
@@ -162,7 +169,7 @@ def estimate_exposures(displays: Int64, query_counts: Int64, offsets: Int64, bia
         >>> 0.8 * 3 / 4 + 0.4 * 1 / 4, 0.8 * 1 / 4 + 0.4 * 3 / 4
         (0.7000000000000001, 0.5)
     """
-    came = np.repeat(query_counts, np.diff(offsets))
+    came = np.repeat(impressions_by_query, np.diff(offsets))
     shares = displays / np.maximum(came, 1)[:, None]
     return np.stack([shares @ getattr(bias, part) for part in PARTS])
 
@@ -173,9 +180,9 @@ def _refuse_bad_scores(counter: LogCounter) -> None:
     where = counter.log.source(CANDIDATES)
     # Not with isinf, on which engines differ.
     too_large = (_.score > LARGEST_SCORE) | ((_.score < -LARGEST_SCORE) & (_.score >= -sys.float_info.max))
-    nameless = ibis.or_(*(table[column].isnull() for column in ("policy_id", *ITEM)))
+    nameless = ibis.or_(*(table[column].isnull() for column in ("policy_id", *QUERY_DOCUMENT)))
     bad = table.filter(nameless | _.score.isnull() | _.score.isnan() | too_large)
-    for row in counter.rows(bad.order_by("policy_id", *ITEM).limit(1)):
+    for row in counter.rows(bad.order_by("policy_id", *QUERY_DOCUMENT).limit(1)):
         raise DataError(
             f"{where}: {_named(row)}: the score is {row['score']}; every candidate needs a policy, a query, "
             f"a document and a score within ±{LARGEST_SCORE:g}, or -inf if it can never be shown"
@@ -186,8 +193,8 @@ def _refuse_repeated_candidates(counter: LogCounter) -> None:
     """Called only if there are some: finding them takes as long as computing exposures."""
     table = counter.candidates
     assert table is not None
-    repeated = table.group_by("policy_id", *ITEM).agg(times=_.count()).filter(_.times > 1)
-    for row in counter.rows(repeated.order_by("policy_id", *ITEM).limit(1)):
+    repeated = table.group_by("policy_id", *QUERY_DOCUMENT).agg(times=_.count()).filter(_.times > 1)
+    for row in counter.rows(repeated.order_by("policy_id", *QUERY_DOCUMENT).limit(1)):
         raise DataError(
             f"{counter.log.source(CANDIDATES)}: {_named(row)}: {row['times']} rows; a policy has one score "
             f"per document of a query (a policy whose scores have changed needs another id)"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple
 
 # Enough to see what is wrong; the count says how often.
 EXAMPLES = 3
@@ -81,15 +81,6 @@ class Problem:
     def __str__(self) -> str:
         where = f" (such as {'; '.join(self.examples)})" if self.examples else ""
         return f"{self.count:,} {self.what}: {self.done}{where}"
-
-    def to_dict(self) -> dict[str, Any]:
-        """The same as a dictionary for JSON."""
-        return {**self.__dict__, "examples": list(self.examples)}
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        """The inverse of `to_dict`."""
-        return cls(**{**values, "examples": tuple(values["examples"])})
 
 
 class ProblemCounter:

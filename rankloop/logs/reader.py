@@ -9,10 +9,9 @@ from typing import Literal
 import numpy as np
 
 from rankloop.errors import RankloopError
-from rankloop.logs.checks import LogCheck, check_log
-from rankloop.logs.counter import DEEPEST_RANK, LogCounter
-from rankloop.logs.counts import LogCounts
+from rankloop.logs.counter import DEEPEST_POSITION, LogCounter
 from rankloop.logs.engines import Engine, check_engine, engine
+from rankloop.logs.facts import LogFacts, find_facts
 from rankloop.logs.features import read_feature_names, split_of_log
 from rankloop.logs.folder import LogFolder
 from rankloop.logs.grading import TARGETS, Grading, find_grading
@@ -22,6 +21,7 @@ from rankloop.logs.schema import CANDIDATES
 from rankloop.logs.slots import Slots, find_placements, find_slots
 from rankloop.progress import Progress, report
 from rankloop.ragged import segment_index
+from rankloop.statistics.counts import Counts
 from rankloop.types import Bias, Float64, Split
 
 ExposureSource = Literal["candidates", "displays"]
@@ -38,7 +38,7 @@ class LogReader(LogFolder):
         exposure: where exposures come from: ``candidates`` (exact, from the scores of all candidates, where
             the log has them), or ``displays`` (always estimated), for policies that do not draw their
             rankings from their scores.
-        target: what policies are fitted to and judged by: ``clicks``, ``signal``, or ``auto`` for the signal
+        target: what policies are fitted to and judged by: ``clicks``, ``amount``, or ``auto`` for the amount
             of logs that have one.
     """
 
@@ -46,7 +46,7 @@ class LogReader(LogFolder):
     master: str | None = None
     exposure: ExposureSource = "candidates"
     target: str = "auto"
-    _known: dict[int, LogCounts] = field(default_factory=dict, init=False, repr=False)
+    _known: dict[int, Counts] = field(default_factory=dict, init=False, repr=False)
     # None or one.
     _slots: list[Slots] = field(default_factory=list, init=False, repr=False)
     _grading: list[Grading] = field(default_factory=list, init=False, repr=False)
@@ -68,12 +68,18 @@ class LogReader(LogFolder):
         """The engine, to be used in a ``with`` block."""
         return engine(self.engine, master=self.master)
 
-    def check(self, *, progress: Progress | None = None) -> LogCheck:
-        """Check what is in the log: policies over time, clicks by rank, support, and problems."""
+    def facts(self, *, progress: Progress | None = None) -> LogFacts:
+        """What is in the log: policies over time, clicks by rank, support, and problems."""
+        report(progress, "check", note="counting")
         with self.open_engine() as running:
-            return check_log(self, running, progress)
+            counter = LogCounter(self, running, known=self._recall(None))
+            counter.ranks = min(counter.totals["deepest"], DEEPEST_POSITION)
+            counts = counter.known or self._remember(counter.counts())
+            if not self._slots:
+                self._slots.append(find_slots(self, running, counts))
+            return find_facts(counter, counts, self._slots[0], progress)
 
-    def count(self, ranks: int | None = None, *, progress: Progress | None = None) -> LogCounts:
+    def count(self, ranks: int | None = None, *, progress: Progress | None = None) -> Counts:
         """How often each document was shown and clicked, by policy and rank.
 
         The log is read once: later calls use what has been counted, whatever the number of ranks, unless it
@@ -83,8 +89,10 @@ class LogReader(LogFolder):
             ranks: how many ranks to count; None for all, up to 1,000.
             progress: called with what is being done.
         """
-        if ranks is not None and not 1 <= ranks <= DEEPEST_RANK:
-            raise RankloopError(f"the number of ranks must be between 1 and {DEEPEST_RANK:,}, got {ranks}")
+        if ranks is not None and not 1 <= ranks <= DEEPEST_POSITION:
+            raise RankloopError(
+                f"the number of ranks must be between 1 and {DEEPEST_POSITION:,}, got {ranks}"
+            )
         known = self._recall(ranks)
         if known is None:
             report(progress, "count")
@@ -108,12 +116,12 @@ class LogReader(LogFolder):
         return found
 
     def _compute_statistics(self, bias: Bias) -> LogStatistics:
-        counts, slots = self.count(bias.ranks), self.slots()
+        counts, slots = self.count(bias.positions), self.slots()
         if not self.draws:
             return assemble_statistics(counts, bias, None, slots)
         placements = find_placements(slots, counts)
         with self.open_engine() as running:
-            counter = LogCounter(self, running, bias.ranks, counts)
+            counter = LogCounter(self, running, bias.positions, counts)
             exact = compute_exposures(counter, counts, bias, placements)
             return assemble_statistics(counts, bias, exact, slots)
 
@@ -131,23 +139,23 @@ class LogReader(LogFolder):
         return self._slots[0]
 
     def grading(self) -> Grading:
-        """What displays are worth: their clicks, or their signal; the log is read once."""
+        """What displays are worth: their clicks, or their amount; the log is read once."""
         if not self._grading:
             with self.open_engine() as running:
                 self._grading.append(find_grading(running, self, self.target))
         return self._grading[0]
 
     def rank_shares(self, found: LogStatistics) -> Float64:
-        """How often each item is at each rank per impression of its query: float64, items × ranks.
+        """How often each document is at each rank per impression of its query: float64, documents × ranks.
 
         Computed from scores where exposures are, and from displays elsewhere; averaged over the policies that
         served the query.
         """
-        ranks = found.statistics.ranks
+        ranks = found.statistics.positions
         counts, slots = self.count(ranks), self.slots()
-        came = np.maximum(counts.query_counts.sum(axis=0), 1)
+        came = np.maximum(counts.impressions_by_query, 1)
         query_of = segment_index(counts.offsets)
-        result = np.zeros((counts.n_items, ranks))
+        result = np.zeros((counts.n_documents, ranks))
         for number, policy in enumerate(counts.policy_ids):
             estimated = ~found.exact.get(policy, np.zeros(counts.n_queries, np.bool_))
             result += np.where(estimated[query_of, None], counts.displays_of(number), 0)
@@ -158,14 +166,18 @@ class LogReader(LogFolder):
         placements = [slots.placement(counts, number) for number in range(len(numbers))]
         with self.open_engine() as running:
             counter = LogCounter(self, running, ranks, counts)
-            for policy, items, shares in compute_rank_shares(counter, ranks):
-                queries, number = query_of[items], numbers[policy]
-                weight = counts.query_counts[number][queries] / came[queries] * found.exact[policy][queries]
-                result[items] += weight[:, None] * placements[number].place(shares, queries)
+            for policy, documents, shares in compute_rank_shares(counter, ranks):
+                queries, number = query_of[documents], numbers[policy]
+                weight = (
+                    counts.impressions_by_policy[number][queries]
+                    / came[queries]
+                    * found.exact[policy][queries]
+                )
+                result[documents] += weight[:, None] * placements[number].place(shares, queries)
         return result
 
     def split(self) -> Split:
-        """The items of the log with their features, in the order of its counts and statistics.
+        """The documents of the log with their features, in the order of its counts and statistics.
 
         Labels are all 0: a log has none.
         """
@@ -183,25 +195,25 @@ class LogReader(LogFolder):
 
     @property
     def fingerprint(self) -> str:
-        """A name for the content of the log, the same wherever it is stored; see `LogCounts.fingerprint`."""
+        """A name for the content of the log, the same wherever it is stored; see `Counts.fingerprint`."""
         return self._any_counts().fingerprint
 
-    def _any_counts(self) -> LogCounts:
-        """Counts of any number of ranks: the items are the same for all of them."""
-        return next(iter(self._known.values()), None) or self.count(DEEPEST_RANK)
+    def _any_counts(self) -> Counts:
+        """Counts of any number of ranks: the documents are the same for all of them."""
+        return next(iter(self._known.values()), None) or self.count(DEEPEST_POSITION)
 
-    def _recall(self, ranks: int | None) -> LogCounts | None:
+    def _recall(self, ranks: int | None) -> Counts | None:
         """The counts of a number of ranks, if they follow from what has been counted."""
         for counts in list(self._known.values()):
             if ranks is None and counts.left_out == 0:
-                deepest = int(counts.cells.rank.max()) + 1
+                deepest = int(counts.cells.position.max()) + 1
                 return self._known.get(deepest) or self._remember(counts.of_ranks(deepest))
             if ranks is not None and counts.can_give(ranks):
                 return self._known.get(ranks) or self._remember(counts.of_ranks(ranks))
         return None
 
-    def _remember(self, counts: LogCounts) -> LogCounts:
-        self._known[counts.ranks] = counts
+    def _remember(self, counts: Counts) -> Counts:
+        self._known[counts.positions] = counts
         return counts
 
 

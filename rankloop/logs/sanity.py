@@ -9,9 +9,10 @@ import numpy as np
 
 from rankloop.logs.check_warnings import CheckWarning
 from rankloop.logs.counter import LogCounter
-from rankloop.logs.counts import LogCounts
 from rankloop.logs.display_order import IN_ORDER, share_in_order_of_ids
-from rankloop.logs.impression_shapes import ClockGap, Gaps, ImpressionShapes
+from rankloop.logs.impression_shapes import ClockGap, ImpressionShapes
+from rankloop.logs.slots import Gaps
+from rankloop.statistics.counts import Counts
 from rankloop.types import Float64
 
 # A larger share of clicked rows means that rows without a click were not logged.
@@ -57,15 +58,15 @@ class Sanity:
     warnings: tuple[CheckWarning, ...]
 
 
-def check_sanity(counter: LogCounter, counts: LogCounts) -> Sanity:
+def check_sanity(counter: LogCounter, counts: Counts, gaps: Gaps) -> Sanity:
     """Look for what every engineer would notice.
 
     Args:
         counter: counts the log.
         counts: its counts.
+        gaps: its impressions with positions that have no row.
     """
     shapes = ImpressionShapes(counter)
-    gaps = shapes.gaps()
     clock = shapes.clock_gaps(least=FEW_IMPRESSIONS, times_usual=GAP)
     warnings = (
         *_clicks(counter, shapes),
@@ -101,19 +102,19 @@ def _clicks(counter: LogCounter, shapes: ImpressionShapes) -> Found:
     ranks = counter.by_rank["rank"][depth] + 1
     shown, clicked = (counter.by_rank[name][depth].astype(np.float64) for name in ("displays", "clicks"))
     best = int(np.argmax(clicked))
-    if clicked[best] == clicks and all_at_one_rank(clicks, rows, int(shown[best])):
+    if clicked[best] == clicks and all_at_one_position(clicks, rows, int(shown[best])):
         yield (
             "one_clicked_rank",
-            f"All {clicks:,} clicks are at rank {ranks[best]}: nothing can be learned about other ranks. Are "
-            f"documents in the order in which they were shown, and not sorted by clicks?",
+            f"All {clicks:,} clicks are at position {ranks[best]}: nothing can be learned about other "
+            f"positions. Are documents in the order in which they were shown, and not sorted by clicks?",
         )
     first = _all_clicked_below(shown, clicked)
     if first is not None:
         yield (
             "only_clicked_rows_below",
-            f"From rank {ranks[first]} on, {clicked[first:].sum() / shown[first:].sum():.1%} of the "
+            f"From position {ranks[first]} on, {clicked[first:].sum() / shown[first:].sum():.1%} of the "
             f"{shown[first:].sum():,.0f} rows are clicked: it seems that only clicked rows were logged "
-            f"there. Use the ranks above it: `--ranks {ranks[first] - 1}`.",
+            f"there. Use the positions above it: `--ranks {ranks[first] - 1}`.",
         )
     if shapes.totals["several"] >= FEW_ROWS and shapes.totals["full"] > shapes.totals["several"] / 2:
         yield (
@@ -124,7 +125,7 @@ def _clicks(counter: LogCounter, shapes: ImpressionShapes) -> Found:
     yield from _clicked_impressions(shapes, clicked / np.maximum(shown, 1.0))
 
 
-def all_at_one_rank(clicks: int, rows: int, rows_there: int) -> bool:
+def all_at_one_position(clicks: int, rows: int, rows_there: int) -> bool:
     """Whether all clicks at one rank are no accident: there are many, and other ranks have rows."""
     return clicks >= MANY_CLICKS and rows - rows_there >= MANY_CLICKS
 
@@ -139,7 +140,7 @@ def _clicked_impressions(shapes: ImpressionShapes, rates: Float64) -> Found:
             f"{totals['unclicked']:,} of {totals['impressions']:,} impressions have no click, but click "
             f"rates predict about {expected:.0%}: it seems that impressions without a click were not logged. "
             f"Click rates are then too high, and differences between ranks and policies may be wrong. Log "
-            f"every impression if you can; otherwise let an A/B test settle the verdict.",
+            f"every impression if you can; otherwise let an A/B test settle the decision.",
         )
 
 
@@ -171,14 +172,14 @@ def _all_clicked_below(shown: Float64, clicked: Float64) -> int | None:
     return None
 
 
-def _ids(counts: LogCounts) -> Found:
+def _ids(counts: Counts) -> Found:
     """Documents in the order of their ids: rows were sorted, and are not in the order of display."""
     share = share_in_order_of_ids(counts)
     if share is not None and share >= IN_ORDER:
         yield (
             "ordered_by_id",
             f"{share:.1%} of the documents are in the order of their ids. If rows or lists were sorted, they "
-            f"do not tell where documents were shown: bias, fit and verdict are then wrong.",
+            f"do not tell where documents were shown: bias, fit and decision are then wrong.",
         )
 
 

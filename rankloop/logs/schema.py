@@ -18,11 +18,11 @@ import pyarrow as pa
 
 from rankloop.errors import DataError
 
-VERSION = "1"
+VERSION = "2"
 
 IMPRESSIONS, CANDIDATES, FEATURES = "impressions", "candidates", "features"
 TABLES = (IMPRESSIONS, CANDIDATES, FEATURES)
-ITEM = ("query_id", "doc_id")
+QUERY_DOCUMENT = ("query_id", "doc_id")
 # Names of a column that was meant to be query_id, besides those that are spelt nearly alike; `query_count` is
 # a feature.
 OTHER_QUERY_IDS, ALIKE = ("q", "qid", "query"), 0.75
@@ -143,12 +143,12 @@ def feature_ids(schema: pa.Schema, where: str) -> tuple[str, ...]:
         >>> feature_ids(pa.schema([("doc_id", pa.string()), ("price", pa.float64())]), "docs.parquet")
         ('doc_id',)
     """
-    query, document = ITEM
+    query, document = QUERY_DOCUMENT
     likely = [name for name in schema.names if name in OTHER_QUERY_IDS]
     misspelt = likely or difflib.get_close_matches(query, schema.names, n=1, cutoff=ALIKE)
     if query in schema.names or misspelt or document not in schema.names:
         check_columns(schema, FEATURES, where)
-        return ITEM
+        return QUERY_DOCUMENT
     given = schema.field(document).type
     if not is_id(given):
         raise DataError(f"{where}: the column {document!r} holds {given}; expected {ID}")

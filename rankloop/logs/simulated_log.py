@@ -1,4 +1,4 @@
-"""Simulated interactions as a log, in the same files as real ones."""
+"""Simulated impressions as a log, in the same files as real ones."""
 
 from __future__ import annotations
 
@@ -19,43 +19,43 @@ from rankloop.policies.plackett_luce import check_scores
 from rankloop.ragged import segment_index
 from rankloop.types import Float64, Int64, Split
 
-# Simulated interactions happen ten times per second, from the beginning of a year.
+# Simulated impressions happen ten times per second, from the beginning of a year.
 BEGINNING = np.datetime64("2020-01-01T00:00:00", "us")
 BETWEEN = np.timedelta64(100_000, "us")
 
 
-class Interactions(Protocol):
-    """What `rankloop.clicks.gather_log` returns: queries, and the items shown and clicked at each rank."""
+class ShownAndClicked(Protocol):
+    """What `rankloop.clicks.gather_log` returns: queries, and documents shown and clicked by position."""
 
     @property
     def queries(self) -> Int64:
-        """int64, interactions; the number of the query."""
+        """int64, impressions; the number of the query."""
         ...
 
     @property
     def rankings(self) -> NDArray[np.int32]:
-        """int32, interactions × ranks; items by their position within the query, -1 where there is none."""
+        """int32, impressions × ranks; documents by their number within the query, -1 where there is none."""
         ...
 
     @property
     def clicks(self) -> NDArray[np.bool_]:
-        """bool, interactions × ranks."""
+        """bool, impressions × ranks."""
         ...
 
 
 @dataclass(frozen=True, eq=False)
 class PolicyTraffic:
-    """The interactions that one policy gathered.
+    """The impressions that one policy gathered.
 
     Attributes:
         policy: its id.
-        scores: items; what the policy draws its rankings from.
-        interactions: what `rankloop.clicks.gather_log` returned.
+        scores: documents; what the policy draws its rankings from.
+        impressions: what `rankloop.clicks.gather_log` returned.
     """
 
     policy: str
     scores: object
-    interactions: Interactions
+    impressions: ShownAndClicked
 
 
 def write_simulated(
@@ -66,9 +66,9 @@ def write_simulated(
     features: bool = True,
     overwrite: bool = False,
 ) -> Path:
-    """Write simulated interactions as a log, part by part.
+    """Write simulated impressions as a log, part by part.
 
-    Documents without ids get their position within the query, from 0, as an id. Labels are not written: a
+    Documents without ids get their number within the query, from 0, as an id. Labels are not written: a
     real log has none.
 
     Args:
@@ -103,16 +103,16 @@ def write_simulated(
             scores = check_scores(part.scores, split.offsets)
             if part.policy not in scores_of:
                 scores_of[part.policy] = scores
-                policy = pa.array([part.policy]).take(pa.array(np.zeros(split.n_docs, np.int32)))
+                policy = pa.array([part.policy]).take(pa.array(np.zeros(split.n_documents, np.int32)))
                 writer.write(CANDIDATES, {"policy_id": policy, **names.of_all(), "score": scores})
             elif not np.array_equal(scores_of[part.policy], scores):
                 raise DataError(
                     f"policy {part.policy!r} has two sets of scores: give the second set another id"
                 )
             writer.write(IMPRESSIONS, _rows(part, names, written))
-            written += len(part.interactions.queries)
+            written += len(part.impressions.queries)
         if not written:
-            raise DataError("there are no interactions to write: simulate at least one")
+            raise DataError("there are no impressions to write: simulate at least one")
     return writer.folder
 
 
@@ -123,7 +123,7 @@ class _Names:
         self.offsets = split.offsets
         self.query_ids = pa.array(split.query_ids.tolist())
         query = segment_index(split.offsets)
-        positions = np.arange(split.n_docs) - split.offsets[query]
+        positions = np.arange(split.n_documents) - split.offsets[query]
         doc_ids = positions.astype(np.str_) if split.doc_ids is None else split.doc_ids
         self.doc_ids = pa.array(doc_ids.tolist())
         self.query_of = query
@@ -136,9 +136,9 @@ class _Names:
 
 
 def _rows(part: PolicyTraffic, names: _Names, first: int) -> dict[str, pa.Array]:
-    queries, rankings = part.interactions.queries, part.interactions.rankings
+    queries, rankings = part.impressions.queries, part.impressions.rankings
     if len(queries) and (rankings[:, 0] < 0).any():
-        raise DataError(f"policy {part.policy!r}: an interaction that shows nothing cannot be logged")
+        raise DataError(f"policy {part.policy!r}: an impression that shows nothing cannot be logged")
     number, rank = np.nonzero(rankings >= 0)
     ids = pa.array(np.arange(first, first + len(queries))).cast(pa.string())
     times = BEGINNING + (first + number) * BETWEEN
@@ -149,7 +149,7 @@ def _rows(part: PolicyTraffic, names: _Names, first: int) -> dict[str, pa.Array]
         "policy_id": _coded(np.zeros(len(number)), pa.array([part.policy])),
         "position": pa.array((rank + 1).astype(np.int32)),
         "doc_id": _coded(names.offsets[queries[number]] + rankings[number, rank], names.doc_ids),
-        "clicked": pa.array(part.interactions.clicks[number, rank]),
+        "clicked": pa.array(part.impressions.clicks[number, rank]),
     }
 
 

@@ -7,8 +7,9 @@ same slots of that impression, in their order.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import ibis
 import numpy as np
@@ -18,30 +19,35 @@ from ibis import _
 from numpy.typing import NDArray
 
 from rankloop.logs.counter import as_text
-from rankloop.logs.counts import LogCounts
 from rankloop.logs.engines import Engine, Expression
 from rankloop.logs.folder import LogFolder
 from rankloop.logs.schema import IMPRESSIONS
 from rankloop.ragged import offsets_of, segment_sum
+from rankloop.statistics.counts import Counts
 from rankloop.types import Float64, Int64
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 IMPRESSION = ("impression_id", "policy_id", "query_id")
+# As many of the most frequent kinds of gaps are listed.
+PATTERNS = 3
 # What identifies a cell of `Slots`.
 CELL = ("policy_id", "query_id", "slot", "position")
 
 
-class GapSummary(NamedTuple):
-    """How many impressions have gaps; an impression may have both a leading and an inner one.
+@dataclass(frozen=True)
+class Gaps:
+    """Impressions with positions that have no row: slots of others, or rows that were not logged.
 
     Attributes:
         impressions: the number of impressions.
-        gapped: impressions with a leading or an inner gap.
-        leading: impressions whose first row is below position 1.
-        inner: impressions that leave out a position between two of their rows.
-        short: impressions with fewer rows than the longest one of their query under the same policy.
+        gapped: how many have a leading or an inner gap; an impression may have both.
+        leading: how many begin below position 1.
+        inner: how many skip a position between their first and their last.
+        short: how many end above the position at which most impressions of their policy end.
+        patterns: the most frequent positions of impressions with leading or inner gaps, as text, and how many
+            impressions have them.
     """
 
     impressions: int
@@ -49,6 +55,7 @@ class GapSummary(NamedTuple):
     leading: int
     inner: int
     short: int
+    patterns: tuple[tuple[str, int], ...] = ()
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -113,7 +120,7 @@ class Slots:
     """Which positions the impressions with gaps fill; the arrays have one entry per cell.
 
     Attributes:
-        summary: how many impressions have gaps.
+        gaps: how many impressions have gaps.
         policy: int64, cells; the number of the policy.
         query: int64, cells; the number of the query.
         slot: int64, cells; the number of the slot in its impression, from 0.
@@ -122,7 +129,7 @@ class Slots:
         pinned: whether gaps are known to have been there before the policies drew.
     """
 
-    summary: GapSummary
+    gaps: Gaps
     policy: Int64
     query: Int64
     slot: Int64
@@ -140,16 +147,16 @@ class Slots:
         result[self.policy[moved], self.query[moved]] = not self.pinned
         return result
 
-    def placement(self, counts: LogCounts, policy: int) -> Placement:
+    def placement(self, counts: Counts, policy: int) -> Placement:
         """At which positions the ranks of a policy's draws are; its own where it never served the query.
 
         Args:
             counts: the counts of the log.
             policy: the number of the policy.
         """
-        came = counts.query_counts[policy]
+        came = counts.impressions_by_policy[policy]
         rows = segment_sum(counts.displays_of(policy), counts.offsets)
-        moved = (self.policy == policy) & (self.slot != self.position) & (self.position < counts.ranks)
+        moved = (self.policy == policy) & (self.slot != self.position) & (self.position < counts.positions)
         order = np.flatnonzero(moved)[np.argsort(self.query[moved], kind="stable")]
         query, position, times = self.query[order], self.position[order], self.times[order]
         np.subtract.at(rows, (query, position), times)
@@ -161,7 +168,7 @@ class Slots:
             times / came[query],
         )
 
-    def rank_weights(self, counts: LogCounts, vectors: Float64) -> Float64 | None:
+    def rank_weights(self, counts: Counts, vectors: Float64) -> Float64 | None:
         """What the k-th document of a ranking is worth on each query, queries × vectors × ranks.
 
             θ_q[k] = 1/N_q Σ_i θ[slot_k(i)]
@@ -174,9 +181,9 @@ class Slots:
             vectors: float64, vectors × ranks; θ.
         """
         ranks = vectors.shape[1]
-        rows = segment_sum(counts.displays_by_rank[:, :ranks], counts.offsets).astype(np.float64)
+        rows = segment_sum(counts.displays_by_position[:, :ranks], counts.offsets).astype(np.float64)
         rows = np.pad(rows, ((0, 0), (0, ranks - rows.shape[1])))
-        came = counts.query_counts.sum(axis=0)
+        came = counts.impressions_by_query
         sizes = np.diff(counts.offsets)
         expected = np.where(np.arange(ranks) < sizes[:, None], came[:, None], 0)
         inside = (self.slot < ranks) & (self.position < ranks)
@@ -191,7 +198,7 @@ class Slots:
         return np.where(came[:, None, None] > 0, result / np.maximum(came, 1)[:, None, None], vectors)
 
 
-def find_slots(log: LogFolder, engine: Engine, counts: LogCounts) -> Slots:
+def find_slots(log: LogFolder, engine: Engine, counts: Counts) -> Slots:
     """Find the impressions with gaps; those without are only counted."""
     rows = engine.table(log.files(IMPRESSIONS)).select(
         "impression_id", **as_text("policy_id", "query_id"), position=_.position.cast("int64")
@@ -201,10 +208,10 @@ def find_slots(log: LogFolder, engine: Engine, counts: LogCounts) -> Slots:
         .agg(shown=_.count(), first=_.position.min(), last=_.position.max())
         .mutate(leading=_.first > 1, inner=_.last - _.first + 1 > _.shown)
     )
-    summary = _summary(engine, impressions)
-    if not summary.gapped:
+    gaps = _count_gaps(engine, impressions)
+    if not gaps.gapped:
         nothing = np.zeros(0, np.int64)
-        return Slots(summary, nothing, nothing, nothing, nothing, nothing)
+        return Slots(gaps, nothing, nothing, nothing, nothing, nothing)
     gapped = impressions.filter(_.leading | _.inner).select(*IMPRESSION)
     slot = ibis.row_number().over(group_by=list(IMPRESSION), order_by="position")
     cells = rows.join(gapped, IMPRESSION).mutate(slot=slot.cast("int64")).group_by(*CELL).agg(times=_.count())
@@ -212,7 +219,7 @@ def find_slots(log: LogFolder, engine: Engine, counts: LogCounts) -> Slots:
     # Engines return groups in any order, and sums of floating-point numbers depend on it.
     table = pa.concat_tables(tables).sort_by([(name, "ascending") for name in CELL])
     return Slots(
-        summary,
+        gaps,
         _numbers(table["policy_id"], counts.policy_ids),
         _numbers(table["query_id"], counts.query_ids.tolist()),
         table["slot"].to_numpy(),
@@ -222,24 +229,43 @@ def find_slots(log: LogFolder, engine: Engine, counts: LogCounts) -> Slots:
     )
 
 
-def find_placements(slots: Slots, counts: LogCounts) -> dict[str, Placement] | None:
+def find_placements(slots: Slots, counts: Counts) -> dict[str, Placement] | None:
     """By policy, at which positions its ranks are; None if all impressions show all documents in order."""
     found = {policy: slots.placement(counts, number) for number, policy in enumerate(counts.policy_ids)}
     sizes = np.diff(counts.offsets)
     return None if all(one.is_plain(sizes) for one in found.values()) else found
 
 
-def _summary(engine: Engine, impressions: Expression) -> GapSummary:
-    longest = _.shown.max().over(ibis.window(group_by=["policy_id", "query_id"]))
-    found = impressions.mutate(short=_.shown < longest).agg(
+def _count_gaps(engine: Engine, impressions: Expression) -> Gaps:
+    by_end = impressions.group_by("policy_id", "last").agg(
         impressions=_.count(),
         gapped=_.count(where=_.leading | _.inner),
         leading=_.count(where=_.leading),
         inner=_.count(where=_.inner),
-        short=_.count(where=_.short),
     )
-    (row,) = (row for batch in engine.batches(found) for row in batch.to_pylist())
-    return GapSummary(**row)
+    ends: dict[str, dict[int, int]] = {}
+    total = Counter[str]()
+    for row in _rows(engine, by_end):
+        policy, last = row.pop("policy_id"), row.pop("last")
+        ends.setdefault(policy, {})[last] = row["impressions"]
+        total.update(row)
+    usual = {policy: max(own, key=lambda end, own=own: (own[end], end)) for policy, own in ends.items()}  # type: ignore[misc]
+    short = sum(n for policy, own in ends.items() for end, n in own.items() if end < usual[policy])
+    counted = {name: total[name] for name in ("impressions", "gapped", "leading", "inner")}
+    return Gaps(**counted, short=short, patterns=_patterns(engine, impressions) if total["gapped"] else ())
+
+
+def _patterns(engine: Engine, impressions: Expression) -> tuple[tuple[str, int], ...]:
+    shapes = impressions.filter(_.leading | _.inner).group_by("first", "last", "shown").agg(times=_.count())
+    most = shapes.order_by(ibis.desc("times"), "first", "last", "shown").limit(PATTERNS)
+    return tuple(
+        (f"{row['shown']} rows from position {row['first']} to {row['last']}", row["times"])
+        for row in _rows(engine, most)
+    )
+
+
+def _rows(engine: Engine, expression: Expression) -> list[dict[str, Any]]:
+    return [row for batch in engine.batches(expression) for row in batch.to_pylist()]
 
 
 def _numbers(values: pa.ChunkedArray, known: Sequence[str]) -> Int64:

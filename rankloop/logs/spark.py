@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from rankloop import extras
 from rankloop.errors import RankloopError, one_line
-from rankloop.logs.engines import Batches, Engine, Expression, Mapped
+from rankloop.logs.engines import Batches, Engine, Expression, Mapped, whole_groups
 
 PYTHON_VARIABLE = "PYSPARK_PYTHON"
 SPARK_PACKAGES = ("pyspark", "py4j")
@@ -112,6 +112,18 @@ class _Spark:
             lambda batches: (function(batch).cast(schema) for batch in batches), from_arrow_schema(schema)
         )
         yield from frame.toArrow().to_batches()
+
+    def grouped(
+        self, expression: Expression, keys: Sequence[str], function: Mapped, schema: pa.Schema
+    ) -> Batches:
+        from pyspark.sql.pandas.types import from_arrow_schema
+
+        frame = self._frame(expression).repartition(*keys).sortWithinPartitions(*keys)
+        mapped = frame.mapInArrow(
+            lambda batches: (function(batch).cast(schema) for batch in whole_groups(batches, keys)),
+            from_arrow_schema(schema),
+        )
+        yield from mapped.toArrow().to_batches()
 
     def _frame(self, expression: Expression) -> Any:
         return self.session.sql(self.connection.compile(expression))

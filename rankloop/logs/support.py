@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import chdtri, ndtri
+from scipy.special import chdtri
 
-from rankloop.logs.counts import LogCounts
 from rankloop.logs.policy_exposures import CandidateExposures
+from rankloop.statistics.counts import Counts
 
 # Levels of the probability of being shown: a document at the last one is shown once in 10⁶ impressions of
 # its query.
@@ -41,31 +41,6 @@ class LogSupport:
     unknown: int
 
 
-def wilson_interval(clicks: int, displays: int, confidence: float = 0.9) -> tuple[float, float]:
-    """Wilson's interval of a share, which holds for small counts and for shares near 0 and 1.
-
-        (p + z²/2n ± z √(p (1 − p)/n + z²/4n²)) / (1 + z²/n),   p = clicks / n
-
-    Args:
-        clicks: how many.
-        displays: n, of how many; at least 1.
-        confidence: the confidence level.
-
-    Example:
-        >>> low, high = wilson_interval(0, 10)
-        >>> low, round(high, 3)
-        (0.0, 0.213)
-
-    Reference: Wilson, "Probable inference, the law of succession, and statistical inference", 1927.
-    """
-    z = float(ndtri(0.5 + confidence / 2))
-    share = clicks / displays
-    middle = share + z * z / (2 * displays)
-    half = z * float(np.sqrt(share * (1 - share) / displays + z * z / (4 * displays**2)))
-    below = 1 + z * z / displays
-    return max(0.0, (middle - half) / below), min(1.0, (middle + half) / below)
-
-
 class Misfit(NamedTuple):
     """How far displays are from what the scores predict.
 
@@ -79,24 +54,12 @@ class Misfit(NamedTuple):
     bound: float
 
 
-def measure_exploration(counts: LogCounts, policy: int) -> float | None:
-    """The share of queries with several impressions whose ranking ever changed; None without such queries."""
-    own = counts.cells.policy == policy
-    query = np.searchsorted(counts.offsets, counts.cells.item[own], side="right") - 1
-    places = np.bincount(
-        query * counts.ranks + counts.cells.rank[own], minlength=counts.n_queries * counts.ranks
-    )
-    most = places.reshape(-1, counts.ranks).max(axis=1)
-    again = counts.query_counts[policy] > 1
-    return float((most[again] > 1).mean()) if again.any() else None
-
-
-def measure_support(counts: LogCounts, policy: int, exact: CandidateExposures) -> LogSupport | None:
+def measure_support(counts: Counts, policy: int, exact: CandidateExposures) -> LogSupport | None:
     """The support of a policy, by the probability of being shown; None if its candidates are not known."""
     if not exact.known.any():
         return None
     sizes = np.diff(counts.offsets)
-    came = counts.query_counts[policy] > 0
+    came = counts.impressions_by_policy[policy] > 0
     scored = np.add.reduceat(exact.known, counts.offsets[:-1]) > 0
     shown = counts.displays_of(policy).sum(axis=1) > 0
     known = exact.known & np.repeat(came, sizes)
@@ -111,7 +74,7 @@ def measure_support(counts: LogCounts, policy: int, exact: CandidateExposures) -
     )
 
 
-def measure_misfit(counts: LogCounts, policy: int, exact: CandidateExposures) -> Misfit | None:
+def measure_misfit(counts: Counts, policy: int, exact: CandidateExposures) -> Misfit | None:
     """How well displays agree with Plackett–Luce draws from the policy's scores; None if it cannot be tested.
 
         1/m · Σ_d (n_d − N_q p_d)² / (N_q p_d (1 − p_d))
@@ -119,7 +82,7 @@ def measure_misfit(counts: LogCounts, policy: int, exact: CandidateExposures) ->
     n_d is how often d was shown, p_d its probability of being shown, N_q the number of impressions of its
     query; the sum is over the m documents whose variance is large enough.
     """
-    times = np.repeat(counts.query_counts[policy], np.diff(counts.offsets))
+    times = np.repeat(counts.impressions_by_policy[policy], np.diff(counts.offsets))
     chance = exact.values[0]
     variance = times * chance * (1.0 - chance)
     told = exact.known & (variance >= LEAST_VARIANCE)

@@ -14,12 +14,12 @@ import pyarrow.parquet as pq
 
 from rankloop.errors import DataError, one_line
 from rankloop.logs.checksums import CHECKSUMS_FILE, write_checksums
-from rankloop.logs.folder import RANDOMISED_KEY, STARTS_KEY, VERSION_KEY
+from rankloop.logs.folder import RANDOMISED_KEY, STARTS_KEY, VERSION_KEY, check_file, open_folder
 from rankloop.logs.schema import FEATURES, IMPRESSIONS, REPORT_FILE, TABLES, VERSION, arrow_schema
 from rankloop.storage.files import replace_folder
 
 # An additional column of impressions: what a display was worth, where actions have weights.
-SIGNAL = "signal"
+AMOUNT = "amount"
 # Rows per row group: what one thread of a reader reads at a time.
 ROWS_PER_GROUP = 1_000_000
 
@@ -35,13 +35,13 @@ class LogWriter:
 
     Example:
         >>> import tempfile
+        >>> row = {"impression_id": ["1"], "timestamp": [None], "query_id": ["q"], "policy_id": ["a"]}
+        >>> row |= {"position": [1], "doc_id": ["x"], "clicked": [True]}
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     with LogWriter(Path(folder) / "log") as writer:
-        ...         writer.write(
-        ...             "candidates", {"policy_id": ["a"], "query_id": ["q"], "doc_id": ["x"], "score": [1.0]}
-        ...         )
+        ...         writer.write("impressions", row)
         ...     sorted(child.name for child in (Path(folder) / "log").iterdir())
-        ['candidates.parquet', 'checksums.json']
+        ['checksums.json', 'impressions.parquet']
     """
 
     def __init__(self, folder: str | os.PathLike[str], *, overwrite: bool = False) -> None:
@@ -56,12 +56,14 @@ class LogWriter:
         self._check()
         self.starts = False
         self.randomised: tuple[str, ...] = ()
-        self._rows = 0
+        self._rows = dict.fromkeys(TABLES, 0)
         self._writers: dict[str, pq.ParquetWriter] = {}
 
     def __enter__(self) -> Self:
         self._stack = ExitStack()
-        self.scratch = self._stack.enter_context(replace_folder(self.folder, check=self._check))
+        self.scratch = self._stack.enter_context(
+            replace_folder(self.folder, check=self._check, read_back=self._read_back)
+        )
         self._stack.callback(self._add_checksums)
         self._stack.callback(self._close)
         return self
@@ -79,6 +81,14 @@ class LogWriter:
         if not self._failed:
             write_checksums(self.scratch)
 
+    def _read_back(self, folder: Path) -> None:
+        """Open the log as every reader does, and count its rows; the checksums were just computed."""
+        open_folder(folder, verify=False)
+        for table in self._writers:
+            _, found = check_file(folder / f"{table}.parquet", table)
+            if found != self._rows[table]:
+                raise DataError(f"{table}.parquet has {found:,} of {self._rows[table]:,} rows")
+
     def _check(self) -> None:
         if self.folder.exists():
             _check_replaceable(self.folder, self._overwrite)
@@ -87,7 +97,7 @@ class LogWriter:
         for table, writer in self._writers.items():
             metadata = {VERSION_KEY: VERSION}
             if table == IMPRESSIONS and self.starts:
-                metadata[STARTS_KEY] = str(self._rows)
+                metadata[STARTS_KEY] = str(self._rows[IMPRESSIONS])
             if table == IMPRESSIONS and self.randomised:
                 metadata[RANDOMISED_KEY] = json.dumps(self.randomised)
             writer.add_key_value_metadata(metadata)
@@ -111,12 +121,12 @@ class LogWriter:
         except (pa.ArrowException, KeyError) as error:
             raise DataError(f"rows that do not fit into the table of {table}: {one_line(error)}") from error
         self._writers[table].write_table(batch, row_group_size=ROWS_PER_GROUP)
-        self._rows += len(batch) if table == IMPRESSIONS else 0
+        self._rows[table] += len(batch)
 
     def _writer(self, table: str, given: pa.Schema) -> pq.ParquetWriter:
         schema = arrow_schema(table)
         for name in given.names:
-            if name not in schema.names and (table == FEATURES or (table, name) == (IMPRESSIONS, SIGNAL)):
+            if name not in schema.names and (table == FEATURES or (table, name) == (IMPRESSIONS, AMOUNT)):
                 schema = schema.append(given.field(name))
         # Without Arrow's own schema, so that readers see ids as text and not as codes.
         return pq.ParquetWriter(

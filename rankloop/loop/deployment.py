@@ -8,10 +8,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from rankloop.errors import RankloopError
-from rankloop.estimators.intervention_aware import mean_relevance
 from rankloop.evidence import (
     ClickNoise,
-    DebiasedClicks,
     EvidenceRule,
     LossLimit,
     Step,
@@ -20,8 +18,11 @@ from rankloop.evidence import (
     agreement,
     choose_step,
 )
+from rankloop.relevance import mean_relevance
+from rankloop.relevance.cross_fit import each_fold, folds
 from rankloop.statistics import Statistics
 from rankloop.types import Bias, Float64, Int64, Model, Split
+from rankloop.value import HeldOutClicks
 
 # From this many held-out impressions on, held-out queries are evidence enough without cross-fitting.
 ENOUGH_IMPRESSIONS = 2_000
@@ -38,8 +39,8 @@ class Clicks:
         splits: the training queries, and the held-out ones.
         statistics: the clicks on each.
         bias: how users click.
-        guess: a guess of each item's relevance for each split that does not depend on the clicks of the
-            item's own query; None for the mean relevance.
+        guess: a guess of each document's relevance for each split that does not depend on the clicks of the
+            document's own query; None for the mean relevance.
     """
 
     splits: tuple[Split, Split]
@@ -47,11 +48,13 @@ class Clicks:
     bias: Bias
     guess: tuple[Float64, Float64] | None = None
 
-    def debiased(self, part: int, queries: Int64 | None = None) -> DebiasedClicks:
+    def debiased(self, part: int, queries: Int64 | None = None) -> HeldOutClicks:
         """Debias the clicks on one of the splits, or on some of its queries."""
         statistics = self.statistics[part]
         if self.guess is None:
-            guess = np.full(statistics.n_items, mean_relevance(statistics, self.bias))
+            guess = np.full(
+                statistics.n_documents, mean_relevance(statistics.totals_by_position(), self.bias)
+            )
         else:
             guess = self.guess[part]
         if queries is not None:
@@ -59,7 +62,7 @@ class Clicks:
             chosen[queries] = True
             guess = guess[np.repeat(chosen, np.diff(statistics.offsets))]
             statistics = statistics.select(queries)
-        return DebiasedClicks.of(statistics, self.bias, guess)
+        return HeldOutClicks.measure(statistics, self.bias, guess)
 
 
 @dataclass(frozen=True)
@@ -107,7 +110,7 @@ class Deployment:
         """
         held_out = Trial(learned, clicks.splits[1].features, clicks.debiased(1))
         trials = [held_out]
-        if self.folds > 1 and held_out.clicks.timesteps < ENOUGH_IMPRESSIONS:
+        if self.folds > 1 and held_out.clicks.total < ENOUGH_IMPRESSIONS:
             # Training stopped on the held-out clicks, so they are not quite unseen: do without them.
             trials = list(self._cross_fitted(clicks, learn)) or trials
         limit = None if self.trust is None else _loss_limit(self.trust, start, clicks, rank_weights)
@@ -125,10 +128,9 @@ class Deployment:
 
     def _cross_fitted(self, clicks: Clicks, learn: Learn) -> Iterator[Trial]:
         split, statistics = clicks.splits[0], clicks.statistics[0]
-        fold = np.random.default_rng(0).permutation(split.n_queries) % self.folds
-        for number in range(self.folds):
-            inside, outside = (np.flatnonzero(part) for part in (fold != number, fold == number))
-            came = [int(statistics.query_counts[queries].sum()) for queries in (inside, outside)]
+        for turn in each_fold(folds(split.n_queries, self.folds), self.folds, stop=False):
+            inside, outside = np.flatnonzero(turn.grown), np.flatnonzero(turn.own)
+            came = [int(statistics.impressions_by_query[queries].sum()) for queries in (inside, outside)]
             if min(came) == 0:
                 continue
             parts = (split.select(inside), clicks.splits[1])
@@ -139,7 +141,7 @@ class Deployment:
 def _loss_limit(trust: TrustRegion, start: Model, clicks: Clicks, rank_weights: Float64) -> LossLimit:
     features = np.concatenate([split.features for split in clicks.splits])
     first, second = clicks.splits
-    offsets = np.concatenate([first.offsets, first.n_docs + second.offsets[1:]])
+    offsets = np.concatenate([first.offsets, first.n_documents + second.offsets[1:]])
     parts = [
         (statistics, start.scores(split.features))
         for split, statistics in zip(clicks.splits, clicks.statistics, strict=True)

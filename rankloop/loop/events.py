@@ -12,8 +12,9 @@ from rankloop.errors import ModelFileError
 from rankloop.evidence import Step
 from rankloop.models import model_from_bytes, model_to_bytes
 from rankloop.models.storage import pack, unpack
+from rankloop.relevance import RelevanceGuess
 from rankloop.statistics import Statistics, statistics_from_bytes, statistics_to_bytes
-from rankloop.training import Epoch, RelevanceGuess
+from rankloop.training import Epoch
 from rankloop.types import Model
 
 Stage = Literal["deployed", "gathered", "trained", "evaluated"]
@@ -28,12 +29,12 @@ class LoopState:
     Attributes:
         phase: number of the loop's times that have passed.
         stage: what was done last in this phase.
-        statistics: all interactions so far, training queries first, then validation queries; empty for an
-            online method, which learns from each interaction and keeps none.
+        statistics: all impressions so far, training queries first, then validation queries; empty for an
+            online method, which learns from each impression and keeps none.
         learned: the policy learned last; the starting policy before that.
         logging: the model whose scores, multiplied by the scale, make up the logging policy.
         scale: how soft the logging policy is when it explores.
-        explored: the share of interactions in which it explores; in the others, it is as it was learned.
+        explored: the share of impressions in which it explores; in the others, it is as it was learned.
         online: the state of an online method; None if policies are learned from statistics.
         guess: the guess of relevance that the last policy was learned with, if there was one.
     """
@@ -49,9 +50,9 @@ class LoopState:
     guess: RelevanceGuess | None = None
 
     @property
-    def timesteps(self) -> int:
-        """The number of interactions so far."""
-        return self.statistics.timesteps if self.online is None else self.online.interactions
+    def impressions(self) -> int:
+        """The number of impressions so far."""
+        return self.statistics.impressions if self.online is None else self.online.impressions
 
     def to_bytes(self, owner: str = "") -> bytes:
         """Serialise the whole state as a checkpoint; nothing is pickled.
@@ -101,17 +102,17 @@ class LoopState:
 
 @dataclass(frozen=True)
 class Event:
-    """Something that happened after ``timesteps`` interactions; a run can be resumed from its `state`."""
+    """Something that happened after ``impressions`` impressions; a run can be resumed from its `state`."""
 
-    timesteps: int
+    impressions: int
     state: LoopState = field(repr=False)
 
 
 @dataclass(frozen=True)
 class Gathered(Event):
-    """Interactions were logged under the policy of this id."""
+    """Impressions were logged under the policy of this id."""
 
-    interactions: int
+    new_impressions: int
     policy: str
 
 
@@ -121,7 +122,7 @@ class Trained(Event):
 
     Attributes:
         epochs: the epochs of the training; empty for an online method, and as long as there are no
-            interactions with training queries or too few with held-out queries.
+            impressions with training queries or too few with held-out queries.
         guess: the guess of relevance behind the weights, if the estimator uses one.
         step: how far the evidence lets the loop go towards what was learned; None if there is no such rule,
             or nothing was learned.
@@ -137,12 +138,11 @@ class Evaluated(Event):
     """The learned and the logging policy were measured.
 
     Attributes:
-        learned: the true metric of the policy learned last, on the test queries.
-        logging: the true metric of the policy that gathered the last interactions: the price of exploring.
-        estimate: the reward of the learned policy as estimated from held-out clicks; NaN for an online
-            method.
+        learned: the true value of the policy learned last, on the test queries.
+        logging: the true value of the policy that gathered the last impressions: the price of exploring.
+        estimate: the value of the learned policy as estimated from held-out clicks; NaN for an online method.
         estimate_error: the standard error of the estimate, over queries.
-        support: for each level, the share of items whose expected α under the logging policy is below it.
+        support: for each level, the share of documents whose expected α under the logging policy is below it.
     """
 
     learned: float
@@ -159,7 +159,7 @@ class Deployed(Event):
     Attributes:
         policy: the id of the logging policy.
         scale: what its scores are multiplied by when it explores.
-        explored: the share of interactions in which it explores.
+        explored: the share of impressions in which it explores.
     """
 
     policy: str

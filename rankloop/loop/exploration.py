@@ -1,8 +1,8 @@
 """Exploration: how much the learned policy is softened before it is deployed to log clicks.
 
-A learned policy may be so confident that most items are hardly ever shown again, and the next round learns
-nothing about them. The policy that is deployed is therefore a softened one: the learned scores times a number
-below 1.
+A learned policy may be so confident that most documents are hardly ever shown again, and the next round
+learns nothing about them. The policy that is deployed is therefore a softened one: the learned scores times a
+number below 1.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from rankloop.types import Float64, Int64
 
 # Steps of the search for a scale: a precision of 2^-12 of the range, far finer than matters.
 SEARCH_STEPS = 12
-# The share of `Explore` is constant up to this number of interactions.
+# The share of `Explore` is constant up to this number of impressions.
 DECAY_FROM = 1_000
 
 Exposed = Callable[[Float64], Float64]
@@ -39,20 +39,20 @@ class Exploration(Named, ABC):
         """Return the number that the scores are multiplied by.
 
         Args:
-            scores: of the learned policy, items.
-            offsets: queries + 1; query q owns items ``offsets[q]:offsets[q + 1]``.
-            exposed: from scores to the expected α of each item under the policy with these scores.
-            clip: the paper's bound ``10 / √T`` at the horizon; an item with less exposure teaches little.
+            scores: of the learned policy, documents.
+            offsets: queries + 1; query q owns documents ``offsets[q]:offsets[q + 1]``.
+            exposed: from scores to the expected α of each document under the policy with these scores.
+            clip: the paper's bound ``10 / √T`` at the horizon; a document with less exposure teaches little.
 
         Returns:
             A number above 0 and up to 1.
         """
 
-    def explored(self, timesteps: int) -> float:  # noqa: ARG002
-        """Return the share of interactions that the softened policy serves; the learned one serves the rest.
+    def explored(self, impressions: int) -> float:  # noqa: ARG002
+        """Return the share of impressions that the softened policy serves; the learned one serves the rest.
 
         Args:
-            timesteps: the number of interactions so far.
+            impressions: the number of impressions so far.
         """
         return 1.0
 
@@ -108,7 +108,7 @@ class Spread(Exploration):
     """As soft as needed to limit the spread of the scores within a query.
 
     A Plackett–Luce policy sorts by score plus Gumbel noise, whose standard deviation is 1.28: the spread is
-    the signal, the noise is the exploration. Learned scores grow with the number of epochs and the
+    what was learned, the noise is the exploration. Learned scores grow with the number of epochs and the
     optimiser's rate; with a fixed spread, the policy that logs stays as soft as before.
 
     Attributes:
@@ -137,15 +137,15 @@ class Spread(Exploration):
 @register
 @dataclass(frozen=True)
 class Explore(Spread):
-    """A share of the interactions explores; the learned policy itself serves the others.
+    """A share of the impressions explores; the learned policy itself serves the others.
 
-    Logging policies are then mixtures. Which of the two policies served an interaction is known, so each has
+    Logging policies are then mixtures. Which of the two policies served an impression is known, so each has
     statistics of its own, and these add.
 
     Attributes:
         to: the spread of the scores of the policy that explores, as in `Spread`.
-        share: the share of the interactions that it serves at first.
-        decay: from 1,000 interactions on, the share falls with this power of their number.
+        share: the share of the impressions that it serves at first.
+        decay: from 1,000 impressions on, the share falls with this power of their number.
 
     Example:
         >>> half_life = Explore(share=0.2, decay=0.5)
@@ -165,19 +165,19 @@ class Explore(Spread):
                 f"{self.decay}"
             )
 
-    def explored(self, timesteps: int) -> float:
-        """Return the share after this many interactions."""
-        fallen: float = min(1.0, DECAY_FROM / max(timesteps, 1)) ** self.decay
+    def explored(self, impressions: int) -> float:
+        """Return the share after this many impressions."""
+        fallen: float = min(1.0, DECAY_FROM / max(impressions, 1)) ** self.decay
         return self.share * fallen
 
 
 @register
 @dataclass(frozen=True)
 class Support(Exploration):
-    """As soft as needed, and no softer, to keep a share of the items exposed above the clip.
+    """As soft as needed, and no softer, to keep a share of the documents exposed above the clip.
 
     Attributes:
-        share: of all items. If even a random policy exposes fewer, the scale is ``softest``.
+        share: of all documents. If even a random policy exposes fewer, the scale is ``softest``.
         softest: the smallest scale allowed.
     """
 

@@ -5,7 +5,7 @@
     D ← D ∪ gather(π, T − |D|);  return optimise(D, α, β, π_0)
 
 Without interventions the loop is fully counterfactual; the more there are, the closer it comes to an online
-method. An online method replaces both the estimator and training: it learns while interactions are gathered,
+method. An online method replaces both the estimator and training: it learns while impressions are gathered,
 and with interventions at all times the policy that it learns is the policy that logs. Every event carries the
 state that it left behind: stop after any event, resume from its state, and the result is the same to the bit.
 """
@@ -34,9 +34,10 @@ from rankloop.types import Bias, Dataset, Float64, Int64, Model, Split
 
 # The purposes of random numbers: each seed, phase and purpose has its own stream.
 GATHERING, TRAINING, ONLINE = 0, 1, 2
-# Levels of expected α at which reports count items: an estimator learns little about an item below them.
+# Levels of expected α at which reports count documents: an estimator learns little about a document below
+# them.
 SUPPORT_LEVELS = (1e-2, 1e-4, 1e-6)
-# The id of a policy that changes with every interaction.
+# The id of a policy that changes with every impression.
 CHANGING = "as learned so far"
 
 
@@ -49,9 +50,9 @@ class Source(Protocol):
         ...
 
     def gather(
-        self, policy: str, scores: Float64, exposure: Exposure, interactions: int, rng: np.random.Generator
+        self, policy: str, scores: Float64, exposure: Exposure, impressions: int, rng: np.random.Generator
     ) -> Statistics:
-        """Show rankings of a policy, given by its scores of all items, and count displays and clicks."""
+        """Show rankings of a policy, given by its scores of all documents, and count displays and clicks."""
         ...
 
     def interact(
@@ -59,11 +60,11 @@ class Source(Protocol):
         method: online.Method,
         state: online.MethodState,
         queries: online.Queries,
-        interactions: int,
+        impressions: int,
         *,
         logging: Float64 | None,
     ) -> online.MethodState:
-        """Show rankings while a method learns from each interaction; a source may refuse to."""
+        """Show rankings while a method learns from each impression; a source may refuse to."""
         ...
 
 
@@ -84,10 +85,11 @@ class Loop:
     """A loop that can be run: everything it needs, and nothing that changes.
 
     Attributes:
-        dataset: interactions come from its training and validation queries; its test queries measure.
+        dataset: impressions come from its training and validation queries; policies are measured on its test
+            queries.
         source: where clicks come from.
         start: the policy that logs first, and that every training starts from.
-        horizon: T, the total number of interactions.
+        horizon: T, the total number of impressions.
         interventions: the times at which a new policy is deployed, ascending, before the horizon; ``"all"``
             for an online method whose learned policy logs itself.
         evaluations: further times, at which a policy is learned and measured, but not deployed.
@@ -98,7 +100,7 @@ class Loop:
         deployment: by what evidence a learned policy replaces the start; None for the caution of the settings
             of `learning` alone.
         method: an online method to learn with, instead of estimator and training.
-        floor: the share of interactions that the starting policy keeps serving.
+        floor: the share of impressions that the starting policy keeps serving.
         metric: the metric that `Evaluated` reports.
         seed: the random seed.
     """
@@ -165,7 +167,7 @@ class Loop:
 
     @property
     def queries(self) -> online.Queries:
-        """The queries that interactions come from."""
+        """The queries that impressions come from."""
         return online.Queries.of(self.dataset.train, self.dataset.validation)
 
     @property
@@ -186,7 +188,7 @@ class Loop:
         return default_exploration(self.learning) if self.method is None else AsLearned()
 
     def _beginning(self) -> LoopState:
-        empty = Statistics.empty(self.offsets, self.source.bias.ranks)
+        empty = Statistics.empty(self.offsets, self.source.bias.positions)
         first = LoopState(0, "deployed", empty, self.start, self.start, 1.0)
         if self.method is None:
             return first
@@ -197,7 +199,7 @@ class Loop:
         return np.random.default_rng([self.seed, now.phase, purpose])
 
     def _gather(self, now: LoopState, until: int, values: PolicyValues) -> tuple[LoopState, Event]:
-        wanted = until - now.timesteps
+        wanted = until - now.impressions
         if self.method is not None:
             return self._interact(now, self.method, wanted, values)
         rng = self._random(now, GATHERING)
@@ -206,13 +208,13 @@ class Loop:
         served = rng.multinomial(wanted - from_start, [share for _, share in mixture])
         parts = [(now.logging, scale, int(n)) for (scale, _), n in zip(mixture, served, strict=True)]
         statistics = now.statistics
-        for model, scale, interactions in (*parts, (self.start, 1.0, from_start)):
-            if interactions:
+        for model, scale, impressions in (*parts, (self.start, 1.0, from_start)):
+            if impressions:
                 statistics += self.source.gather(
                     policy_id(model, scale),
                     scale * values.scores(model),
                     values.exposure(model, scale),
-                    interactions,
+                    impressions,
                     rng,
                 )
         after = replace(now, stage="gathered", statistics=statistics, guess=None)
@@ -232,10 +234,10 @@ class Loop:
             after = replace(after, logging=later.learned)
         else:
             policy = policy_id(now.logging, now.scale)
-        return after, Gathered(after.timesteps, after, wanted, policy)
+        return after, Gathered(after.impressions, after, wanted, policy)
 
     def _draw_floor(self, now: LoopState, wanted: int, rng: np.random.Generator) -> int:
-        """Draw the number of interactions that the starting policy serves instead of the logging policy."""
+        """Draw the number of impressions that the starting policy serves instead of the logging policy."""
         is_start = now.logging.fingerprint == self.start.fingerprint and now.scale == 1.0
         return 0 if is_start or self.floor == 0.0 else int(rng.binomial(wanted, self.floor))
 
@@ -244,7 +246,7 @@ class Loop:
         if self.method is not None:
             return None
         divided = self._divided(now)
-        if divided[0].timesteps == 0 or divided[1].timesteps < self.learning.least_held_out:
+        if divided[0].impressions == 0 or divided[1].impressions < self.learning.least_held_out:
             return None
         # A guess that was stored is that of these clicks.
         return self._learning.problem(
@@ -270,7 +272,7 @@ class Loop:
         learned = self.start if self.method is None else now.learned
         if problem is None:
             after = replace(now, stage="trained", learned=learned)
-            return after, Trained(now.timesteps, after, ())
+            return after, Trained(now.impressions, after, ())
         training = self._learn(now, problem)
         learned, step = training.model, None
         if learned is self.start:
@@ -281,7 +283,7 @@ class Loop:
             step = self._step(now, problem, learned)
             learned = step.policy(self.start, learned, now.learned)
         after = replace(now, stage="trained", learned=learned, guess=problem.guess)
-        return after, Trained(now.timesteps, after, training.history, problem.guess, step)
+        return after, Trained(now.impressions, after, training.history, problem.guess, step)
 
     def _learn(self, now: LoopState, problem: LearningProblem) -> Training:
         settings = self.learning.settings
@@ -316,13 +318,13 @@ class Loop:
         if problem is not None and problem.held_out is not None:
             held_out = problem.held_out.values(now.learned.scores(problem.held_out.features))
             estimate, error = float(held_out.mean()), float(held_out.std() / np.sqrt(len(held_out)))
-        logging, exposed = 0.0, np.zeros(self.dataset.train.n_docs + self.dataset.validation.n_docs)
+        logging, exposed = 0.0, np.zeros(self.dataset.train.n_documents + self.dataset.validation.n_documents)
         for scale, share in _mixture(now):
             exposed += share * values.expected_alpha(now.logging, scale)
             logging += share * values.test_value(now.logging, scale)
         after = replace(now, stage="evaluated")
         return after, Evaluated(
-            now.timesteps,
+            now.impressions,
             after,
             learned=values.test_value(now.learned, 1.0),
             logging=logging,
@@ -336,12 +338,12 @@ class Loop:
         clip = InterventionAware().bound(self.horizon)
         exposed = values.expected_alpha_of
         scale = self.effective_exploration.scale(scores, self.offsets, exposed, clip)
-        explored = self.effective_exploration.explored(now.timesteps)
+        explored = self.effective_exploration.explored(now.impressions)
         after = replace(
             now, phase=now.phase + 1, stage="deployed", logging=now.learned, scale=scale, explored=explored
         )
         policy = mixture_id(now.learned, scale, explored)
-        return after, Deployed(now.timesteps, after, policy, scale, explored)
+        return after, Deployed(now.impressions, after, policy, scale, explored)
 
 
 def policy_id(model: Model, scale: float) -> str:
@@ -353,14 +355,14 @@ def policy_id(model: Model, scale: float) -> str:
 
 
 def mixture_id(model: Model, scale: float, explored: float) -> str:
-    """Return the id of a logging policy that explores in a share of the interactions."""
+    """Return the id of a logging policy that explores in a share of the impressions."""
     if explored == 1.0 or scale == 1.0:
         return policy_id(model, scale)
     return f"{policy_id(model, 1.0)} + {explored:.6g} {policy_id(model, scale)}"
 
 
 def _mixture(now: LoopState) -> list[tuple[float, float]]:
-    """The scales of the logging policy, and the share of the interactions that each serves."""
+    """The scales of the logging policy, and the share of the impressions that each serves."""
     if now.explored == 1.0 or now.scale == 1.0:
         return [(now.scale, 1.0)]
     return [(now.scale, now.explored), (1.0, 1.0 - now.explored)]

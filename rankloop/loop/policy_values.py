@@ -30,7 +30,7 @@ class PolicyValues:
         self._known: OrderedDict[tuple[object, ...], Any] = OrderedDict()
 
     def scores(self, model: Model) -> Float64:
-        """The scores of all documents of the queries that interactions come from."""
+        """The scores of all documents of the queries that impressions come from."""
         scores: Float64 = self._recall(("scores", model.fingerprint), lambda: self.queries.scores(model))
         return scores
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rankloop import clicks, online
+from rankloop.clicks.simulation import gather_arrays
 from rankloop.statistics import Exposure, Statistics
 from rankloop.types import Bias, Dataset, Float64, Int64
 
@@ -17,7 +18,7 @@ class SimulatedUsers:
 
     Attributes:
         users: how they click.
-        relevance: the relevance of every item, training queries first, then validation queries.
+        relevance: the relevance of every document, training queries first, then validation queries.
         offsets: the offsets of these queries.
         bias: how the estimators assume that they click.
     """
@@ -52,22 +53,23 @@ class SimulatedUsers:
         simulated = clicks.users(users) if isinstance(users, str) else users
         mapping = clicks.relevance(relevance)
         parts = (dataset.train, dataset.validation)
-        offsets = np.concatenate([parts[0].offsets, parts[0].n_docs + parts[1].offsets[1:]])
+        offsets = np.concatenate([parts[0].offsets, parts[0].n_documents + parts[1].offsets[1:]])
         probabilities = np.concatenate([mapping.of(part.labels) for part in parts])
         return cls(simulated, probabilities, offsets, clicks.bias_of(simulated) if bias is None else bias)
 
     def gather(
-        self, policy: str, scores: Float64, exposure: Exposure, interactions: int, rng: np.random.Generator
+        self, policy: str, scores: Float64, exposure: Exposure, impressions: int, rng: np.random.Generator
     ) -> Statistics:
         """Show rankings of the policy this many times, and count displays and clicks."""
-        counts = clicks.gather(scores, self.offsets, self.relevance, self.users, interactions, rng)
+        users, relevance = self.users, self.relevance
+        came, displays, clicked = gather_arrays(scores, self.offsets, relevance, users, impressions, rng)
         return Statistics.of_policy(
             policy,
             self.offsets,
             exposure,
-            query_counts=counts.query_counts,
-            displays_by_rank=counts.displays_by_rank,
-            clicks_by_rank=counts.clicks_by_rank,
+            impressions_by_query=came,
+            displays_by_position=displays,
+            clicks_by_position=clicked,
         )
 
     def interact(
@@ -75,11 +77,11 @@ class SimulatedUsers:
         method: online.Method,
         state: online.MethodState,
         queries: online.Queries,
-        interactions: int,
+        impressions: int,
         *,
         logging: Float64 | None,
     ) -> online.MethodState:
-        """Show rankings this many times while a method learns from each interaction."""
+        """Show rankings this many times while a method learns from each impression."""
         traffic = online.Traffic(queries, self.relevance, self.users)
-        later, _counts = online.interact(method, state, traffic, interactions, logging=logging)
+        later, _counts = online.interact(method, state, traffic, impressions, logging=logging)
         return later

@@ -1,9 +1,9 @@
-"""Gradient-boosted trees by LightGBM, trained on derivatives that the caller computes."""
+"""Gradient-boosted trees by LightGBM, grown on derivatives that the caller computes; sums of such models."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar
@@ -13,8 +13,17 @@ import numpy as np
 from rankloop import extras
 from rankloop.errors import DataError, ModelFileError
 from rankloop.models.feature_names import checked_names
-from rankloop.models.lightgbm_check import check_text, without_parameters
-from rankloop.models.lightgbm_text import default_names, is_whole, spell_names, spelt_names
+from rankloop.models.history import History, Training
+from rankloop.models.lightgbm_text import (
+    check_text,
+    default_names,
+    is_whole,
+    spell_names,
+    spelt_names,
+    without_parameters,
+)
+from rankloop.models.specs import LightGBMSpec
+from rankloop.progress import Progress
 from rankloop.ragged import openmp_threads
 from rankloop.storage.fingerprints import fingerprint
 from rankloop.types import Float32, Float64, Scaling
@@ -257,3 +266,94 @@ def _can_split(data: Any) -> bool:
     """Whether LightGBM kept any feature: it drops those that cannot divide the documents into two leaves."""
     data.construct()
     return any(data.feature_num_bin(feature) > 1 for feature in range(data.num_feature()))
+
+
+# What a tree adds to a score; a weight multiplies these numbers.
+VALUES = ("leaf_value=", "internal_value=")
+
+
+def add_trees(models: Sequence[LightGBMModel], weights: Sequence[float]) -> LightGBMModel:
+    """The model whose scores are ``Σ_m weights[m] · models[m].scores(features)``.
+
+    It has the trees of all models, with their leaves multiplied by the weights, so that any LightGBM reads
+    it, and everything that trees are exported to. Its features and parameters are those of the first model.
+
+    Args:
+        models: boosted trees on the same features.
+        weights: one per model.
+    """
+    lightgbm = extras.load("lightgbm")
+    head, _, rest = models[0].text.partition("\nTree=")
+    if not rest:
+        head, _, _ = head.partition("\nend of trees")
+    header = [line for line in head.splitlines() if not line.startswith("tree_sizes=")]
+    blocks: list[str] = []
+    for model, weight in zip(models, weights, strict=True):
+        for block in model.text.partition("\nend of trees")[0].split("\nTree=")[1:]:
+            lines = block.rstrip("\n").split("\n")[1:]
+            scaled = [_scale(line, weight) for line in lines]
+            blocks.append("\n".join([f"Tree={len(blocks)}", *scaled]) + "\n\n\n")
+    sizes = " ".join(str(len(block)) for block in blocks)
+    _, _, tail = models[0].text.partition("\nend of trees\n")
+    text = "\n".join([*header, f"tree_sizes={sizes}", "", *["".join(blocks) + "end of trees\n"]]) + tail
+    # LightGBM counts again how often features are used.
+    whole = lightgbm.Booster(model_str=text).model_to_string(num_iteration=-1)
+    return LightGBMModel(whole, models[0].feature_names)
+
+
+def _scale(line: str, weight: float) -> str:
+    """A line of a tree, multiplied by the weight if it has values of scores."""
+    for name in VALUES:
+        if line.startswith(name):
+            values = weight * np.array(line[len(name) :].split(), np.float64)
+            return name + " ".join(f"{value:.17g}" for value in values)
+    return line
+
+
+# The curvature is 0 for a document whose rank changes nothing; LightGBM divides by sums of curvatures.
+LEAST_CURVATURE = 1e-4
+
+
+def grow(
+    features: Float32,
+    derivatives: Derivatives,
+    spec: LightGBMSpec,
+    stopping: EarlyStopping | None,
+    rng: np.random.Generator,
+    progress: Progress | None,
+    *,
+    keep: bool,
+    start: float = 0.0,
+    parameters: Mapping[str, float] | None = None,
+) -> Training:
+    """Grow trees, and record what each is worth.
+
+    Args:
+        features: documents × features.
+        derivatives: of the objective by the scores.
+        spec: the number and the size of the trees, and when to stop.
+        stopping: the objective on held-out queries; None to keep all trees.
+        rng: draws the seed of LightGBM.
+        progress: called after every tree.
+        keep: whether Ctrl-C ends training with the best trees so far.
+        start: the score of every document before the first tree.
+        parameters: LightGBM's own, besides those of the spec.
+    """
+    history = History(progress, patience=spec.rounds, unit="tree", most=spec.rounds)
+    history.add(
+        stopping.value(np.full(len(stopping.features), start)) if stopping is not None else float("nan")
+    )
+    interruptions: list[bool] = []
+    on_interrupt: Callable[[], object] | None = (lambda: interruptions.append(True)) if keep else None
+    model = boost(
+        features,
+        derivatives,
+        rounds=spec.rounds,
+        held_out=stopping,
+        parameters={**spec.parameters, **(parameters or {})},
+        seed=int(rng.integers(2**31)),
+        watch=history.add,
+        start=start,
+        on_interrupt=on_interrupt,
+    )
+    return Training(model, tuple(history.epochs), interrupted=bool(interruptions))

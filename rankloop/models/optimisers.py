@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from rankloop.errors import ModelFileError, RankloopError
 from rankloop.kernels.optimiser_steps import ADAM_METHOD, METHODS, ascend
 from rankloop.models.storage import pack, unpack
-from rankloop.options import Option
+from rankloop.names import Option
 from rankloop.registry import Named, Registry, register
 from rankloop.types import Float64
 

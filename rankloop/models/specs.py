@@ -26,7 +26,7 @@ class NetworkSpec(NamedModel, ABC):
         """A model of this kind to start from; all chance comes from the generator."""
 
 
-TreeObjective = Literal["auto", "lambdarank", "expected-reward", "click-likelihood"]
+TreeObjective = Literal["auto", "lambdarank", "expected-metric", "click-likelihood"]
 
 # Leaves per tree. On sparse logs 7 and 15 were better than 31, and 7 took too many trees (docs/offline.md).
 LEAVES, LEAVES_ON_CLICKS = 31, 15
@@ -75,13 +75,13 @@ class LightGBMSpec(NamedModel):
         rate: the learning rate.
         leaves: the largest number of leaves per tree; ``auto`` is 15 for ``click-likelihood``, because single
             clicks are noisy, and 31 for the others.
-        min_docs: the smallest number of documents per leaf.
+        min_documents: the smallest number of documents per leaf.
         subsample: the share of documents, and of features, that each tree sees.
         objective: what trees are grown on: ``lambdarank`` (pairs of documents, weighted by what swapping them
-            changes), ``expected-reward`` (exact, under the Plackett–Luce policy of the scores),
+            changes), ``expected-metric`` (exact, under the Plackett–Luce policy of the scores),
             ``click-likelihood`` (of the clicks of a log, by rank; `rankloop.fit` alone), or ``auto``: for
             clicks of a log click-likelihood if its queries come rarely and lambdarank if they come often,
-            and expected-reward for everything else.
+            and expected-metric for everything else.
         imitate: whether trees that imitate the logged order are added to trees on the likelihood of clicks,
             as far as held-out clicks support it.
     """
@@ -91,13 +91,13 @@ class LightGBMSpec(NamedModel):
     patience: int = 50
     rate: float = 0.05
     leaves: int | Literal["auto"] = "auto"
-    min_docs: int = 20
+    min_documents: int = 20
     subsample: float = 0.8
     objective: TreeObjective = "auto"
     imitate: bool = True
 
     def __post_init__(self) -> None:
-        for option, least in (("rounds", 1), ("patience", 1), ("leaves", 2), ("min_docs", 1)):
+        for option, least in (("rounds", 1), ("patience", 1), ("leaves", 2), ("min_documents", 1)):
             value = getattr(self, option)
             if value != "auto" and value < least:
                 raise RankloopError(f"lightgbm: {option} must be at least {least}, got {value}")
@@ -116,7 +116,7 @@ class LightGBMSpec(NamedModel):
         return {
             "learning_rate": self.rate,
             "num_leaves": usual if self.leaves == "auto" else self.leaves,
-            "min_data_in_leaf": self.min_docs,
+            "min_data_in_leaf": self.min_documents,
             "bagging_fraction": self.subsample,
             "bagging_freq": 1,
             "feature_fraction": self.subsample,

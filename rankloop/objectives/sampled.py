@@ -10,51 +10,52 @@ import numpy as np
 
 from rankloop.errors import DataError
 from rankloop.kernels.sampled_gradients import PL_RANK, REINFORCE, sampled_gradients
-from rankloop.objectives.expected_reward import check_doc_weights
+from rankloop.objectives.metrics import check_document_weights
 from rankloop.policies.plackett_luce import check_rank_weights, check_rankings, check_scores
 from rankloop.ragged import for_segments
 from rankloop.types import Float64, Int64
 
 
 def reinforce_gradient(
-    scores: object, offsets: Int64, doc_weights: object, rank_weights: object, rankings: object
+    scores: object, offsets: Int64, document_weights: object, rank_weights: object, rankings: object
 ) -> Float64:
     """Estimate the gradient as the paper does: by the score function, on rankings truncated at the cut-off.
 
         1/N Σ_y Σ_k R_k · ∇ log π(y_k | y_1 … y_{k−1}),   R_k = Σ_{i ≥ k} θ_i r_{y_i}
 
-    A rank is credited with the reward at that rank and below; the ranks above do not depend on it.
+    A rank is credited with the metric at that rank and below; the ranks above do not depend on it.
 
     Args:
-        scores: s, items.
+        scores: s, documents.
         offsets: queries + 1.
-        doc_weights: r, items.
+        document_weights: r, documents.
         rank_weights: θ, ranks.
-        rankings: samples × queries × ranks; positions of items within their query. Short rankings are padded
-            with -1.
+        rankings: samples × queries × ranks; numbers of documents within their query. Short rankings are
+            padded with -1.
 
     Returns:
-        items; the gradient.
+        documents; the gradient.
 
     Example:
-        One ranking with probability 1/2: the reward 1 times ∇ log π = (1 − 1/2, −1/2).
+        One ranking with probability 1/2: a metric of 1 times ∇ log π = (1 − 1/2, −1/2).
 
         >>> reinforce_gradient(np.zeros(2), np.array([0, 2]), [1.0, 0.0], [1.0], [[[0]]])
         array([ 0.5, -0.5])
 
     Reference: Williams 1992; Oosterhuis & de Rijke 2021, section 6.
     """
-    return _estimate(REINFORCE, scores, offsets, doc_weights, rank_weights, rankings)
+    return _estimate(REINFORCE, scores, offsets, document_weights, rank_weights, rankings)
 
 
 def pl_rank_gradient(
-    scores: object, offsets: Int64, doc_weights: object, rank_weights: object, rankings: object
+    scores: object, offsets: Int64, document_weights: object, rank_weights: object, rankings: object
 ) -> Float64:
     """Estimate the gradient by PL-Rank-3, which uses the policy's probability of every placement.
 
         1/N Σ_y [ R_{i+1} + e^{s_d} (r_d Σ_{k ≤ i} θ_k / Z_k − Σ_{k ≤ i} R_k / Z_k) ],   i = rank of d in y
 
-    ``Z_k`` is the total weight of the items left before rank k, and ``R_k`` the reward at rank k and below.
+    ``Z_k`` is the total weight of the documents left before rank k, and ``R_k`` the metric at rank k and
+    below.
 
     Arguments and result are those of `reinforce_gradient`. Rankings may be truncated at K or complete.
 
@@ -64,19 +65,19 @@ def pl_rank_gradient(
 
     Reference: Oosterhuis, Learning-to-Rank at the Speed of Sampling, SIGIR 2022.
     """
-    return _estimate(PL_RANK, scores, offsets, doc_weights, rank_weights, rankings)
+    return _estimate(PL_RANK, scores, offsets, document_weights, rank_weights, rankings)
 
 
 def _estimate(
     method: int,
     scores: object,
     offsets: Int64,
-    doc_weights: object,
+    document_weights: object,
     rank_weights: object,
     rankings: object,
 ) -> Float64:
     flat = check_scores(scores, offsets)
-    weights = check_doc_weights(doc_weights, len(flat))
+    weights = check_document_weights(document_weights, len(flat))
     theta = check_rank_weights(rank_weights)
     drawn = check_rankings(rankings, offsets)
     if theta.ndim != 1 or drawn.ndim != 3:

@@ -11,7 +11,7 @@ import numpy as np
 from rankloop import rank_weights as rank_weights_of
 from rankloop.errors import DataError, RankloopError
 from rankloop.kernels.training_objectives import OBJECTIVES, objective_of_queries
-from rankloop.objectives.expected_reward import check_doc_weights
+from rankloop.objectives.metrics import check_document_weights
 from rankloop.policies.plackett_luce import check_rank_weights, check_scores
 from rankloop.ragged import for_segments
 from rankloop.registry import Named, Registry, register
@@ -23,7 +23,7 @@ class ObjectiveValue(NamedTuple):
 
     Attributes:
         values: float64, queries; the objective is their sum.
-        gradient: float64, items; the derivative of the objective by the item's score.
+        gradient: float64, documents; the derivative of the objective by the document's score.
     """
 
     values: Float64
@@ -53,20 +53,20 @@ class TrainingObjective(Named, ABC):
         return rank_weights
 
     def value(
-        self, scores: object, offsets: Int64, doc_weights: object, rank_weights: object
+        self, scores: object, offsets: Int64, document_weights: object, rank_weights: object
     ) -> ObjectiveValue:
         """Compute the objective and its gradient by the scores.
 
         Args:
-            scores: s, items; finite.
+            scores: s, documents; finite.
             offsets: queries + 1.
-            doc_weights: r, items; of either sign.
+            document_weights: r, documents; of either sign.
             rank_weights: θ, ranks; what each rank is worth in the metric.
         """
         flat = check_scores(scores, offsets)
         if not np.isfinite(flat).all():
             raise DataError(f"{self} needs finite scores: leave out documents that are never shown")
-        weights = check_doc_weights(doc_weights, len(flat))
+        weights = check_document_weights(document_weights, len(flat))
         theta = self.theta(check_rank_weights(rank_weights))
         values, gradient = np.empty(len(offsets) - 1), np.empty(len(flat))
         for_segments(objective_of_queries, offsets, self.code, flat, weights, theta, values, gradient)
@@ -79,23 +79,23 @@ TRAINING_OBJECTIVES: Registry[TrainingObjective] = Registry("training objective"
 def training_objective(text: str) -> TrainingObjective:
     """Make a training objective from its name.
 
-    >>> training_objective("expected-reward(ranks=24)")
-    ExpectedReward(ranks=24)
+    >>> training_objective("expected-metric(ranks=24)")
+    ExpectedMetric(ranks=24)
     """
     return TRAINING_OBJECTIVES.parse(text)
 
 
 @register
 @dataclass(frozen=True)
-class ExpectedReward(TrainingObjective):
-    """The exact expected reward of the Plackett–Luce policy of the scores: ``Σ_d r_d · E[θ_rank(d)]``.
+class ExpectedMetric(TrainingObjective):
+    """The exact expected metric of the Plackett–Luce policy of the scores: ``Σ_d r_d · E[θ_rank(d)]``.
 
     Attributes:
         ranks: 0 for the ranks and the rank weights of the metric; otherwise DCG down to this rank. The cost
             is O(n · ranks) per query.
     """
 
-    name: ClassVar[str] = "expected-reward"
+    name: ClassVar[str] = "expected-metric"
     of_policy: ClassVar[bool] = True
     ranks: int = 0
 
@@ -110,8 +110,8 @@ class ExpectedReward(TrainingObjective):
 
 @register
 @dataclass(frozen=True)
-class LinearReward(TrainingObjective):
-    """The exact expectation of a reward that falls linearly from 1 at the top rank to 0 at the last one.
+class LinearMetric(TrainingObjective):
+    """The exact expectation of a metric that falls linearly from 1 at the top rank to 0 at the last one.
 
         V(s) = Σ_d r_d · E[(n − rank(d)) / (n − 1)] = Σ_d r_d Σ_{i≠d} σ(s_d − s_i) / (n − 1)
 
@@ -120,7 +120,7 @@ class LinearReward(TrainingObjective):
     sign.
 
     Example:
-        >>> found = LinearReward().value(np.zeros(2), np.array([0, 2]), [1.0, 0.0], [1.0])
+        >>> found = LinearMetric().value(np.zeros(2), np.array([0, 2]), [1.0, 0.0], [1.0])
         >>> found.values, found.gradient
         (array([0.5]), array([ 0.25, -0.25]))
     """

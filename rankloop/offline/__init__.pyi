@@ -12,13 +12,10 @@ from .comparison import Comparison as Comparison
 from .comparison import Difference as Difference
 from .comparison import PolicyEstimate as PolicyEstimate
 from .fit_result import Fit as Fit
+from .fit_result import HeldOutEstimate as HeldOutEstimate
 from .fit_result import PolicyEvidence as PolicyEvidence
 from .fit_result import load_fit as load_fit
-from .held_out_estimate import HeldOutEstimate as HeldOutEstimate
-from .intervals import ValueInterval as ValueInterval
 from .log import Log as Log
 from .log import open_log as open_log
-from .verdict import Verdict as Verdict
-from .verdict import VerdictEvidence as VerdictEvidence
-from .verdict import VerdictKind as VerdictKind
-from .verdict import exit_code as exit_code
+from .log_check import CommandAnswer as CommandAnswer
+from .log_check import LogCheck as LogCheck

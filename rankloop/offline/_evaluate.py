@@ -3,43 +3,49 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from rankloop.errors import DataError, RankloopError
-from rankloop.logs import LogCounts, LogReader, LogStatistics
+from rankloop.evidence.decision import Assumption
+from rankloop.logs import LogReader, LogStatistics
 from rankloop.logs.grading import Grading
-from rankloop.offline.assumed_bias import NO_RESAMPLES, AssumedBias, BiasSource, assume_bias
-from rankloop.offline.click_contrast import only_clicked_impressions, require_contrast
-from rankloop.offline.comparison import Comparison, ControlReport, compare
-from rankloop.offline.control_variate import ControlVariate
-from rankloop.offline.fit_result import Fit, is_fit, load_fit
-from rankloop.offline.intervals import DIFFERENCE
-from rankloop.offline.judged_clicks import FEW_QUERIES, JudgedClicks, RankingPair
-from rankloop.offline.judged_queries import QueryChoice, judge_on, name_of
-from rankloop.offline.policy_rankings import (
-    DEFAULT_MEASURE,
-    Measure,
-    Policy,
-    Ranking,
-    RankingResolver,
+from rankloop.logs.impression_rows import map_impressions, rows_of
+from rankloop.offline.assumed_bias import (
+    NO_RESAMPLES,
+    AssumedBias,
+    BiasResamples,
+    BiasSource,
+    assume_bias,
 )
-from rankloop.offline.relevance_control import (
+from rankloop.offline.click_contrast import only_clicked_impressions, read_graded_clicks
+from rankloop.offline.comparison import Comparison, GuessGain, compare
+from rankloop.offline.conclusion import assumptions_of
+from rankloop.offline.fit_result import Fit, QueryChoice, is_fit, judge_on, load_fit, name_of
+from rankloop.offline.policy_rankings import Policy, Ranking, RankingResolver
+from rankloop.offline.relevance_guess import (
+    MEAN,
     SCORES,
-    check_control,
+    ScaledGuess,
+    check_guess,
+    guess_by_features,
+    guess_by_scores,
 )
-from rankloop.offline.verdict import VerdictEvidence
 from rankloop.progress import Progress, report
+from rankloop.statistics import Counts
+from rankloop.statistics.intervals import FEW_UNITS
+from rankloop.types import Bias, Float64
+from rankloop.value.uncertainty import BiasSpread, ImpressionTerms, Moments, QueryValues, bias_spread
+from rankloop.value.valuation import DEFAULT_METRIC, LoggedMetric, RankingPair, Valuation
 
 Rerank = Literal["impression", "query"]
 RERANKS = ("impression", "query")
-# The log explores if the ranking changed for at least this share of the queries that came again.
-EXPLORES = 0.01
 # A table of scores may lack this share of the queries; beyond it, it is probably one of another log.
 MOST_UNSCORED = 0.5
 
@@ -56,7 +62,7 @@ class EvaluationOptions:
             queries where the candidates of all policies that served the query are known, impressions
             elsewhere.
         support: the smallest expected α of a document whose clicks are used; None for 0.1/√T.
-        control: what guesses the relevance of documents before their clicks, which makes intervals narrower:
+        guess: what guesses the relevance of documents before their clicks, which makes intervals narrower:
             ``scores`` (a curve of the policies' own scores, if they have any), ``mean`` (all documents are
             average), or a guess from features by name: ``trees``, ``logistic``.
         seed: the random seed of the bootstrap, and of the estimated bias.
@@ -65,7 +71,7 @@ class EvaluationOptions:
     ranking: Ranking = "sorted"
     rerank: Rerank | None = None
     support: float | None = None
-    control: str = SCORES
+    guess: str = SCORES
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -73,7 +79,7 @@ class EvaluationOptions:
             raise RankloopError(f"support is an expected α, from 0 to below 1, got {self.support}")
         if self.rerank not in (None, *RERANKS):
             raise RankloopError(f"policies re-rank each {' or '.join(RERANKS)}, not {self.rerank!r}")
-        check_control(self.control)
+        check_guess(self.guess)
 
 
 DEFAULTS = EvaluationOptions()
@@ -85,7 +91,7 @@ def evaluate(
     against: Policy,
     *,
     bias: BiasSource = None,
-    measure: str = DEFAULT_MEASURE,
+    metric: str = DEFAULT_METRIC,
     queries: QueryChoice = None,
     options: EvaluationOptions = DEFAULTS,
     progress: Progress | None = None,
@@ -107,7 +113,7 @@ def evaluate(
         against: the policy to compare with; accepts the same forms.
         bias: how users click: a bias, the path of a stored one, or the name of simulated users. None for the
             bias that the policy was fitted with, if it is a fit; otherwise it is estimated from the log.
-        measure: ``dcg`` (down to the last rank of the bias), ``dcg@10`` or ``clicks``.
+        metric: ``dcg`` (down to the last rank of the bias), ``dcg@10`` or ``clicks``.
         queries: ids of the queries to use, or ``all``. None: if a policy was fitted to this log, the queries
             that it held out; otherwise all.
         options: how the policies rank, which documents have support, and the random seed.
@@ -120,52 +126,45 @@ def evaluate(
     """
     policies = _load(policy, log), _load(against, log)
     assumed = _choose_bias(log, bias, policies, options.seed, progress)
-    grading = log.grading()
-    graded_bias = grading.bias(assumed.bias)
-    worth = Measure.of(measure, graded_bias).of_worth(grading)
     report(progress, "evaluate", note="counting")
-    # The measure may have more ranks than the bias.
-    deep = log.count(max(assumed.bias.ranks, len(worth.gain)))
-    counts = log.count(assumed.bias.ranks)
-    require_contrast(counts)
+    grading, graded_bias, counts = read_graded_clicks(log, assumed.bias)
+    logged_metric = LoggedMetric.of(metric, graded_bias, unit=grading.unit if grading.graded else None)
+    # The metric may have more ranks than the bias.
+    deep = log.count(max(assumed.bias.positions, logged_metric.ranks))
     judged = judge_on(queries, policies, counts)
     chosen = _choose_queries(counts, judged.ids)
     report(progress, "evaluate", note="computing exposures")
     found = grading.statistics(log, graded_bias)
     report(progress, "evaluate", note="ranking")
     within = _reranked_queries(counts, found, options.rerank)
-    resolver = RankingResolver(log, deep, worth, within=within, queries=chosen)
+    resolver = RankingResolver(log, deep, logged_metric, within=within, queries=chosen)
     rankings = resolver.resolve(policies, options.ranking)
     used, notes = _usable_queries(counts, chosen, rankings, by_features=resolver.by_features)
     notes += _notes_on_reranking(rankings, within & used)
-    variate = ControlVariate.of(found.statistics, graded_bias, used, options.support)
-    report(progress, "evaluate", note="summing over impressions")
-    judged_by = JudgedClicks(log, counts, found, graded_bias, used)
-    impressions = judged_by.sample(rankings, variate)
-    control = None
+    statistics = found.statistics.select(np.flatnonzero(used))
+    first, second = (ranking.select(used, counts.offsets) for ranking in rankings)
+    support = Valuation.usual_support(statistics.impressions) if options.support is None else options.support
+    valuation = Valuation(statistics, graded_bias, logged_metric, (first, second), support)
     knows_clicks = any(_was_fitted_to(policy, counts, used) for policy in policies)
-    guessed = judged_by.guess([] if knows_clicks else resolver.item_scores, options.control)
+    scores = [] if knows_clicks else resolver.document_scores
+    guess_gain = None
+    guessed = _guess(log, found, graded_bias, used, scores, options.guess)
     if guessed is not None and guessed.is_useful:
-        plain = impressions.query_variance(DIFFERENCE)
-        variate = replace(variate, item_guesses=guessed.guesses)
-        impressions = judged_by.sample(rankings, variate)
-        variance = impressions.query_variance(DIFFERENCE)
-        ratio = plain / variance if variance > 0.0 else 1.0
-        control = ControlReport(guessed.name, ratio, guessed.calibration.gain)
+        plain = QueryValues.of(valuation).query_variances[-1]
+        guesses = guessed.guesses[np.repeat(used, np.diff(counts.offsets))]
+        valuation = replace(valuation, guesses=guesses)
+        variance = QueryValues.of(valuation).query_variances[-1]
+        ratio = float(plain / variance) if variance > 0.0 else 1.0
+        guess_gain = GuessGain(guessed.name, ratio, guessed.calibration.gain)
+    report(progress, "evaluate", note="summing over impressions")
+    moments = sum_moments(log, counts, used, valuation)
     report(progress, "evaluate", note="resampling queries")
     if assumed.estimated and assumed.resamples is None:
         notes.append(NO_RESAMPLES)
     return compare(
-        rankings,
-        variate,
-        impressions,
-        measure=worth.name,
-        evidence=VerdictEvidence(
-            assumed.estimated,
-            explores(counts, used),
-            several_queries=int(used.sum()) > 1,
-            complete=not only_clicked_impressions(log, counts),
-        ),
+        valuation,
+        moments,
+        assumptions=evaluation_assumptions(log, counts, used, assumed),
         notes=(
             *_on_target(grading, policies),
             *assumed.notes,
@@ -175,9 +174,80 @@ def evaluate(
             *notes,
         ),
         seed=options.seed,
-        spread=judged_by.spread(rankings, variate, assumed.resamples),
-        control=control,
+        spread=_spread(log, found, counts, used, valuation, assumed.resamples),
+        guesses=guess_gain,
     )
+
+
+def evaluation_assumptions(
+    log: LogReader, counts: Counts, used: NDArray[np.bool_], assumed: AssumedBias
+) -> tuple[Assumption, ...]:
+    """What a decision by this log rests on, and whether it holds.
+
+    Args:
+        log: the log.
+        counts: its counts.
+        used: bool, queries; those that are compared.
+        assumed: the bias.
+    """
+    return assumptions_of(
+        bias_estimated=assumed.estimated,
+        explores=counts.explores(used),
+        several_queries=int(used.sum()) > 1,
+        complete=not only_clicked_impressions(log, counts),
+    )
+
+
+def _guess(
+    log: LogReader,
+    found: LogStatistics,
+    bias: Bias,
+    used: NDArray[np.bool_],
+    scores: Sequence[Float64],
+    guess: str,
+) -> ScaledGuess | None:
+    """Guess the relevance of documents, if that can be done."""
+    # A curve through the clicks of a few queries predicts nothing.
+    if guess == MEAN or used.sum() < FEW_UNITS or (guess == SCORES and not scores):
+        return None
+    if guess == SCORES:
+        return guess_by_scores(scores, found.statistics, bias, used)
+    return guess_by_features(guess, log, found, bias)
+
+
+def sum_moments(log: LogReader, counts: Counts, used: NDArray[np.bool_], valuation: Valuation) -> Moments:
+    """Sums over the impressions of each query: one pass over the log."""
+    terms = ImpressionTerms(valuation.contribution, valuation.lambdas, valuation.bias)
+    schema = pa.schema([("query", pa.int64()), *((name, pa.float64()) for name in Moments.COLUMNS)])
+
+    def add_up(batch: pa.RecordBatch) -> pa.RecordBatch:
+        queries, sums = terms.by_query(rows_of(batch))
+        return pa.RecordBatch.from_arrays([pa.array(queries), *map(pa.array, sums.T)], schema=schema)
+
+    total = np.zeros((int(used.sum()), len(Moments.COLUMNS)))
+    with log.open_engine() as running:
+        parts = map_impressions(running, log, counts, add_up, schema, queries=used, grading=log.grading())
+        for batch in parts:
+            values = np.stack([batch.column(name).to_numpy() for name in Moments.COLUMNS], axis=1)
+            np.add.at(total, batch.column("query").to_numpy(), values)
+    return Moments.of_table(total)
+
+
+def _spread(
+    log: LogReader,
+    found: LogStatistics,
+    counts: Counts,
+    used: NDArray[np.bool_],
+    valuation: Valuation,
+    resamples: BiasResamples | None,
+) -> BiasSpread | None:
+    """How the values vary with the bias; None for a bias without resamples."""
+    if resamples is None:
+        return None
+    graded = resamples.of_amount(log.grading().per_click)
+    shares = log.rank_shares(found)[np.repeat(used, np.diff(counts.offsets))]
+    draws = graded.draws(counts)
+    return bias_spread(valuation, graded.biases, shares, None if draws is None else draws[:, used])
 
 
 def _on_target(grading: Grading, policies: tuple[Policy, Policy]) -> tuple[str, ...]:
@@ -185,11 +255,11 @@ def _on_target(grading: Grading, policies: tuple[Policy, Policy]) -> tuple[str, 
     other = [name_of(one) for one in policies if isinstance(one, Fit) and one.target != grading.target]
     if not other:
         return grading.notes
-    fitted = "clicks" if grading.graded else "signal"
+    fitted = "clicks" if grading.graded else "amount"
     return (*grading.notes, f"{other[0]} was fitted to the {fitted}, and is judged by the {grading.target}.")
 
 
-def _was_fitted_to(policy: Policy, counts: LogCounts, used: NDArray[np.bool_]) -> bool:
+def _was_fitted_to(policy: Policy, counts: Counts, used: NDArray[np.bool_]) -> bool:
     """Whether a policy's scores know the clicks of some of these queries."""
     if not isinstance(policy, Fit) or policy.log != counts.fingerprint:
         return False
@@ -217,9 +287,9 @@ def _choose_bias(
     return AssumedBias(fits[0].bias, fits[0].bias_details, (note,))
 
 
-def _choose_queries(counts: LogCounts, queries: Iterable[str] | None) -> NDArray[np.bool_]:
+def _choose_queries(counts: Counts, queries: Iterable[str] | None) -> NDArray[np.bool_]:
     """Which of the queries with impressions were asked for."""
-    came: NDArray[np.bool_] = counts.query_counts.sum(axis=0) > 0
+    came: NDArray[np.bool_] = counts.impressions_by_query > 0
     if queries is None:
         return came
     named = np.unique(np.asarray(list(queries), dtype=np.str_))
@@ -239,13 +309,15 @@ def _choose_queries(counts: LogCounts, queries: Iterable[str] | None) -> NDArray
     return chosen
 
 
-def _reranked_queries(counts: LogCounts, found: LogStatistics, rerank: Rerank | None) -> NDArray[np.bool_]:
+def _reranked_queries(counts: Counts, found: LogStatistics, rerank: Rerank | None) -> NDArray[np.bool_]:
     """Which queries are re-ranked impression by impression, rather than as a whole."""
     if rerank is not None:
         return np.full(counts.n_queries, rerank == "impression")
     result = np.zeros(counts.n_queries, np.bool_)
     for number, policy in enumerate(counts.policy_ids):
-        result |= (counts.query_counts[number] > 0) & ~found.scored.get(policy, np.zeros_like(result))
+        result |= (counts.impressions_by_policy[number] > 0) & ~found.scored.get(
+            policy, np.zeros_like(result)
+        )
     return result
 
 
@@ -260,29 +332,8 @@ def _notes_on_reranking(rankings: RankingPair, within: NDArray[np.bool_]) -> lis
     ]
 
 
-def explores(counts: LogCounts, used: NDArray[np.bool_]) -> bool:
-    """Whether rankings vary: of the queries that came again, 1 % were not always ranked in the same way.
-
-    If no query came again, whether any document was ever shown at two ranks.
-    """
-    cells = counts.cells
-    query = np.searchsorted(counts.offsets, cells.item, side="right") - 1
-    here = used[query]
-    pairs = np.unique(np.stack([cells.item[here], cells.rank[here]], axis=1), axis=0)
-    places = np.stack([np.searchsorted(counts.offsets, pairs[:, 0], side="right") - 1, pairs[:, 1]], axis=1)
-    distinct, documents = np.unique(places, axis=0, return_counts=True)
-    varied = np.zeros(counts.n_queries, np.bool_)
-    varied[distinct[documents > 1, 0]] = True
-    again = used & (counts.query_counts.sum(axis=0) > 1)
-    if again.any():
-        return bool(varied[again].mean() >= EXPLORES)
-    names, documents_of = np.unique(counts.doc_ids[pairs[:, 0]], return_inverse=True)
-    ranks = np.unique(np.stack([documents_of, pairs[:, 1]], axis=1), axis=0)
-    return bool(len(ranks) > len(names))
-
-
 def _usable_queries(
-    counts: LogCounts,
+    counts: Counts,
     chosen: NDArray[np.bool_],
     rankings: RankingPair,
     *,
@@ -320,7 +371,7 @@ def _usable_queries(
             "there is no query for which it is known how both policies rank it: give scores for the "
             "documents of the log, or compare with a policy that served the same queries"
         )
-    if used.sum() < FEW_QUERIES:
+    if used.sum() < FEW_UNITS:
         notes.append(
             f"Only {used.sum()} queries are used: that is too few to tell how much queries differ, and the "
             f"intervals are too narrow."

@@ -11,41 +11,36 @@ import numpy as np
 from rankloop import extras
 from rankloop.errors import RankloopError
 from rankloop.estimators import InterventionAware
-from rankloop.logs import LogCounts, LogReader, LogStatistics
+from rankloop.logs import LogReader
 from rankloop.models import LightGBMModel
 from rankloop.models.feature_names import with_names
 from rankloop.models.specs import LightGBMSpec, ModelSpec, TreeObjective, model_spec
-from rankloop.objectives.click_likelihood import mean_score
 from rankloop.offline._evaluate import evaluate
 from rankloop.offline.assumed_bias import BiasSource, assume_bias
-from rankloop.offline.click_contrast import require_contrast
-from rankloop.offline.fit_result import Fit, GuessReport, PolicyEvidence
-from rankloop.offline.held_out_estimate import HeldOutEstimate
-from rankloop.offline.model_inputs import LearningInput, Missing, learning_input
-from rankloop.offline.query_division import Part, divide_by_share, divide_by_time, parse_time
+from rankloop.offline.click_contrast import read_graded_clicks
+from rankloop.offline.division import Missing, Part, divide, parse_time
+from rankloop.offline.fit_result import Fit, GuessReport, HeldOutEstimate, PolicyEvidence
 from rankloop.progress import Progress, Update, rename_task, report
-from rankloop.statistics import Statistics
+from rankloop.relevance import ClickTask, train_trees_on_clicks
+from rankloop.relevance.click_model import QUERY_VARIANCE, calibrate_with_effects
+from rankloop.relevance.guesses import TreeGuess
+from rankloop.relevance.logged_order import CombinedTrees, LoggedOrder, combine_trees, imitate_order
+from rankloop.statistics import Counts, Statistics
+from rankloop.statistics.counts import EXPLORES
 from rankloop.training import (
     DOUBLY_ROBUST,
     Epoch,
     Learning,
-    ShownDocuments,
     Training,
     learn,
     learning_named,
-    train_trees_on_clicks,
 )
-from rankloop.training.calibration import calibrate_with_effects
-from rankloop.training.combined_trees import CombinedTrees, combine_trees
-from rankloop.training.guess_models import TreeGuess
-from rankloop.training.logged_order import LoggedOrder, imitate_order
-from rankloop.training.trees import QUERY_VARIANCE
 from rankloop.types import Bias
 
 # Levels of the expected α; clicks say less about a document the lower it is.
 SUPPORT_LEVELS = (1e-2, 1e-4, 1e-6)
 # From this many impressions per query on, what its own clicks say about a document outweighs what features
-# say: the estimator's prior is worth half as many.
+# say: the estimator's guess is worth half as many.
 DENSE = 20
 # A larger share of documents that were never shown is worth a note.
 MANY_DOCUMENTS = 0.5
@@ -66,10 +61,10 @@ def fit(
 
     The log becomes statistics, some of its queries are held out, the estimator turns clicks into one weight
     per document, and the model is trained to rank documents by these weights: trees on pairs of documents
-    (`rankloop.objectives.lambda_rank`), networks on the exact expected reward. Training stops early on the
+    (`rankloop.objectives.metrics`), networks on the exact expected metric. Training stops early on the
     held-out queries, on which the result is then evaluated, as `rankloop.evaluate` does it.
 
-    If displays have a signal, it takes the place of clicks (`rankloop.open_log` can choose otherwise); the
+    If displays have an amount, it takes the place of clicks (`rankloop.open_log` can choose otherwise); the
     bias is that of clicks all the same.
 
     Trees are grown from scratch and networks start from random parameters: no initial ranker is needed.
@@ -80,7 +75,7 @@ def fit(
         model: ``lightgbm``, ``mlp`` or ``linear``, with options as in ``mlp(hidden=64-32)``.
         bias: how users click: a bias, the path of a stored one, the name of simulated users, or None to
             estimate it from the log.
-        learning: estimator, optimiser, stopping and reward: ``doubly-robust``, ``robust``, ``paper`` or a
+        learning: estimator, optimiser, stopping and metric: ``doubly-robust``, ``robust``, ``paper`` or a
             `Learning`. Its caution is not used: there is no deployed policy to be cautious about.
         held_out: what is held out: a share of the queries; or a time, to hold out the queries that first came
             then or later, and to train on the impressions before it (a date or a time, in UTC unless it says
@@ -95,56 +90,48 @@ def fit(
     """
     spec = model_spec(model) if isinstance(model, str) else model
     chosen = learning_named(learning) if isinstance(learning, str) else learning
-    guided = isinstance(chosen.estimator, InterventionAware) and chosen.estimator.control == "model"
+    guided = isinstance(chosen.estimator, InterventionAware) and chosen.estimator.guess == "model"
     if isinstance(spec, LightGBMSpec) or (guided and isinstance(chosen.guess, TreeGuess)):
         extras.require("trees")
-    share = held_out if isinstance(held_out, int | float) else None
-    start = None if isinstance(held_out, int | float) else parse_time(held_out)
-    if share is not None and not 0.0 < share < 1.0:
-        raise RankloopError(f"the share of the queries to hold out is between 0 and 1, got {share}")
+    apart = held_out if isinstance(held_out, int | float) else parse_time(held_out)
+    if isinstance(apart, int | float) and not 0.0 < apart < 1.0:
+        raise RankloopError(f"the share of the queries to hold out is between 0 and 1, got {apart}")
     assumed = assume_bias(log, bias, seed=seed, progress=progress)
     report(progress, "fit", note="counting")
-    grading = log.grading()
-    graded_bias = grading.bias(assumed.bias)
-
-    def read(source: LogReader) -> LearningInput:
-        is_tree = isinstance(spec, LightGBMSpec)
-        return learning_input(source, graded_bias, trees=is_tree, missing=missing, grading=grading)
-
-    require_contrast(log.count(assumed.bias.ranks))
-    given = read(log)
-    found, fill_values = given.found, given.fill_values
-    rng = np.random.default_rng(seed)
-    division: tuple[str, ...] = ()
-    if start is None:
-        train, others = divide_by_share(given, share or 0.0, rng)
-    else:
-        divided = divide_by_time(log, given, start, read)
-        train, others, fill_values = divided.train, divided.held_out, divided.fill_values
-        division = (divided.sentence,)
+    grading, graded_bias, counts = read_graded_clicks(log, assumed.bias)
+    rng, is_tree = np.random.default_rng(seed), isinstance(spec, LightGBMSpec)
+    divided = divide(log, graded_bias, apart, rng, trees=is_tree, missing=missing, grading=grading)
+    train, others = divided.train, divided.held_out
     trained = _train(spec, chosen, (train, others), graded_bias, rng=rng, progress=progress)
     training = trained.training
-    without_trees = _describe_no_trees(training, train.split.n_docs)
-    learned = (*found.notes, *given.notes, *division, *_warnings(found), *trained.notes, *without_trees)
-    notes = (*grading.notes, *assumed.notes, *learned)
+    without_trees = _describe_no_trees(training, train.split.n_documents)
+    notes = (
+        *grading.notes,
+        *assumed.notes,
+        *divided.found.notes,
+        *divided.notes,
+        *_warnings(divided.found.statistics, counts),
+        *trained.notes,
+        *without_trees,
+    )
     if training.interrupted:
         notes = (*notes, f"Training was interrupted: the best model of {len(training.history) - 1} rounds.")
     result = Fit(
-        model=with_names(training.model, given.names),
+        model=with_names(training.model, divided.names),
         bias=assumed.bias,
         history=training.history,
         held_out=None,
         spec=str(spec),
         estimator=str(chosen.estimator),
-        reward=chosen.reward,
+        metric=chosen.metric,
         seed=seed,
-        policies=tuple(_evidence(found.statistics, log.count(assumed.bias.ranks))),
+        policies=tuple(_evidence(divided.found.statistics, counts)),
         log=log.fingerprint,
         train_queries=tuple(train.query_ids.tolist()),
         held_out_queries=tuple(others.query_ids.tolist()),
         notes=notes,
-        feature_names=given.names,
-        fill_values=fill_values,
+        feature_names=divided.names,
+        fill_values=divided.fill_values,
         bias_details=assumed.details,
         guess=trained.guess,
         name=str(spec),
@@ -195,24 +182,20 @@ def _train_on_clicks(
     progress: Progress | None,
 ) -> _Trained:
     """Grow trees on the likelihood of clicks, and add what the logging policies know if clicks support it."""
-    train, held_out = (ShownDocuments.of(part.split, part.statistics) for part in parts)
-    training = train_trees_on_clicks(
-        (train, held_out),
-        bias,
-        spec,
-        query_variance=QUERY_VARIANCE,
-        rng=rng,
-        progress=progress,
-        keep_if_interrupted=True,
+    train, held_out = (
+        ClickTask.of(part.split.features, part.statistics, bias, variance=QUERY_VARIANCE) for part in parts
     )
-    grown, start = training.model, mean_score(train.counts, bias)
+    training = train_trees_on_clicks(
+        train, held_out, spec, rng=rng, progress=progress, keep_if_interrupted=True
+    )
+    grown, start = training.model, train.model.mean_score
     notes: tuple[str, ...] = ()
     assert isinstance(grown, LightGBMModel)
     if spec.imitate and not training.interrupted:
         try:
             orders = [LoggedOrder.of(part.split, part.statistics, rng) for part in parts]
             on_order = imitate_order((orders[0], orders[1]), rng, progress=progress)
-            found = combine_trees(grown, on_order, held_out, bias, start=start, query_variance=QUERY_VARIANCE)
+            found = combine_trees(grown, on_order, held_out, start=start)
         except KeyboardInterrupt:
             # The trees on clicks are complete: they are the best model so far.
             training = replace(training, interrupted=True)
@@ -220,7 +203,7 @@ def _train_on_clicks(
             training, start = replace(training, model=found.model), found.offset
             notes = _describe_combination(found)
     # Trees on the likelihood of clicks guess relevance themselves.
-    quality = calibrate_with_effects(training.model.scores(held_out.features) + start, held_out, bias)
+    quality = calibrate_with_effects(training.model.scores(held_out.features) + start, held_out.model)
     return _Trained(training, GuessReport(str(spec), quality), notes)
 
 
@@ -254,8 +237,8 @@ def _choose_objective(statistics: Statistics, learning: Learning) -> TreeObjecti
     """What trees are grown on, by how often queries came; docs/offline.md has the measurements."""
     if learning.name != DOUBLY_ROBUST.name:
         return "lambdarank"
-    came = int((statistics.query_counts > 0).sum())
-    sparse = statistics.timesteps < DENSE * came
+    came = int((statistics.impressions_by_query > 0).sum())
+    sparse = statistics.impressions < DENSE * came
     return "click-likelihood" if sparse else "lambdarank"
 
 
@@ -278,19 +261,19 @@ def _describe_epochs(progress: Progress | None) -> Progress | None:
 
 def _latest_policy(statistics: Statistics, policy_ids: tuple[str, ...]) -> str:
     """The last policy, in the order of first impressions, that served some of these queries."""
-    served = [policy for policy in policy_ids if statistics.policies[policy].timesteps]
+    served = [policy for policy in policy_ids if statistics.policies[policy].impressions]
     return served[-1]
 
 
-def _evidence(statistics: Statistics, counts: LogCounts) -> list[PolicyEvidence]:
+def _evidence(statistics: Statistics, counts: Counts) -> list[PolicyEvidence]:
     result = []
     for policy_id, policy in statistics.policies.items():
-        alpha = policy.exposure.alpha[statistics.per_item(policy.query_counts) > 0]
+        alpha = policy.exposure.alpha[statistics.per_document(policy.impressions_by_query) > 0]
         result.append(
             PolicyEvidence(
                 policy_id,
-                policy.timesteps,
-                int((policy.query_counts > 0).sum()),
+                policy.impressions,
+                int((policy.impressions_by_query > 0).sum()),
                 int(counts.clicks_of(counts.policy_ids.index(policy_id)).sum()),
                 {level: float((alpha < level).mean()) if len(alpha) else 0.0 for level in SUPPORT_LEVELS},
             )
@@ -298,19 +281,18 @@ def _evidence(statistics: Statistics, counts: LogCounts) -> list[PolicyEvidence]
     return result
 
 
-def _warnings(found: LogStatistics) -> list[str]:
+def _warnings(statistics: Statistics, counts: Counts) -> list[str]:
     """What cannot be learned from the log."""
-    statistics = found.statistics
     warnings = []
-    places = np.add.reduceat(statistics.displays_by_rank > 0, statistics.offsets[:-1], dtype=np.int64)
-    again = statistics.query_counts > 1
-    if again.any() and not (places[again] > 1).any():
+    if not counts.explores():
         warnings.append(
-            "The log never explores: every repeated query had the same ranking, under every policy. Nothing "
-            "is known about documents that were not shown, and the bias cannot be checked against the log: "
-            "deploy a policy that varies its rankings for a while."
+            f"The log does not explore: of the queries that came again, fewer than {EXPLORES:.0%} ever had "
+            "another ranking. Nothing is known about documents that were not shown, and the bias cannot be "
+            "checked against the log: deploy a policy that varies its rankings for a while."
         )
-    displays = statistics.displays_by_rank[statistics.per_item(statistics.query_counts) > 0].sum(axis=1)
+    displays = statistics.displays_by_position[
+        statistics.per_document(statistics.impressions_by_query) > 0
+    ].sum(axis=1)
     never = float((displays == 0).mean())
     if never > MANY_DOCUMENTS:
         warnings.append(f"{never:.0%} of the documents of queries with impressions were never shown.")

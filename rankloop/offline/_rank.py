@@ -16,11 +16,20 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from rankloop.errors import DataError, RankloopError
-from rankloop.logs.features import PathLike, as_feature_paths
-from rankloop.offline.feature_sources import open_features
+from rankloop.logs import LogReader
+from rankloop.logs.features import JoinedFeatures, PathLike, as_feature_paths
+from rankloop.logs.folder import open_folder
+from rankloop.logs.schema import FEATURES, IMPRESSIONS, QUERY_DOCUMENT
 from rankloop.offline.fit_result import Fit, load_policy
-from rankloop.offline.model_inputs import FeatureMatcher
-from rankloop.offline.tables import RANKING_FORMATS, RANKING_TEXTS, find_repeated
+from rankloop.offline.scores import (
+    RANKING_FORMATS,
+    RANKING_TEXTS,
+    TABLE_ENDINGS,
+    FeatureMatcher,
+    find_repeated,
+    is_table,
+    read_scores,
+)
 from rankloop.progress import Progress, report
 from rankloop.storage.files import write_whole
 from rankloop.types import Float64, Int64, Model
@@ -96,7 +105,9 @@ class Rankings:
                     f"run cannot hold: write another format (tsv, jsonl or parquet), or give ids without "
                     f"white space"
                 )
-        return "".join(f"{query} Q0 {doc} {rank} {score!r} {tag}\n" for query, doc, rank, score in self._rows)
+        return "".join(
+            f"{query} Q0 {document} {rank} {score!r} {tag}\n" for query, document, rank, score in self._rows
+        )
 
     def text(self, form: str = "tsv", *, tag: str = TAG) -> str:
         """The same as ``tsv``, ``jsonl`` or ``trec``."""
@@ -120,7 +131,7 @@ class Rankings:
             return write_whole(path, self.text(chosen, tag=tag).encode())
         buffer = io.BytesIO()
         pq.write_table(self.table, buffer, compression="zstd")
-        return write_whole(path, buffer.getvalue())
+        return write_whole(path, buffer.getvalue(), read_back=read_scores)
 
 
 def rank(
@@ -184,7 +195,7 @@ def _sort(
     top: int | None,
     rng: np.random.Generator | None,
 ) -> Rankings:
-    table = pa.table({"query": query_ids, "doc": doc_ids, "score": scores})
+    table = pa.table({"query": query_ids, "document": doc_ids, "score": scores})
     again = find_repeated(query_ids, doc_ids)
     if again is not None:
         raise DataError(
@@ -193,10 +204,10 @@ def _sort(
         )
     if rng is not None:
         # Independent of the order of the rows: the same seed draws the same rankings.
-        table = table.sort_by([("query", "ascending"), ("doc", "ascending")])
+        table = table.sort_by([("query", "ascending"), ("document", "ascending")])
         drawn = table["score"].to_numpy() + rng.gumbel(size=len(table))
         table = table.set_column(2, "score", pa.array(drawn))
-    table = table.sort_by([("query", "ascending"), ("score", "descending"), ("doc", "ascending")])
+    table = table.sort_by([("query", "ascending"), ("score", "descending"), ("document", "ascending")])
     runs = table["query"].combine_chunks().dictionary_encode().indices.to_numpy()
     starts = np.flatnonzero(np.diff(runs, prepend=-1))
     ranks = np.arange(len(runs)) - np.repeat(starts, np.diff(np.append(starts, len(runs)))) + 1
@@ -204,7 +215,53 @@ def _sort(
     table = table.filter(pa.array(kept))
     return Rankings(
         table["query"].combine_chunks(),
-        table["doc"].combine_chunks(),
+        table["document"].combine_chunks(),
         ranks[kept],
         table["score"].to_numpy(),
     )
+
+
+def open_features(paths: PathLike | Sequence[PathLike]) -> JoinedFeatures:
+    """The features of queries and documents in these places.
+
+    Args:
+        paths: the folder of a log, a table of query_id, doc_id and features (a file, or a folder of Parquet
+            files), a table of doc_id and features, or one of the first two and the last. A log without
+            features of its own tells which documents belong to which query.
+    """
+    places = as_feature_paths(paths)
+    if not places:
+        raise DataError("there is nothing to rank: give the folder of a log, or a table of features")
+    files = [file for place in places for file in _files(place)]
+    logs = [place for place in places if (place / f"{IMPRESSIONS}.parquet").exists()]
+    if not files:
+        raise DataError(
+            f"{logs[0]}: the log has no {FEATURES}.parquet: give a table of features as well, or import the "
+            f"log with --features"
+        )
+    return JoinedFeatures(files, _pairs(logs[0]) if logs else None)
+
+
+def _files(place: Path) -> list[Path]:
+    own = place / f"{FEATURES}.parquet"
+    if (place / f"{IMPRESSIONS}.parquet").exists() and not own.exists():
+        return []
+    folder = own if own.exists() else place
+    files = sorted(folder.glob("*.parquet")) if folder.is_dir() else [folder]
+    if not files:
+        raise DataError(f"{folder} has no features: expected {FEATURES}.parquet or other Parquet files in it")
+    for file in files:
+        if not file.exists():
+            raise DataError(f"{file} does not exist: expected a log's folder, or a table of features")
+        if not is_table(file):
+            raise DataError(f"{file} is not a table: its name must end in {', '.join(TABLE_ENDINGS)}")
+    return files
+
+
+def _pairs(place: Path) -> Iterator[pa.RecordBatch]:
+    """The queries and documents of a log."""
+    folder = open_folder(place)
+    counts = LogReader(folder.folder, folder.tables, folder.starts).count(1)
+    queries = np.repeat(counts.query_ids, np.diff(counts.offsets))
+    columns = [pa.array(ids.tolist(), pa.string()) for ids in (queries, counts.doc_ids)]
+    yield pa.record_batch(columns, names=list(QUERY_DOCUMENT))

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import isnan
 from typing import Any
 
 from rankloop.bias import BiasEstimate, named_bias, plausible_curves
 from rankloop.logs import LogReader
 from rankloop.offline._evaluate import DEFAULTS, EvaluationOptions, evaluate
 from rankloop.offline.comparison import Comparison
-from rankloop.offline.judged_queries import QueryChoice
-from rankloop.offline.policy_rankings import DEFAULT_MEASURE, Policy
+from rankloop.offline.fit_result import QueryChoice
+from rankloop.offline.policy_rankings import Policy
 from rankloop.progress import Progress, report
+from rankloop.storage.plain import to_plain
 from rankloop.types import Bias
+from rankloop.value.valuation import DEFAULT_METRIC
 
 # A table of curves goes down to this rank, unless the biases are given.
-DEEPEST_RANK = 10
+DEEPEST_POSITION = 10
 
 
 @dataclass(frozen=True)
@@ -57,37 +58,40 @@ class Sensitivity:
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """The different verdicts, in the order of the rows."""
-        return tuple(dict.fromkeys(row.comparison.verdict.kind for row in self.rows))
+        """The different decisions, in the order of the rows."""
+        return tuple(dict.fromkeys(row.comparison.decision.kind for row in self.rows))
 
     @property
     def text(self) -> str:
         """The result as one sentence."""
         number = len(self.rows)
         if len(self.kinds) == 1:
-            return f"The verdict is the same under all {number} biases: {self.kinds[0]}."
+            return f"The decision is the same under all {number} biases: {self.kinds[0]}."
         return (
-            f"The verdict depends on the bias: {' or '.join(self.kinds)} under {number} plausible ones, so "
+            f"The decision depends on the bias: {' or '.join(self.kinds)} under {number} plausible ones, so "
             f"it must not be relied on before the bias is estimated."
         )
 
     def to_dict(self) -> dict[str, Any]:
         """Convert to plain values for JSON."""
-        return {
-            "text": self.text,
-            "rows": [
-                {
-                    "bias": row.name,
-                    "last_rank": row.last_rank,
-                    "difference": row.comparison.difference.estimate.value,
-                    "low": row.comparison.difference.estimate.low,
-                    "high": row.comparison.difference.estimate.high,
-                    "relative": None if isnan(row.relative) else row.relative,
-                    "verdict": row.comparison.verdict.kind,
-                }
-                for row in self.rows
-            ],
-        }
+        content: dict[str, Any] = to_plain(
+            {
+                "text": self.text,
+                "rows": [
+                    {
+                        "bias": row.name,
+                        "last_rank": row.last_rank,
+                        "difference": row.comparison.difference.estimate.value,
+                        "low": row.comparison.difference.estimate.low,
+                        "high": row.comparison.difference.estimate.high,
+                        "relative": row.relative,
+                        "decision": row.comparison.decision.kind,
+                    }
+                    for row in self.rows
+                ],
+            }
+        )
+        return content
 
 
 def sensitivity(
@@ -96,7 +100,7 @@ def sensitivity(
     against: Policy,
     biases: Sequence[str | Bias | BiasEstimate] | None = None,
     *,
-    measure: str = DEFAULT_MEASURE,
+    metric: str = DEFAULT_METRIC,
     queries: QueryChoice = None,
     options: EvaluationOptions = DEFAULTS,
     progress: Progress | None = None,
@@ -109,7 +113,7 @@ def sensitivity(
         against: the policy to compare with.
         biases: names of curves such as ``position@10(eta=1)``, biases, or estimates. None for a plausible
             range of curves with the ranks of the log, at most 10.
-        measure: see `rankloop.evaluate`.
+        metric: see `rankloop.evaluate`.
         queries: see `rankloop.evaluate`.
         options: see `rankloop.evaluate`.
         progress: receives the task ``sensitivity``.
@@ -117,12 +121,12 @@ def sensitivity(
     Reference: docs/bias.md.
     """
     if biases is None:
-        biases = plausible_curves(min(log.count().ranks, DEEPEST_RANK))
+        biases = plausible_curves(min(log.count().positions, DEEPEST_POSITION))
     rows = []
     for number, source in enumerate(biases):
         name, bias = _named(source, number)
         report(progress, "sensitivity", number / len(biases), name)
-        found = evaluate(log, policy, against, bias=bias, measure=measure, queries=queries, options=options)
+        found = evaluate(log, policy, against, bias=bias, metric=metric, queries=queries, options=options)
         rows.append(SensitivityRow(name, float(bias.examination[-1]), found))
     report(progress, "sensitivity", 1.0)
     return Sensitivity(tuple(rows))

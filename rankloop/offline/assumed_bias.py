@@ -5,22 +5,25 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
 from rankloop import clicks
-from rankloop.bias import BiasEstimate, BiasOptions, estimate_bias
+from rankloop.bias import BiasAnswer, BiasEstimate, BiasOptions, ask_bias
 from rankloop.bias.storage import bias_details, read_bias
 from rankloop.errors import RankloopError
-from rankloop.logs import LogCounts, LogReader
+from rankloop.logs import LogReader
 from rankloop.logs.features import read_features
 from rankloop.logs.schema import FEATURES
 from rankloop.names import BadNameError
-from rankloop.offline.bias_resamples import BiasResamples
 from rankloop.progress import Progress
-from rankloop.types import ASSUMED, Bias, Float32
+from rankloop.ragged import segment_index
+from rankloop.statistics import Counts
+from rankloop.statistics.intervals import draw_units
+from rankloop.types import ASSUMED, Bias, BiasEvidence, Float32, Float64, Lines
 
 # What every report must state about an estimated bias whose resamples are not known.
 NO_RESAMPLES = (
@@ -30,6 +33,71 @@ NO_RESAMPLES = (
 
 # None to estimate the bias from the log itself.
 BiasSource = Bias | BiasEstimate | str | os.PathLike[str] | None
+
+
+@dataclass(frozen=True, eq=False)
+class BiasResamples:
+    """The resamples of an estimated bias.
+
+    Attributes:
+        lines: α and β, resamples × ranks each.
+        seed: the seed of `rankloop.statistics.intervals.draw_units`; None if other things were resampled.
+        log: the fingerprint of the log that the bias was estimated from; None if it is not known.
+    """
+
+    lines: Lines
+    seed: int | None = None
+    log: str | None = None
+
+    @classmethod
+    def of_estimate(cls, estimate: BiasEstimate) -> Self | None:
+        """The resamples of an estimate, if it has any."""
+        if estimate.resampled is None:
+            return None
+        return cls(estimate.resampled, estimate.resample_seed, estimate.log)
+
+    @classmethod
+    def of_details(cls, details: Mapping[str, Any] | None) -> Self | None:
+        """The resamples in the details of a stored bias, if it has any."""
+        if not details or not details.get("resampled"):
+            return None
+        lines = Lines(*(np.array(details["resampled"][name], np.float64) for name in ("alpha", "beta")))
+        return cls(lines, details.get("resample_seed"), details.get("log"))
+
+    @classmethod
+    def of_evidence(cls, evidence: BiasEvidence | None) -> Self | None:
+        """The resamples that a bias carries, if it has any; which queries were drawn is not known."""
+        if evidence is None or evidence.resamples is None:
+            return None
+        return cls(Lines(evidence.resamples[:, 0], evidence.resamples[:, 1]))
+
+    def of_amount(self, per_click: float) -> Self:
+        """The same, if what clicks by β are worth is this share of a unit."""
+        return replace(self, lines=self.lines.for_amounts(per_click))
+
+    def draws(self, counts: Counts) -> Float64 | None:
+        """How often each query was drawn in each resample: float64, resamples × queries.
+
+        None if the bias is not from this log, or if it is not known which queries were drawn.
+
+        Args:
+            counts: the counts of the log of the evaluation, of the ranks of the bias. Only queries with a
+                document at one of these ranks were drawn.
+        """
+        if self.seed is None or self.log != counts.fingerprint:
+            return None
+        shown = np.zeros(counts.n_queries, np.bool_)
+        shown[segment_index(counts.offsets)[counts.cells.document]] = True
+        rng = np.random.default_rng(self.seed)
+        result = np.zeros((len(self.lines.alpha), counts.n_queries))
+        for row in result:
+            row[shown] = draw_units(int(shown.sum()), rng)
+        return result
+
+    @property
+    def biases(self) -> Iterator[Lines]:
+        """α and β of each resample."""
+        return (Lines(alpha, beta) for alpha, beta in zip(*self.lines, strict=True))
 
 
 class AssumedBias(NamedTuple):
@@ -74,14 +142,7 @@ def assume_bias(
         return AssumedBias(source)
     if source is None:
         with explain_missing_bias():
-            counts = log.count()
-            source = estimate_bias(
-                counts,
-                BiasOptions(randomised=declared_randomised(log)),
-                rng=np.random.default_rng(seed),
-                features=item_features(log, counts),
-                progress=progress,
-            )
+            source = ask_log(log, seed=seed, progress=progress).require()
     if isinstance(source, BiasEstimate):
         return AssumedBias(source.bias, bias_details(source), source.notes)
     if Path(source).exists() or str(source).endswith(".json"):
@@ -94,14 +155,42 @@ def assume_bias(
         ) from error
 
 
-def declared_randomised(log: LogReader, method: str = "auto") -> str | None:
-    """The policy that was declared randomised when the log was imported, if there is exactly one."""
-    wanted = method in ("auto", "randomised") and len(log.randomised) == 1
-    return log.randomised[0] if wanted else None
+def ask_log(
+    log: LogReader,
+    options: BiasOptions | None = None,
+    *,
+    ranks: int | None = None,
+    seed: int = 0,
+    decision_only: bool = False,
+    progress: Progress | None = None,
+) -> BiasAnswer:
+    """Ask a log how users click: everything offline that needs a bias asks here.
+
+    Args:
+        log: the log.
+        options: what is estimated; None for the defaults. A policy that was declared randomised when the log
+            was imported need not be named.
+        ranks: how many positions to use; None for all.
+        seed: the random seed.
+        decision_only: leave out what cannot refuse; see `rankloop.bias.ask_bias`.
+        progress: called with what is being done.
+    """
+    chosen = options or BiasOptions()
+    counts = log.count(ranks, progress=progress)
+    if chosen.randomised is None and chosen.method in ("auto", "randomised") and len(log.randomised) == 1:
+        chosen = replace(chosen, randomised=log.randomised[0])
+    return ask_bias(
+        counts,
+        chosen,
+        rng=np.random.default_rng(seed),
+        features=document_features(log, counts),
+        decision_only=decision_only,
+        progress=progress,
+    )
 
 
-def item_features(log: LogReader, counts: LogCounts) -> Callable[[], Float32] | None:
-    """The function that reads the features of a log's items, in the order of the counts; None without any."""
+def document_features(log: LogReader, counts: Counts) -> Callable[[], Float32] | None:
+    """The function that reads the features of a log's documents in the order of the counts, or None."""
     return (lambda: read_features(log, counts).values) if log.has(FEATURES) else None
 
 

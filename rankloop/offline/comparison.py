@@ -2,53 +2,54 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
 from rankloop.estimators import InterventionAware
+from rankloop.evidence.decision import ROUNDING, Assumption, Decision, Evidence, decide
 from rankloop.notebook import NotebookResult
-from rankloop.offline.bias_resamples import BiasSpread
-from rankloop.offline.control_variate import ControlVariate, SupportBounds
-from rankloop.offline.intervals import ImpressionSample, ValueInterval
-from rankloop.offline.policy_rankings import PolicyRanking
-from rankloop.offline.verdict import ROUNDING, Verdict, VerdictEvidence, conclude
+from rankloop.offline.conclusion import conclusion
+from rankloop.statistics.intervals import CONFIDENCE
+from rankloop.storage.plain import plain_fields
+from rankloop.value.uncertainty import BiasSpread, Moments, QueryValues, ValueInterval
+from rankloop.value.valuation import PolicyRanking, SupportBounds, Valuation
 
 # The estimators of the values: unbiased however traffic changes, and displays add no noise to them.
-ESTIMATOR = InterventionAware(clip="off", average="query", control="mean")
-GUIDED_ESTIMATOR = InterventionAware(clip="off", average="query", control="model")
+ESTIMATOR = InterventionAware(clip="off", average="query", guess="mean")
+GUIDED_ESTIMATOR = InterventionAware(clip="off", average="query", guess="model")
 # Guesses that change what impressions are worth by a smaller share are not worth a sentence.
-LITTLE_WORTH = 0.005
+LITTLE_GAIN = 0.005
 
 
 @dataclass(frozen=True)
-class ControlReport:
+class GuessGain:
     """What guessed the relevance of documents before their clicks, and what that is worth.
 
     Attributes:
         name: what guesses; ``mean relevance`` if all documents are assumed to be average.
-        worth: with the mean relevance, so many times the impressions would give an interval of the difference
-            that is as narrow as this one.
+        factor: with the mean relevance, so many times the impressions would give an interval of the
+            difference that is as narrow as this one.
         gain: how much more likely than by the mean relevance the guesses make clicks that they did not see,
             in nats per display; None for the mean relevance.
     """
 
     name: str = "mean relevance"
-    worth: float = 1.0
+    factor: float = 1.0
     gain: float | None = None
 
     def sentence(self, impressions: int) -> str:
-        """What the guesses are worth, for a report; empty if it is nothing.
+        """What the guesses are worth, for a report; empty if they are worth nothing.
 
-        >>> ControlReport("trees on features", 1.5, 0.01).sentence(1_000)
+        >>> GuessGain("trees on features", 1.5, 0.01).sentence(1_000)
         'Relevance guessed by trees on features makes these 1,000 impressions worth about 1,500.'
         """
-        if self.gain is None or abs(self.worth - 1.0) < LITTLE_WORTH:
+        if self.gain is None or abs(self.factor - 1.0) < LITTLE_GAIN:
             return ""
         return (
             f"Relevance guessed by {self.name} makes these {impressions:,} impressions worth about "
-            f"{round(self.worth * impressions):,}."
+            f"{round(self.factor * impressions):,}."
         )
 
 
@@ -95,7 +96,7 @@ class Comparison(NotebookResult):
     """A new policy and the policy it is compared with, by the clicks of a log.
 
     Attributes:
-        measure: what is estimated, per query: ``dcg@5``, ``clicks``.
+        metric: what is estimated, per query: ``dcg@5``, ``clicks``.
         new: the new policy.
         against: the policy it is compared with.
         difference: new − against.
@@ -105,13 +106,13 @@ class Comparison(NotebookResult):
         support: the smallest expected α of a document whose clicks are used.
         estimator: the name of the estimator.
         notes: caveats that every report must state.
-        evidence: what a firm verdict needs.
+        assumptions: what the values rest on; a decision is firm if all of it holds.
         alike: whether both policies rank alike, up to rounding.
-        control: what guessed the relevance of documents before their clicks.
+        guesses: what guessed the relevance of documents before their clicks.
     """
 
     document: ClassVar[str] = "rankloop.reports.evaluation:evaluation_document"
-    measure: str
+    metric: str
     new: PolicyEstimate
     against: PolicyEstimate
     difference: Difference
@@ -121,73 +122,73 @@ class Comparison(NotebookResult):
     support: float
     estimator: str
     notes: tuple[str, ...]
-    evidence: VerdictEvidence
+    assumptions: tuple[Assumption, ...]
     alike: bool = False
-    control: ControlReport = ControlReport()
+    guesses: GuessGain = GuessGain()
 
     @property
-    def verdict(self) -> Verdict:
-        """The conclusion; see `rankloop.offline.verdict.conclude`."""
-        return conclude(self)
+    def decision(self) -> Decision:
+        """Whether the new policy is better; see `rankloop.evidence.decide`."""
+        difference, policies = self.difference, (self.new, self.against)
+        evidence = Evidence(
+            difference.estimate.value,
+            (difference.estimate.low, difference.estimate.high),
+            bounds=(difference.lowest, difference.highest),
+            baseline=max(abs(policy.estimate.value) for policy in policies),
+            alike=self.alike,
+            impressions=self.impressions,
+            variance=sum(policy.estimate.error**2 * policy.effective for policy in policies),
+            assumptions=self.assumptions,
+        )
+        return decide(evidence, level=1.0 - CONFIDENCE)
+
+    @property
+    def conclusion(self) -> str:
+        """The decision in sentences: what, why, and what to do next."""
+        return conclusion(self)
+
+    def holds(self, assumption: str) -> bool:
+        """Whether an assumption is known to hold, by its name."""
+        return any(one.name == assumption and one.state == "held" for one in self.assumptions)
 
     def to_dict(self) -> dict[str, Any]:
         """The same as a dictionary for JSON."""
-        found = asdict(self)
-        for part in ("new", "against", "difference"):
-            found[part]["estimate"] = getattr(self, part).estimate._asdict()
-        return {**found, "notes": list(self.notes), "verdict": asdict(self.verdict)}
+        return {**plain_fields(self), "decision": {**plain_fields(self.decision), "text": self.conclusion}}
 
 
 def compare(
-    rankings: tuple[PolicyRanking, PolicyRanking],
-    variate: ControlVariate,
-    impressions: ImpressionSample,
+    valuation: Valuation,
+    moments: Moments,
     *,
-    measure: str,
-    evidence: VerdictEvidence,
+    assumptions: tuple[Assumption, ...],
     notes: tuple[str, ...] = (),
     seed: int = 0,
     spread: BiasSpread | None = None,
-    control: ControlReport | None = None,
+    guesses: GuessGain | None = None,
 ) -> Comparison:
-    """Compare two policies from sums over impressions, wherever these come from."""
-    of_new, of_other, gain = impressions.intervals(np.random.default_rng(seed), spread)
-    effective, bounds = impressions.effective(), variate.bounds(rankings)
-    alike = rank_alike(rankings, variate)
+    """Compare two policies by their values per query, and by sums over impressions."""
+    values = QueryValues.of(valuation)
+    of_new, of_other, gain = values.intervals(moments, np.random.default_rng(seed), spread)
+    effective, bounds = moments.effective(), valuation.bounds()
+    alike = valuation.alike(ROUNDING)
     difference = Difference(gain, gain.low + bounds.worst, gain.high + bounds.best)
     if alike:
         difference = Difference(ValueInterval(*(0.0,) * len(gain)), 0.0, 0.0)
     return Comparison(
-        measure=measure,
-        new=_policy_estimate(rankings[0], of_new, effective[0], bounds, 0),
-        against=_policy_estimate(rankings[1], of_other, effective[1], bounds, 1),
+        metric=valuation.metric.name,
+        new=_policy_estimate(valuation.policies[0], of_new, effective[0], bounds, 0),
+        against=_policy_estimate(valuation.policies[1], of_other, effective[1], bounds, 1),
         difference=difference,
-        impressions=impressions.total,
-        queries=int((impressions.times > 0).sum()),
-        guess=variate.guess,
-        support=variate.support,
-        estimator=str(ESTIMATOR if variate.item_guesses is None else GUIDED_ESTIMATOR),
+        impressions=values.total,
+        queries=int((values.times > 0).sum()),
+        guess=valuation.mean,
+        support=valuation.support,
+        estimator=str(ESTIMATOR if valuation.guesses is None else GUIDED_ESTIMATOR),
         notes=notes,
-        evidence=evidence,
+        assumptions=assumptions,
         alike=alike,
-        control=control or ControlReport(),
+        guesses=guesses or GuessGain(),
     )
-
-
-def rank_alike(rankings: tuple[PolicyRanking, PolicyRanking], variate: ControlVariate) -> bool:
-    """Whether two policies rank the used queries alike: their λ differ by no more than rounding."""
-    used = variate.frequencies > 0.0
-    items = np.repeat(used, np.diff(variate.offsets))
-    first, second = rankings
-    # Documents that are not in the log may be different ones for each policy.
-    strangers = max(float(np.abs(part.elsewhere[used]).max(initial=0.0)) for part in rankings)
-    largest = max(float(np.abs(part.weights[items]).max(initial=0.0)) for part in rankings)
-    differences = (
-        np.abs(first.weights - second.weights)[items].max(initial=0.0),
-        np.abs(first.always - second.always)[used].max(initial=0.0),
-        strangers,
-    )
-    return bool(max(differences) <= ROUNDING * max(largest, ROUNDING))
 
 
 def _policy_estimate(

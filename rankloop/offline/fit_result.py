@@ -6,16 +6,18 @@ A stored fit is a folder:
     bias.json        the bias that was assumed, with its intervals if it was estimated
     fit.json         everything else: options, history, estimates, and the ids of the queries
     report.html      the page, if one was written (`rankloop.write_report`)
+
+It remembers the queries that it was fitted to: `judge_on` chooses those that it may be judged on.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self
 
 from rankloop.bias.storage import bias_from_text, bias_to_text
 from rankloop.errors import DataError, ModelFileError
@@ -23,16 +25,18 @@ from rankloop.exchange import Export, ExportFormat, PolicySource, write_model
 from rankloop.model_files import load
 from rankloop.models.storage import model_to_bytes
 from rankloop.notebook import NotebookResult
-from rankloop.offline.held_out_estimate import HeldOutEstimate
-from rankloop.storage.folders import check_folder, write_folder
-from rankloop.training import Calibration, Epoch
-from rankloop.training.calibration import ReliabilityRow
+from rankloop.relevance.click_model import Calibration
+from rankloop.statistics import Counts
+from rankloop.storage.files import check_folder, write_folder
+from rankloop.storage.plain import from_plain, to_json, to_plain
+from rankloop.training import Epoch
 from rankloop.types import Bias, Model
 
 if TYPE_CHECKING:
     from rankloop.offline.comparison import Comparison
+    from rankloop.value.uncertainty import ValueInterval
 
-FORMAT, VERSION = "rankloop-fit", 3
+FORMAT, VERSION = "rankloop-fit", 4
 MODEL_FILE, BIAS_FILE, FIT_FILE, PAGE_FILE = "model.rankloop", "bias.json", "fit.json", "report.html"
 FILES = (MODEL_FILE, BIAS_FILE, FIT_FILE, PAGE_FILE)
 
@@ -68,12 +72,63 @@ class GuessReport:
     name: str
     calibration: Calibration
 
+
+class ReportedEstimate(NamedTuple):
+    """An estimate with its 90 % interval over queries."""
+
+    value: float
+    low: float
+    high: float
+
     @classmethod
-    def from_dict(cls, content: Mapping[str, Any]) -> Self:
-        """Read what `dataclasses.asdict` gives, after JSON."""
-        found = content["calibration"]
-        rows = tuple(ReliabilityRow(**row) for row in found["rows"])
-        return cls(content["name"], Calibration(**{**found, "rows": rows}))
+    def of(cls, interval: ValueInterval) -> Self:
+        """The interval that is reported."""
+        return cls(float(interval.value), float(interval.low), float(interval.high))
+
+
+@dataclass(frozen=True)
+class HeldOutEstimate:
+    """The values of a fit and of a policy of the log on held-out queries, as `rankloop.evaluate` gives them.
+
+    Attributes:
+        metric: what is estimated, per impression: ``dcg@5``.
+        against: the policy of the log that the fit is compared with: the last one that logged.
+        new: the value of documents sorted by the fitted model.
+        old: the value of the policy of the log.
+        gain: new − old.
+        decision: the kind of the decision.
+        text: the decision in sentences.
+        queries: the number of held-out queries.
+        impressions: the number of their impressions.
+        guess_gain: what guesses of relevance add to them, in a sentence; empty if there are none.
+    """
+
+    metric: str
+    against: str
+    new: ReportedEstimate
+    old: ReportedEstimate
+    gain: ReportedEstimate
+    decision: str
+    text: str
+    queries: int
+    impressions: int
+    guess_gain: str = ""
+
+    @classmethod
+    def of(cls, found: Comparison) -> Self:
+        """Summarise a comparison."""
+        return cls(
+            metric=found.metric,
+            against=found.against.name,
+            new=ReportedEstimate.of(found.new.estimate),
+            old=ReportedEstimate.of(found.against.estimate),
+            gain=ReportedEstimate.of(found.difference.estimate),
+            decision=str(found.decision.kind),
+            text=found.conclusion,
+            queries=found.queries,
+            impressions=found.impressions,
+            guess_gain=found.guesses.sentence(found.impressions),
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,7 +145,7 @@ class Fit(NotebookResult):
         comparison: the whole evaluation that ``held_out`` summarises; not stored, so None after `load_fit`.
         spec: the name of the model that was trained.
         estimator: the name of the estimator that turned clicks into weights.
-        reward: what a rank is worth: ``dcg`` or ``clicks``.
+        metric: what a rank is worth: ``dcg`` or ``clicks``.
         seed: the random seed.
         policies: what there was to learn from, by policy.
         log: the fingerprint of the log.
@@ -103,7 +158,7 @@ class Fit(NotebookResult):
         guess: what guessed relevance from features, and how well it explains clicks that it did not see; None
             if no such guess was used.
         name: the name of its folder if it was loaded from one, and else that of its model.
-        target: what it was fitted to: ``clicks`` or ``signal``.
+        target: what it was fitted to: ``clicks`` or ``amount``.
     """
 
     document: ClassVar[str] = "rankloop.reports.fit:fit_document"
@@ -113,7 +168,7 @@ class Fit(NotebookResult):
     held_out: HeldOutEstimate | None
     spec: str
     estimator: str
-    reward: str
+    metric: str
     seed: int
     policies: tuple[PolicyEvidence, ...]
     log: str
@@ -135,50 +190,53 @@ class Fit(NotebookResult):
 
     def to_dict(self) -> dict[str, Any]:
         """A summary for JSON, with the numbers of queries rather than their ids."""
-        return {
-            "model": self.spec,
-            "kind": self.model.kind,
-            "fingerprint": self.model.fingerprint,
-            "features": self.model.n_features,
-            "feature_names": None if self.feature_names is None else list(self.feature_names),
-            "fill_values": None if self.fill_values is None else list(self.fill_values),
-            "estimator": self.estimator,
-            "reward": self.reward,
-            "target": self.target,
-            "seed": self.seed,
-            "log": self.log,
-            "train_queries": len(self.train_queries),
-            "held_out_queries": len(self.held_out_queries),
-            "epochs": self.history[-1].number,
-            "best_epoch": self.best.number,
-            "held_out": None if self.held_out is None else _plain(self.held_out),
-            "guess": None if self.guess is None else asdict(self.guess),
-            "policies": [
-                {**asdict(part), "below": {f"{level:g}": share for level, share in part.below.items()}}
-                for part in self.policies
-            ],
-            "bias": {name: getattr(self.bias, name).tolist() for name in ("alpha", "beta", "examination")},
-            "notes": list(self.notes),
-        }
+        content: dict[str, Any] = to_plain(
+            {
+                "model": self.spec,
+                "kind": self.model.kind,
+                "fingerprint": self.model.fingerprint,
+                "features": self.model.n_features,
+                "feature_names": self.feature_names,
+                "fill_values": self.fill_values,
+                "estimator": self.estimator,
+                "metric": self.metric,
+                "target": self.target,
+                "seed": self.seed,
+                "log": self.log,
+                "train_queries": len(self.train_queries),
+                "held_out_queries": len(self.held_out_queries),
+                "epochs": self.history[-1].number,
+                "best_epoch": self.best.number,
+                "held_out": self.held_out,
+                "guess": self.guess,
+                "policies": self.policies,
+                "bias": {name: getattr(self.bias, name) for name in ("alpha", "beta", "examination")},
+                "notes": self.notes,
+            }
+        )
+        return content
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Store the fit in a folder, whole or not at all; `load_fit` reads it back.
 
         An earlier fit in the same place is replaced; any other folder is left alone.
+
+        Raises:
+            RankloopError: the folder cannot be written, or `load_fit` could not read it.
         """
         content = {"format": FORMAT, "version": VERSION, **self.to_dict()}
         content |= {
-            "history": [asdict(epoch) for epoch in self.history],
+            "history": self.history,
             # JSON keeps any id as it is, line breaks included.
-            "train_queries": list(self.train_queries),
-            "held_out_queries": list(self.held_out_queries),
+            "train_queries": self.train_queries,
+            "held_out_queries": self.held_out_queries,
         }
         files = {
             MODEL_FILE: model_to_bytes(self.model),
             BIAS_FILE: bias_to_text(self.bias, self.bias_details).encode(),
-            FIT_FILE: (json.dumps(content, indent=1) + "\n").encode(),
+            FIT_FILE: (to_json(content) + "\n").encode(),
         }
-        return write_folder(path, files, replaceable=FILES)
+        return write_folder(path, files, replaceable=FILES, read_back=load_fit)
 
     def export(self, to: str | ExportFormat, *, name: str = "rankloop") -> Export:
         """The ranker in the format of an engine; see `rankloop.export`."""
@@ -233,22 +291,19 @@ def load_policy(path: str | os.PathLike[str]) -> Fit | Model:
 def _from_dict(
     content: Mapping[str, Any], model: Model, bias: Bias, details: Mapping[str, Any] | None, name: str
 ) -> Fit:
-    policies = (
-        PolicyEvidence(**{**part, "below": {float(level): share for level, share in part["below"].items()}})
-        for part in content["policies"]
-    )
     names, fill, held_out = content["feature_names"], content["fill_values"], content["held_out"]
+    guess = content["guess"]
     return Fit(
         model=model,
         bias=bias,
-        history=tuple(Epoch(**epoch) for epoch in content["history"]),
-        held_out=None if held_out is None else HeldOutEstimate.from_dict(held_out),
+        history=from_plain(tuple[Epoch, ...], content["history"], "history"),
+        held_out=None if held_out is None else from_plain(HeldOutEstimate, held_out, "held_out"),
         spec=content["model"],
         estimator=content["estimator"],
-        reward=content["reward"],
+        metric=content["metric"],
         target=content["target"],
         seed=content["seed"],
-        policies=tuple(policies),
+        policies=from_plain(tuple[PolicyEvidence, ...], content["policies"], "policies"),
         log=content["log"],
         train_queries=tuple(content["train_queries"]),
         held_out_queries=tuple(content["held_out_queries"]),
@@ -256,10 +311,79 @@ def _from_dict(
         feature_names=None if names is None else tuple(names),
         fill_values=None if fill is None else tuple(fill),
         bias_details=details,
-        guess=None if content["guess"] is None else GuessReport.from_dict(content["guess"]),
+        guess=None if guess is None else from_plain(GuessReport, guess, "guess"),
         name=name,
     )
 
 
-def _plain(held_out: HeldOutEstimate) -> dict[str, Any]:
-    return {**asdict(held_out), **{name: list(getattr(held_out, name)) for name in ("new", "old", "gain")}}
+# None to leave out the queries that the policies were fitted to, "all" for all queries.
+QueryChoice = Iterable[str] | Literal["all"] | None
+
+
+class JudgedQueries(NamedTuple):
+    """The queries of an evaluation.
+
+    Attributes:
+        ids: the ids of the queries; None for all queries of the log.
+        notes: caveats that every report must state.
+    """
+
+    ids: tuple[str, ...] | None
+    notes: tuple[str, ...]
+
+
+def judge_on(queries: QueryChoice, policies: Iterable[object], counts: Counts) -> JudgedQueries:
+    """The queries to judge policies on.
+
+    Args:
+        queries: the ids of the queries; ``all``; or None to choose the queries that were held out by policies
+            that were fitted to this log, and all queries if there are no such policies.
+        policies: what is judged; only those that are a `Fit` matter here.
+        counts: the counts of the log.
+    """
+    fits = [policy for policy in policies if isinstance(policy, Fit)]
+    own = [fit for fit in fits if fit.log == counts.fingerprint]
+    notes = [_note_on_another_log(fit) for fit in fits if fit not in own and _may_contain(counts, fit)]
+    if queries == "all":
+        return JudgedQueries(None, (*(_note_on_own_clicks(fit, "all queries") for fit in own), *notes))
+    if queries is not None:
+        ids = tuple(queries)
+        seen = {fit: len(set(ids).intersection(fit.train_queries)) for fit in own}
+        flattered = (_note_on_own_clicks(fit, f"{n:,} of the queries") for fit, n in seen.items() if n)
+        return JudgedQueries(ids, (*flattered, *notes))
+    if not own:
+        return JudgedQueries(None, tuple(notes))
+    held_out = set(own[0].held_out_queries).intersection(*(fit.held_out_queries for fit in own[1:]))
+    if not held_out:
+        raise DataError(
+            "both policies were fitted to this log, and no query was held out by both: fit them with the "
+            "same seed and the same share of held-out queries, or evaluate on another log"
+        )
+    names = " and ".join(dict.fromkeys(map(name_of, own)))
+    note = f"Estimated on the {len(held_out):,} queries of this log that {names} was not fitted to."
+    return JudgedQueries(tuple(sorted(held_out)), (note, *notes))
+
+
+def name_of(fit: Fit) -> str:
+    """What reports call a fit."""
+    return fit.name or fit.model.fingerprint
+
+
+def _note_on_own_clicks(fit: Fit, which: str) -> str:
+    return (
+        f"{name_of(fit)} was fitted to clicks on {which} of this evaluation, so its estimate is too high: "
+        f"leave out the choice of queries to use those that it held out."
+    )
+
+
+def _note_on_another_log(fit: Fit) -> str:
+    return (
+        f"{name_of(fit)} was fitted to another log. If the impressions of that log are part of this one, its "
+        f"estimate is too high."
+    )
+
+
+def _may_contain(counts: Counts, fit: Fit) -> bool:
+    """Whether a log has as many impressions of every policy as the log that a policy was fitted to."""
+    impressions = dict(zip(counts.policy_ids, counts.impressions_by_policy.sum(axis=1).tolist(), strict=True))
+    return all(impressions.get(part.policy_id, 0) >= part.impressions for part in fit.policies)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
-from rankloop.bias import BiasEstimate, BiasOptions, estimate_bias
+from rankloop.bias import BiasEstimate, BiasOptions
 from rankloop.bias.estimate import DEFAULTS
 from rankloop.logs.features import PathLike
 from rankloop.logs.folder import open_folder
@@ -16,8 +16,9 @@ from rankloop.offline._evaluate import evaluate
 from rankloop.offline._fit import fit
 from rankloop.offline._rank import Rankings, rank
 from rankloop.offline._relevance import Relevances, relevance
-from rankloop.offline.assumed_bias import BiasSource, declared_randomised, item_features
+from rankloop.offline.assumed_bias import BiasSource, ask_log
 from rankloop.offline.fit_result import Fit
+from rankloop.offline.log_check import LogCheck, check_log
 from rankloop.progress import Progress
 from rankloop.types import Model
 
@@ -34,7 +35,7 @@ class Log(LogReader):
         >>> from rankloop.clicks import gather_log, users
         >>> rng = np.random.default_rng(0)
         >>> split = rankloop.synthetic(queries=60, features=5).train
-        >>> scores = np.zeros(split.n_docs)
+        >>> scores = np.zeros(split.n_documents)
         >>> clicks = gather_log(scores, split.offsets, split.labels / 4, users("paper@5"), 5_000, rng)
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     traffic = [rankloop.PolicyTraffic("production", scores, clicks)]
@@ -45,6 +46,18 @@ class Log(LogReader):
 
     Reference: docs/offline.md, docs/logs.md.
     """
+
+    def check(
+        self, options: BiasOptions = DEFAULTS, *, seed: int = 0, progress: Progress | None = None
+    ) -> LogCheck:
+        """Check what is in the log, and what bias, relevance, fit and evaluate will say to it.
+
+        Args:
+            options: what `estimate_bias` would be asked.
+            seed: the random seed that it would be given.
+            progress: called with what is being done.
+        """
+        return check_log(self, options, seed=seed, progress=progress)
 
     def estimate_bias(
         self,
@@ -63,15 +76,7 @@ class Log(LogReader):
             seed: the random seed.
             progress: called with what is being done.
         """
-        counts = self.count(ranks, progress=progress)
-        randomised = options.randomised or declared_randomised(self, options.method)
-        return estimate_bias(
-            counts,
-            replace(options, randomised=randomised),
-            rng=np.random.default_rng(seed),
-            features=item_features(self, counts),
-            progress=progress,
-        )
+        return ask_log(self, options, ranks=ranks, seed=seed, progress=progress).require()
 
     # The functions themselves, with this log as their first argument.
     fit = fit
@@ -116,8 +121,8 @@ def open_log(
         master: where Spark runs, such as ``local[4]`` or ``spark://host:7077``; None for Spark's settings.
         exposure: ``candidates``, or ``displays`` to estimate exposures from displays, for policies that do
             not draw their rankings from their scores.
-        target: what policies are fitted to and judged by: ``clicks``, ``signal`` (what displays were worth),
-            or ``auto`` for the signal of logs that have one.
+        target: what policies are fitted to and judged by: ``clicks``, ``amount`` (what displays were worth),
+            or ``auto`` for the amount of logs that have one.
 
     Raises:
         DataError: the folder is not a log, a file is damaged, or a column is missing or of the wrong type.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -11,98 +11,34 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from rankloop import rank_weights
 from rankloop.errors import RankloopError
-from rankloop.logs import LogCounts, LogReader
-from rankloop.logs.grading import Grading
+from rankloop.logs import LogFolder, LogReader
+from rankloop.logs.engines import Engine
+from rankloop.logs.impression_rows import map_impressions, rows_of
 from rankloop.logs.schema import CANDIDATES
 from rankloop.model_files import load
-from rankloop.names import parse
-from rankloop.offline.earned_weights import RANK_WEIGHTS
 from rankloop.offline.fit_result import Fit
-from rankloop.offline.model_inputs import BELOW_ALL, score_items
-from rankloop.offline.reranking import rerank_impressions
-from rankloop.offline.tables import (
+from rankloop.offline.scores import (
+    BELOW_ALL,
+    DocumentIndex,
     DocumentScores,
-    ItemIndex,
     is_table,
     read_candidates,
     read_scores,
+    score_documents,
     source_of_scores,
 )
+from rankloop.policies import expected_rank_weights, rank_marginals, sorted_rank_weights
 from rankloop.ragged import offsets_of, segment_index
-from rankloop.types import Bias, Float64, Int64, Model
+from rankloop.statistics import Counts
+from rankloop.statistics.tables import ImpressionRows
+from rankloop.types import Float64, Int64, Model
+from rankloop.value.uncertainty import without_last_bits
+from rankloop.value.valuation import LoggedMetric, PolicyRanking, RankingPair
 
 Ranking = Literal["sorted", "drawn"]
 RANKINGS = ("sorted", "drawn")
 Policy = Fit | Model | str | os.PathLike[str]
-# Down to the last rank of the bias.
-DEFAULT_MEASURE = "dcg"
-
-
-class Measure(NamedTuple):
-    """The value of a ranking: ``Σ_d (gain_rank(d) · R(d) + always_rank(d))``.
-
-    Attributes:
-        name: the name of the measure.
-        gain: float64, ranks; the weight of the relevance at each rank.
-        always: float64, ranks; the value of any document at each rank, whatever its relevance.
-    """
-
-    name: str
-    gain: Float64
-    always: Float64
-
-    @classmethod
-    def of(cls, name: str, bias: Bias) -> Measure:
-        """Find a measure by its name: ``dcg@5``, ``dcg`` (as many ranks as the bias has) or ``clicks``.
-
-        >>> bias = Bias(alpha=np.array([0.5]), beta=np.array([0.1]), examination=np.array([1.0]))
-        >>> Measure.of("clicks", bias)
-        Measure(name='clicks', gain=array([0.5]), always=array([0.1]))
-        >>> Measure.of("dcg@2", bias).gain.round(4)
-        array([1.    , 0.6309])
-        """
-        parsed = parse(name, ("clicks", "dcg"), kind="measure")
-        if parsed.options or (parsed.name == "clicks" and parsed.cutoff is not None):
-            raise RankloopError(f"expected 'clicks', 'dcg' or a cut-off as in 'dcg@5', got {name!r}")
-        if parsed.name == "clicks":
-            return cls("clicks", bias.alpha, bias.beta)
-        cutoff = parsed.cutoff or bias.ranks
-        return cls(f"dcg@{cutoff}", rank_weights.dcg(cutoff), np.zeros(cutoff))
-
-    def of_worth(self, grading: Grading) -> Measure:
-        """The same in units of the signal, if displays are worth their signal."""
-        if not grading.graded:
-            return self
-        return Measure(f"{self.name} of the signal", self.gain * grading.unit, self.always * grading.unit)
-
-    @property
-    def vectors(self) -> Float64:
-        """Gain and always, 2 × ranks."""
-        return np.stack([self.gain, self.always])
-
-
-@dataclass(frozen=True, eq=False)
-class PolicyRanking:
-    """How a policy ranks a log's queries, as far as a `Measure` needs it.
-
-    Attributes:
-        name: the policy.
-        ranking: ``sorted`` or ``drawn``, followed by ``within impressions`` if only the documents of an
-            impression are ranked; or ``as displayed`` if it is known only from displays.
-        weights: float64, items; λ, the expected gain of the item's rank.
-        elsewhere: float64, queries; the sum of λ over documents that are not in the log.
-        always: float64, queries; the value of the ranking whatever the relevances.
-        known: bool, queries; whether it is known how the policy ranks the query.
-    """
-
-    name: str
-    ranking: str
-    weights: Float64
-    elsewhere: Float64
-    always: Float64
-    known: NDArray[np.bool_]
 
 
 class ScoredDocuments(NamedTuple):
@@ -110,14 +46,14 @@ class ScoredDocuments(NamedTuple):
 
     Attributes:
         name: the policy.
-        items: the items of the log, or -1 for documents that the log does not have.
+        documents: the documents of the log, or -1 for documents that the log does not have.
         scores: float64; -inf for documents that are never shown.
         offsets: int64, queries + 1.
         known: bool, queries; whether the policy scores the query at all.
     """
 
     name: str
-    items: Int64
+    documents: Int64
     scores: Float64
     offsets: Int64
     known: NDArray[np.bool_]
@@ -132,8 +68,8 @@ class RankingResolver:
 
     Args:
         log: the log.
-        counts: its counts, with at least as many ranks as the measure has.
-        worth: the value of a ranking.
+        counts: its counts, with at least as many ranks as the metric has.
+        metric: the value of a ranking.
         within: bool, queries; which queries are re-ranked impression by impression. None for no query.
         queries: bool, queries; which queries models score: the others cost nothing. None for all queries.
 
@@ -141,32 +77,30 @@ class RankingResolver:
         notes: caveats about the policies that have been resolved, which every report must state.
         by_features: the names of those that rank by features; queries without features are not known for
             them, and the notes say how many there are.
-        item_scores: the scores of the log's items by the policies that are given as scores, models or fits;
-            NaN where a policy has none.
+        document_scores: the scores of the log's documents by the policies that are given as scores, models or
+            fits; NaN where a policy has none.
     """
 
     def __init__(
         self,
         log: LogReader,
-        counts: LogCounts,
-        worth: Measure,
+        counts: Counts,
+        metric: LoggedMetric,
         *,
         within: NDArray[np.bool_] | None = None,
         queries: NDArray[np.bool_] | None = None,
     ) -> None:
-        self.log, self.counts, self.worth = log, counts, worth
+        self.log, self.counts, self.metric = log, counts, metric
         self.within = np.zeros(counts.n_queries, np.bool_) if within is None else within
         self.queries = queries
-        self.index = ItemIndex(counts)
-        weights = log.slots().rank_weights(counts, worth.vectors)
-        self.rank_weights = worth.vectors if weights is None else weights
+        self.index = DocumentIndex(counts)
+        weights = log.slots().rank_weights(counts, metric.vectors)
+        self.rank_weights = metric.vectors if weights is None else weights
         self.notes: list[str] = []
         self.by_features: set[str] = set()
-        self.item_scores: list[Float64] = []
+        self.document_scores: list[Float64] = []
 
-    def resolve(
-        self, policies: tuple[Policy, Policy], ranking: Ranking
-    ) -> tuple[PolicyRanking, PolicyRanking]:
+    def resolve(self, policies: tuple[Policy, Policy], ranking: Ranking) -> RankingPair:
         """How two policies rank; a string is the id of a policy of the log, or else the path of a file.
 
         Within impressions, a policy is compared with a policy of the log on the impressions of that policy.
@@ -209,17 +143,17 @@ class RankingResolver:
 
     def _score_by_model(self, policy: Fit | Model, name: str) -> ScoredDocuments:
         """Documents without features come last; queries without any are not known."""
-        scored = score_items(policy, name, self.log, self.counts, self.queries)
+        scored = score_documents(policy, name, self.log, self.counts, self.queries)
         self.notes.extend(scored.notes)
         self.by_features.add(name)
-        items = np.arange(len(scored.scores))
-        return ScoredDocuments(name, items, scored.scores, self.counts.offsets, scored.known)
+        documents = np.arange(len(scored.scores))
+        return ScoredDocuments(name, documents, scored.scores, self.counts.offsets, scored.known)
 
     def _with_unscored(self, scored: DocumentScores, name: str) -> DocumentScores:
         """Documents without a score come last in impressions that are re-ranked."""
-        items = self.index.items(scored.query_ids, scored.doc_ids)
-        has_score = np.zeros(self.counts.n_items, np.bool_)
-        has_score[items[items >= 0]] = True
+        documents = self.index.documents(scored.query_ids, scored.doc_ids)
+        has_score = np.zeros(self.counts.n_documents, np.bool_)
+        has_score[documents[documents >= 0]] = True
         queries = self.index.queries(scored.query_ids)
         known = np.zeros(self.counts.n_queries, np.bool_)
         known[queries[queries >= 0]] = True
@@ -238,7 +172,7 @@ class RankingResolver:
 
     def _score_by_table(self, scored: DocumentScores, name: str) -> ScoredDocuments:
         """Documents that are not in the log take the ranks that their scores give them."""
-        items = self.index.items(scored.query_ids, scored.doc_ids)
+        documents = self.index.documents(scored.query_ids, scored.doc_ids)
         queries = self.index.queries(scored.query_ids)
         known = np.zeros(self.counts.n_queries, np.bool_)
         known[queries[queries >= 0]] = True
@@ -250,25 +184,17 @@ class RankingResolver:
         starts = offsets_of(np.maximum(sizes, 1))
         scores, at = np.full(len(places), -np.inf), np.full(len(places), -1)
         filled = np.repeat(sizes > 0, np.maximum(sizes, 1))
-        scores[filled], at[filled] = scored.scores[rows], items[rows]
+        scores[filled], at[filled] = scored.scores[rows], documents[rows]
         return ScoredDocuments(name, at, scores, starts, known)
 
     def _rank_as_logged(self, policy: str) -> PolicyRanking:
         """As it displayed, and as it draws where whole queries are ranked and its candidates are known."""
         counts, number = self.counts, self.counts.policy_ids.index(policy)
-        came = counts.query_counts[number]
-        ranks_seen = min(counts.ranks, len(self.worth.gain))
-        per_display = self.worth.vectors[:, :ranks_seen].T
-        shares = counts.displays_of(number)[:, :ranks_seen] @ per_display
-        shares = shares / np.repeat(np.maximum(came, 1), np.diff(counts.offsets))[:, None]
-        displayed = PolicyRanking(
-            policy,
-            "as displayed",
-            shares[:, 0],
-            np.zeros(counts.n_queries),
-            np.add.reduceat(shares[:, 1], counts.offsets[:-1]),
-            came > 0,
-        )
+        came, vectors = counts.impressions_by_policy[number], self.metric.vectors
+        positions_seen = min(counts.positions, vectors.shape[1])
+        placed = counts.displays_of(number)[:, :positions_seen] @ vectors[:, :positions_seen].T
+        placed = placed / np.repeat(np.maximum(came, 1), np.diff(counts.offsets))[:, None]
+        displayed = PolicyRanking(policy, "as displayed", placed, self._nothing, came > 0)
         if not self.log.draws or self.within.all():
             return displayed
         candidates = read_candidates(self.log.files(CANDIDATES), policy)
@@ -276,12 +202,16 @@ class RankingResolver:
         scored = drawn.known & ~self.within
         return _merge(drawn, displayed, scored, counts.offsets) if scored.any() else displayed
 
+    @property
+    def _nothing(self) -> Float64:
+        return np.zeros((self.counts.n_queries, len(self.metric.vectors)))
+
     def _rank_scored(self, scored: ScoredDocuments, ranking: Ranking, against: str | None) -> PolicyRanking:
         """Whole queries, or each impression's own documents."""
-        inside = scored.items >= 0
-        scores = np.full(self.counts.n_items, np.nan)
-        scores[scored.items[inside]] = scored.scores[inside]
-        self.item_scores.append(scores)
+        inside = scored.documents >= 0
+        scores = np.full(self.counts.n_documents, np.nan)
+        scores[scored.documents[inside]] = scored.scores[inside]
+        self.document_scores.append(scores)
         if not self.within.any():
             return self._rank_queries(scored, ranking)
         within = self._rank_impressions(scored, ranking, against)
@@ -293,48 +223,129 @@ class RankingResolver:
         self, scored: ScoredDocuments, ranking: Ranking, against: str | None
     ) -> PolicyRanking:
         """Each impression's own documents among its own slots; other documents cannot be shown."""
-        counts = self.counts
-        scores = np.full(counts.n_items, -np.inf)
-        inside = scored.items >= 0
-        scores[scored.items[inside]] = scored.scores[inside]
-        scores[np.repeat(~self.within, np.diff(counts.offsets))] = np.nan
+        scores = np.full(self.counts.n_documents, -np.inf)
+        inside = scored.documents >= 0
+        scores[scored.documents[inside]] = scored.scores[inside]
         with self.log.open_engine() as running:
-            earned = rerank_impressions(
-                running, self.log, counts, scores, self.worth.vectors, ranking=ranking, policy=against
+            placed = rerank_impressions(
+                running,
+                self.log,
+                self.counts,
+                scores,
+                self.metric.vectors,
+                queries=self.within,
+                ranking=ranking,
+                policy=against,
             )
-        always = np.add.reduceat(earned[:, 1], counts.offsets[:-1])
-        nothing = np.zeros(counts.n_queries)
         return PolicyRanking(
-            scored.name, f"{ranking} within impressions", earned[:, 0], nothing, always, scored.known
+            scored.name, f"{ranking} within impressions", placed, self._nothing, scored.known
         )
 
     def _rank_queries(self, scored: ScoredDocuments, ranking: Ranking) -> PolicyRanking:
         """All documents of each query; those that the log does not have take the ranks of their scores."""
-        earned = RANK_WEIGHTS[ranking](scored.scores, scored.offsets, self.rank_weights)
-        weights = np.zeros(self.counts.n_items)
-        inside = scored.items >= 0
-        weights[scored.items[inside]] = earned[inside, 0]
-        outside = np.where(inside, 0.0, earned[:, 0])
-        return PolicyRanking(
-            scored.name,
-            ranking,
-            weights,
-            np.add.reduceat(outside, scored.offsets[:-1]),
-            np.add.reduceat(earned[:, 1], scored.offsets[:-1]),
-            scored.known,
-        )
+        weights = RANK_WEIGHTS[ranking](scored.scores, scored.offsets, self.rank_weights)
+        placed = np.zeros((self.counts.n_documents, weights.shape[1]))
+        inside = scored.documents >= 0
+        placed[scored.documents[inside]] = weights[inside]
+        outside = np.add.reduceat(np.where(inside[:, None], 0.0, weights), scored.offsets[:-1])
+        return PolicyRanking(scored.name, ranking, placed, outside, scored.known)
 
 
 def _merge(
     first: PolicyRanking, second: PolicyRanking, use_first: NDArray[np.bool_], offsets: Int64
 ) -> PolicyRanking:
     """The first ranking on some queries, the second on the others."""
-    by_item = np.repeat(use_first, np.diff(offsets))
+    by_document = np.repeat(use_first, np.diff(offsets))
     return PolicyRanking(
         first.name,
         first.ranking,
-        np.where(by_item, first.weights, second.weights),
-        np.where(use_first, first.elsewhere, second.elsewhere),
-        np.where(use_first, first.always, second.always),
+        np.where(by_document[:, None], first.placed, second.placed),
+        np.where(use_first[:, None], first.elsewhere, second.elsewhere),
         np.where(use_first, first.known, second.known),
+    )
+
+
+def drawn_rank_weights(scores: Float64, offsets: Int64, weights: Float64) -> Float64:
+    """The expected weight of each document's rank if rankings are drawn from the scores (Plackett–Luce).
+
+    Arguments are those of `sorted_rank_weights`.
+    """
+    if weights.ndim < 3:
+        return expected_rank_weights(scores, offsets, weights)
+    marginals = rank_marginals(scores, offsets, weights.shape[2])
+    result: Float64 = np.einsum("dk,dvk->dv", marginals, weights[segment_index(offsets)])
+    return result
+
+
+RANK_WEIGHTS = {"sorted": sorted_rank_weights, "drawn": drawn_rank_weights}
+
+
+def rerank_impressions(
+    engine: Engine,
+    log: LogFolder,
+    counts: Counts,
+    scores: Float64,
+    vectors: Float64,
+    *,
+    queries: NDArray[np.bool_],
+    ranking: str = "sorted",
+    policy: str | None = None,
+) -> Float64:
+    """The expected weights of each document's slots per impression of its query: documents × vectors.
+
+    Args:
+        engine: the engine that runs the expression.
+        log: the log.
+        counts: its counts: names and numbers of its queries and documents.
+        scores: float64, documents; -inf for documents that are never shown.
+        vectors: float64, vectors × ranks; the weight of each position.
+        queries: bool, queries; those whose impressions are re-ranked. The documents of others have 0.
+        ranking: ``sorted`` by score, ties in random order, or ``drawn`` from the scores.
+        policy: re-rank the impressions of this policy alone; None for all impressions.
+    """
+    came = counts.impressions_by_query
+    if policy is not None:
+        came = counts.impressions_by_policy[counts.policy_ids.index(policy)]
+    query = segment_index(counts.offsets)
+    documents = np.flatnonzero(queries[query])
+    total = np.zeros((len(documents), len(vectors)))
+    rerank = partial(rerank_batch, scores=scores[documents], vectors=vectors, ranking=ranking)
+    parts = map_impressions(
+        engine, log, counts, rerank, _schema(len(vectors)), queries=queries, policy=policy
+    )
+    for batch in parts:
+        values = np.stack([batch.column(name).to_numpy() for name in batch.schema.names[1:]], axis=1)
+        # Spark joins the results of several batches into one.
+        np.add.at(total, batch.column("document").to_numpy(), values)
+    result = np.zeros((counts.n_documents, len(vectors)))
+    result[documents] = without_last_bits(total / np.maximum(came, 1)[query[documents], None])
+    return result
+
+
+def rerank_batch(batch: pa.RecordBatch, *, scores: Float64, vectors: Float64, ranking: str) -> pa.RecordBatch:
+    """Re-rank the impressions of a batch; the sums over it of the weights of each document's slots."""
+    schema = _schema(len(vectors))
+    if not len(batch):
+        return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in schema], schema=schema)
+    rows = rows_of(batch)
+    weights = _slot_weights(rows, scores[rows.document], vectors, ranking)
+    documents, place = np.unique(rows.document, return_inverse=True)
+    sums = [np.bincount(place, column, len(documents)) for column in weights.T]
+    return pa.RecordBatch.from_arrays([pa.array(documents), *map(pa.array, sums)], schema=schema)
+
+
+def _slot_weights(rows: ImpressionRows, scores: Float64, vectors: Float64, ranking: str) -> Float64:
+    """Rows × vectors; the k-th row of an impression is its k-th slot."""
+    ranks, impression = vectors.shape[1], rows.impression_of
+    slot = np.arange(len(scores)) - rows.offsets[impression]
+    # A slot is never above its own rank, so that slots past the last rank are worth nothing.
+    seen = (slot < ranks) & (rows.position < ranks)
+    weights = np.zeros((len(rows), len(vectors), ranks))
+    weights[impression[seen], :, slot[seen]] = vectors[:, rows.position[seen]].T
+    return RANK_WEIGHTS[ranking](scores, rows.offsets, weights)
+
+
+def _schema(vectors: int) -> pa.Schema:
+    return pa.schema(
+        [("document", pa.int64()), *((f"weight_{number}", pa.float64()) for number in range(vectors))]
     )

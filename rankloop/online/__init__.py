@@ -1,4 +1,4 @@
-"""Online learning: methods that learn from every interaction as it happens, one file per method."""
+"""Online learning: methods that learn from every impression as it happens, one file per method."""
 
 from rankloop.online.base import METHODS as METHODS
 from rankloop.online.base import Method as Method

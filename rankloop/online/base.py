@@ -24,13 +24,13 @@ STREAM_WORDS = 4
 
 
 class Method(Named, ABC):
-    """A method that learns from every interaction as it happens.
+    """A method that learns from every impression as it happens.
 
     Methods are frozen dataclasses whose fields are the options in their name: ``str(method)`` is the
     canonical name, and `rankloop.online.method` parses it back. All mutable values are in a `MethodState`.
 
-    A method is one file with its options and one compiled function, `run`. The function takes interactions
-    from `rankloop.kernels.interaction`, simulated or logged, and updates the parameters after each.
+    A method is one file with its options and one compiled function, `run`. The function takes impressions
+    from `rankloop.kernels.impression`, simulated or logged, and updates the parameters after each.
 
     Attributes:
         name: the first word of the method's name.
@@ -43,13 +43,13 @@ class Method(Named, ABC):
     def run(self) -> Callable[..., int]:
         """The compiled loop.
 
-            run(simulated, log, traffic, logging, network, options, parameters, memory, stream) → interactions
+            run(simulated, log, traffic, logging, network, options, parameters, memory, stream) → impressions
 
-        ``log`` is (queries, rankings, clicks) with one row per interaction. The loop fills it if
+        ``log`` is (queries, rankings, clicks) with one row per impression. The loop fills it if
         ``simulated`` and reads it otherwise. ``traffic`` is (features, starts, offsets, relevance, behaviour,
         stops), for `next_query` and `show`. ``logging`` holds the scores of all documents under the logging
         policy; it is empty if the learned policy itself logs. ``network`` is (widths, activation).
-        Parameters, memory and stream are updated in place. Returns the number of completed interactions,
+        Parameters, memory and stream are updated in place. Returns the number of completed impressions,
         which is smaller than the length of the log if scores exceed `LARGEST_SCORE`.
         """
 
@@ -92,13 +92,13 @@ class MethodState:
 
     Attributes:
         learned: the current model.
-        interactions: number of completed interactions.
-        memory: float64, flat; the method's memory between interactions, empty for most methods.
+        impressions: number of completed impressions.
+        memory: float64, flat; the method's memory between impressions, empty for most methods.
         stream: uint64, 4; the state of the random number generator.
     """
 
     learned: Network
-    interactions: int
+    impressions: int
     memory: Float64
     stream: NDArray[np.uint64]
 
@@ -117,19 +117,19 @@ class MethodState:
 
     @classmethod
     def start(cls, method: Method, model: Model, rng: np.random.Generator) -> MethodState:
-        """Create the state before the first interaction, seeded with one number from the generator.
+        """Create the state before the first impression, seeded with one number from the generator.
 
         Example:
             >>> from rankloop import Linear, online
             >>> model = Linear.initialise(3, np.random.default_rng(0))
             >>> state = MethodState.start(online.method("pdgd"), model, np.random.default_rng(1))
             >>> again = MethodState.from_bytes(state.to_bytes())
-            >>> again.interactions, again.learned.fingerprint == model.fingerprint
+            >>> again.impressions, again.learned.fingerprint == model.fingerprint
             (0, True)
         """
         if not isinstance(model, Network):
             raise RankloopError(
-                f"{method.name} updates the parameters of a network after every interaction, which a "
+                f"{method.name} updates the parameters of a network after every impression, which a "
                 f"{model.kind} model does not have: start from an mlp or a linear model"
             )
         seed = rng.integers(2**63, dtype=np.int64)
@@ -142,7 +142,7 @@ class MethodState:
             "memory": self.memory,
             "stream": self.stream,
         }
-        return pack(STATE_KIND, {"interactions": self.interactions}, tensors)
+        return pack(STATE_KIND, {"impressions": self.impressions}, tensors)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> MethodState:
@@ -150,9 +150,9 @@ class MethodState:
         content = unpack(data, STATE_KIND)
         try:
             learned = model_from_bytes(content.tensors["learned"].tobytes())
-            interactions = content.spec["interactions"]
-            if not isinstance(learned, Network) or not isinstance(interactions, int) or interactions < 0:
-                raise ModelFileError("its model is not a network, or its number of interactions is wrong")
-            return cls(learned, interactions, content.tensors["memory"], content.tensors["stream"])
+            impressions = content.spec["impressions"]
+            if not isinstance(learned, Network) or not isinstance(impressions, int) or impressions < 0:
+                raise ModelFileError("its model is not a network, or its number of impressions is wrong")
+            return cls(learned, impressions, content.tensors["memory"], content.tensors["stream"])
         except (KeyError, RankloopError) as error:
             raise ModelFileError(f"the file does not hold the state of an online method: {error}") from error

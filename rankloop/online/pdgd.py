@@ -18,7 +18,7 @@ from rankloop.kernels.preference_pairs import (
     swap_log_odds,
 )
 from rankloop.kernels.ranking_samples import log_remaining
-from rankloop.online._checks import check_interaction, check_query_scores
+from rankloop.online._checks import check_impression, check_query_scores
 from rankloop.online.base import Method
 from rankloop.registry import register
 from rankloop.types import Float64
@@ -27,7 +27,7 @@ from rankloop.types import Float64
 @register
 @dataclass(frozen=True)
 class PDGD(Method):
-    """Each interaction is one step along `pdgd_gradient`: ``parameters ← parameters + rate · ∂scores · ∇``.
+    """Each impression is one step along `pdgd_gradient`: ``parameters ← parameters + rate · ∂scores · ∇``.
 
     Attributes:
         rate: learning rate of gradient ascent; the default is that of the paper.
@@ -67,27 +67,28 @@ class BiasedPDGD(PDGD):
 def pdgd_gradient(
     scores: ArrayLike, ranking: ArrayLike, clicks: ArrayLike, *, logging_scores: ArrayLike | None = None
 ) -> Float64:
-    """Compute the gradient by the scores for one interaction.
+    """Compute the gradient by the scores for one impression.
 
         ∇ = Σ_{k clicked, l not} ρ_kl · ∂σ(s_k − s_l),   ρ_kl = π(y*) / (π(y) + π(y*))
 
     The sum runs over the ranks from the first to one past the last click, which users are assumed to have
-    examined. y* is the ranking with the two items swapped. If both items are equally relevant, only their
-    order makes one look better than the other. ρ gives both orders the same weight, so that on average
-    neither item is preferred.
+    examined. y* is the ranking with the two documents swapped. If both documents are equally relevant, only
+    their order makes one look better than the other. ρ gives both orders the same weight, so that on average
+    neither document is preferred.
 
     Args:
-        scores: s, items of one query; scores of the learned policy.
-        ranking: positions of the shown items, best first; -1 for empty ranks.
-        clicks: whether the item at each rank was clicked.
-        logging_scores: items of one query; scores of the policy π that drew the ranking, if it is not the
+        scores: s, documents of one query; scores of the learned policy.
+        ranking: numbers of the shown documents, best first; -1 for empty ranks.
+        clicks: whether the document at each rank was clicked.
+        logging_scores: documents of one query; scores of the policy π that drew the ranking, if it is not the
             learned policy (counterfactual PDGD).
 
     Returns:
-        items; 0 for items that were not considered, and for all items if none or all were clicked.
+        documents; 0 for documents that were not considered, and for all documents if none or all were
+        clicked.
 
     Example:
-        Two items with equal scores, of which the second is clicked: ρ = 1/2, and the slope is σ' = 1/4.
+        Two documents with equal scores, of which the second is clicked: ρ = 1/2, and the slope is σ' = 1/4.
 
         >>> pdgd_gradient([0.0, 0.0, 0.0], ranking=[0, 1], clicks=[False, True])
         array([-0.125,  0.125,  0.   ])
@@ -115,13 +116,13 @@ def swap_probabilities(scores: ArrayLike, ranking: ArrayLike) -> Float64:
     The result is stable for any scores: weights are added as logarithms and never subtracted.
 
     Example:
-        Two items with weights 3 and 1, the heavier one first: 3/4 · 1 against 1/4 · 1.
+        Two documents with weights 3 and 1, the heavier one first: 3/4 · 1 against 1/4 · 1.
 
         >>> swap_probabilities(np.log([3.0, 1.0]), [0, 1]).round(6)
         array([[0.5 , 0.25],
                [0.25, 0.5 ]])
     """
-    shown, _ = check_interaction(ranking, np.zeros(np.shape(ranking)), np.size(scores))
+    shown, _ = check_impression(ranking, np.zeros(np.shape(ranking)), np.size(scores))
     flat = check_query_scores(scores, shown, np.size(scores))
     length = len(shown)
     remaining = np.empty(length + 1)
@@ -141,10 +142,10 @@ def _gradient(
     *,
     debiased: bool,
 ) -> Float64:
-    n_items = np.size(scores)
-    shown, clicked = check_interaction(ranking, clicks, n_items)
-    learned = check_query_scores(scores, shown, n_items)
-    logging = learned if logging_scores is None else check_query_scores(logging_scores, shown, n_items)
+    n_documents = np.size(scores)
+    shown, clicked = check_impression(ranking, clicks, n_documents)
+    learned = check_query_scores(scores, shown, n_documents)
+    logging = learned if logging_scores is None else check_query_scores(logging_scores, shown, n_documents)
     length, gradient = len(shown), np.zeros(len(learned))
     remaining, slope = np.empty(length + 1), np.empty(length)
     log_remaining(logging, shown, length, np.empty(len(logging), np.bool_), remaining)

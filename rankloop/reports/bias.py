@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rankloop.bias import BiasEstimate, RankIntervals
+from rankloop.bias import BiasEstimate
 from rankloop.reports.document import (
     NONE,
     Block,
@@ -26,6 +26,7 @@ from rankloop.reports.document import (
 )
 from rankloop.reports.drawing import SHARE_LIMITS, draw_svg, set_rank_axis
 from rankloop.reports.style import MARKER_SIZES, colour, marker
+from rankloop.statistics import Interval
 from rankloop.types import Float64
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ SOURCES = {
     "pairs": "Estimated from pairs of query and document that moved between ranks",
     "documents": "Estimated from documents that moved between ranks, pooled over queries",
     "features": "Estimated with relevance that is predicted from features",
-    "randomised": "Estimated from the click rates of a randomised policy",
+    "randomised": "Estimated from the clicks on what a randomised policy showed",
 }
 # The relevance of each line of the second figure, and its dashes.
 RELEVANCES = ((1.0, "-"), (0.5, "--"), (0.0, ":"))
@@ -64,13 +65,13 @@ def bias_document(estimate: BiasEstimate) -> Document:
             ),
             *warnings(estimate.notes),
             Figures(
-                (_points_by_rank(estimate), _chances(estimate)),
+                (_points_by_position(estimate), _chances(estimate)),
                 (LegendEntry("α", ALPHA), LegendEntry("β", BETA), LegendEntry("examination", EXAMINATION)),
             ),
             *_numbers(estimate),
             Section("Affine or position-based", tuple(_comparison(estimate))),
             Section("What the log can tell", tuple(_movement(estimate))),
-            Section("How it was estimated", (_method(estimate),)),
+            Section("How it was estimated", (_method(estimate), *_check(estimate))),
             next_step(Text(_next_step(estimate), brief=True)),
         ),
     )
@@ -100,7 +101,7 @@ def _source(estimate: BiasEstimate) -> str:
     return f"{SOURCES[estimate.method]}. Assumption: {assumption}."
 
 
-def _points_by_rank(estimate: BiasEstimate) -> Figure:
+def _points_by_position(estimate: BiasEstimate) -> Figure:
     found = estimate.bias
 
     def draw(axes: Axes) -> None:
@@ -114,7 +115,7 @@ def _points_by_rank(estimate: BiasEstimate) -> Figure:
         f"rank {k + 1}: α {_in_words(found.alpha, estimate.alpha, k)}, "
         f"β {_in_words(found.beta, estimate.beta, k)}, "
         f"examination {_in_words(found.examination, estimate.examination, k)}"
-        for k in range(found.ranks)
+        for k in range(found.positions)
     )
     intervals = "" if estimate.alpha is None else f" with {estimate.confidence:.0%} intervals"
     return Figure(
@@ -128,9 +129,9 @@ def _chances(estimate: BiasEstimate) -> Figure:
     found, moved = estimate.bias, estimate.movement
 
     def draw(axes: Axes) -> None:
-        ranks = np.arange(1, found.ranks + 1)
+        ranks = np.arange(1, found.positions + 1)
         for relevance, dashes in RELEVANCES:
-            axes.plot(ranks, found.alpha * relevance + found.beta, linestyle=dashes, color=colour(CHANCES))
+            axes.plot(ranks, found.click_chance(relevance), linestyle=dashes, color=colour(CHANCES))
         ranks = np.arange(1, len(moved.rates) + 1)
         axes.plot(ranks, moved.rates, linestyle="", marker="x", color=colour(None))
         set_rank_axis(axes, len(moved.displays))
@@ -157,7 +158,6 @@ def _numbers(estimate: BiasEstimate) -> Iterator[Block]:
         share,
         "examination",
         Column(share, brief=False),
-        Column("harvested", brief=False),
     ]
     rows = [
         [
@@ -165,26 +165,24 @@ def _numbers(estimate: BiasEstimate) -> Iterator[Block]:
             *(f"{found.alpha[k]:.3f}", _interval(estimate.alpha, k)),
             *(f"{found.beta[k]:.3f}", _interval(estimate.beta, k)),
             *(f"{found.examination[k]:.3f}", _interval(estimate.examination, k)),
-            NONE if estimate.harvested is None else f"{estimate.harvested[k]:.3f}",
         ]
-        for k in range(found.ranks)
+        for k in range(found.positions)
     ]
-    refused = range(found.ranks, len(estimate.movement.displays))
-    rows += [[f"{k + 1}", *[NONE] * 7] for k in refused]
+    refused = range(found.positions, len(estimate.movement.displays))
+    rows += [[f"{k + 1}", *[NONE] * 6] for k in refused]
     yield Table.build(f"α and β by rank, {NAMES[estimate.model]} model", columns, rows, brief=True)
     yield Text(f"Scale: {estimate.anchor}.", brief=True)
-    if estimate.method == "features":
-        yield Text(
-            "Examination is the click probability of a document of average relevance, relative to rank 1; "
-            "estimators without trust bias use it.",
-            "quiet",
-        )
-        return
-    yield Text(
-        "Examination is that of the position-based model, relative to rank 1; estimators without trust bias "
-        "use it. Harvested: the same, estimated from documents that were shown at two ranks, without a model "
-        "of relevance. If the position-based model is right, the two agree.",
-        "quiet",
+    yield Text(_examination(estimate), "quiet")
+
+
+def _examination(estimate: BiasEstimate) -> str:
+    """What examination means here."""
+    if not estimate.is_estimated:
+        return "Examination is that of the assumed curve; estimators without trust bias use it."
+    return (
+        "Examination is α + β, relative to rank 1: how often a document of relevance 1 is clicked there, and "
+        "how often users look there if they click every such document that they see. Estimators without "
+        "trust bias use it."
     )
 
 
@@ -193,8 +191,8 @@ def _comparison(estimate: BiasEstimate) -> Iterator[Block]:
     if found is None:
         yield Text("The two models were not compared.", "quiet")
         return
-    verdict = found.verdict
-    yield Text(f"{verdict[0].upper()}{verdict[1:]}.", brief=True)
+    decision = found.decision
+    yield Text(f"{decision[0].upper()}{decision[1:]}.", brief=True)
     yield Table.build(
         "Clicks on held-out queries, with relevance integrated out",
         ["model", "log-likelihood per display", "perplexity"],
@@ -218,7 +216,7 @@ def _movement(estimate: BiasEstimate) -> Iterator[Block]:
             f"{k + 1}",
             f"{moved.displays[k]:,.0f}",
             f"{moved.rates[k]:.3f}",
-            f"{moved.items[k, k]:,}",
+            f"{moved.documents[k, k]:,}",
             f"{moved.moved[k]:,.0f}",
             "yes" if moved.connected[k] else "no",
         ]
@@ -252,11 +250,35 @@ def _method(estimate: BiasEstimate) -> Facts:
     return Facts((*facts, ("intervals", intervals)))
 
 
+def _check(estimate: BiasEstimate) -> Iterator[Block]:
+    found = estimate.check
+    if found is None:
+        return
+    columns = ["rank", "harvested", "expected from α and β", "standard error"]
+    rows = [
+        [
+            f"{k + 1}",
+            f"{found.harvested[k]:.3f}",
+            f"{found.expected[k]:.3f}",
+            NONE if found.error is None else f"{found.error[k]:.3f}",
+        ]
+        for k in range(estimate.bias.positions)
+    ]
+    yield Table.build(
+        f"Check: clicks at each rank relative to rank 1, on the same {found.unit}", columns, rows, folded=True
+    )
+    yield Text(
+        "Harvested: from what was shown at two ranks, with no model of relevance. Expected: the same from "
+        "the clicks that α and β expect. If the estimate is right, the two agree.",
+        "quiet",
+    )
+
+
 def _next_step(estimate: BiasEstimate) -> str:
     """What to do with the estimate."""
     if estimate.method == "assumed":
         return (
-            "`rankloop evaluate LOG … --sensitivity` shows how far a verdict depends on the assumed curve. "
+            "`rankloop evaluate LOG … --sensitivity` shows how far a decision depends on the assumed curve. "
             "Let a part of the traffic vary its rankings, and the curve can be estimated."
         )
     return (
@@ -265,7 +287,7 @@ def _next_step(estimate: BiasEstimate) -> str:
     )
 
 
-def _points(axes: Axes, look: int, aside: float, values: Float64, ends: RankIntervals | None) -> None:
+def _points(axes: Axes, look: int, aside: float, values: Float64, ends: Interval | None) -> None:
     ranks = np.arange(1, len(values) + 1) + aside
     axes.plot(ranks, values, marker=marker(look), markersize=MARKER_SIZES[1], color=colour(look))
     if ends is not None:
@@ -274,9 +296,9 @@ def _points(axes: Axes, look: int, aside: float, values: Float64, ends: RankInte
         axes.errorbar(ranks, values, lengths, linestyle="", capsize=3, color=colour(look))
 
 
-def _in_words(values: Float64, ends: RankIntervals | None, k: int) -> str:
+def _in_words(values: Float64, ends: Interval | None, k: int) -> str:
     return f"{values[k]:.3f}" if ends is None else f"{values[k]:.3f} ({_interval(ends, k)})"
 
 
-def _interval(of: RankIntervals | None, k: int) -> str:
+def _interval(of: Interval | None, k: int) -> str:
     return NONE if of is None else f"{of.low[k]:.3f} – {of.high[k]:.3f}"

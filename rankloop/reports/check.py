@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rankloop import extras
-from rankloop.logs.checks import LogCheck, PolicyCheck
-from rankloop.logs.log_verdict import LogVerdict
+from rankloop.logs.facts import PolicyFacts
 from rankloop.logs.periods import DAY, HOUR, MINUTE
 from rankloop.logs.problems import Problem
 from rankloop.logs.support import EXPOSURES
+from rankloop.offline.log_check import COMMANDS, LogCheck
 from rankloop.reports.document import (
     NONE,
     Block,
@@ -41,6 +41,7 @@ from rankloop.reports.drawing import (
     set_rank_axis,
 )
 from rankloop.reports.import_report import problem_blocks
+from rankloop.reports.self_test import self_test_section
 from rankloop.reports.style import BAND_OPACITY, colour
 
 if TYPE_CHECKING:
@@ -55,7 +56,6 @@ DATES_ON_AN_AXIS = 7
 LEAST_DATES_ON_AN_AXIS = 3
 # Room for the names at both ends of an axis of names, which are 1 apart.
 ROOM = 0.4
-USES = {"bias": "how users click", "fit": "a ranker", "evaluate": "what a ranker is worth"}
 UNITS = ((7 * DAY, "week"), (DAY, "day"), (HOUR, "hour"), (MINUTE, "minute"), (1, "second"))
 
 
@@ -67,29 +67,42 @@ def check_document(found: LogCheck) -> Document:
         f"the log {found.log.name}",
         f"The log ‘{found.log.name}’",
         (
-            Text(found.verdict.summary, "strong", brief=True),
-            _uses(found.verdict),
+            Text(found.summary, "strong", brief=True),
+            _answers(found),
             Text(_in_short(found), brief=True),
             *warnings(found.warnings),
             Section("Policies", tuple(_policies(found, drawn))),
             Section("Contents", (_contents(found),)),
+            *(() if found.self_test is None else (self_test_section(found.self_test),)),
             Section("Problems of the log as it is", problem_blocks("Problems of the log", found.problems)),
             *_imported(found),
-            next_step(*_next_step(found.verdict)),
+            next_step(*_next_step(found)),
         ),
     )
 
 
-def _uses(verdict: LogVerdict) -> Table:
-    rows = [[USES[use.what], use.answer, use.text] for use in verdict.uses]
-    columns: list[str | Column] = ["what", Column("can it?", words=True), Column("why", words=True)]
-    return Table.build("What this log can teach", columns, rows, brief=True)
+def _answers(found: LogCheck) -> Table:
+    first: dict[str, str] = {}
+    for one in found.answers:
+        first.setdefault(one.text, one.command)
+    rows = [
+        [
+            one.command,
+            COMMANDS[one.command],
+            one.answer,
+            one.text if first[one.text] == one.command else f"As {first[one.text]}.",
+        ]
+        for one in found.answers
+    ]
+    columns: list[str | Column] = ["command", Column("gives", words=True, brief=False)]
+    columns += [Column("answer", words=True), Column("why", words=True)]
+    return Table.build("What each command will say to this log", columns, rows, brief=True)
 
 
-def _next_step(verdict: LogVerdict) -> Iterator[Block]:
-    yield Text(verdict.next_step, brief=True)
-    if verdict.command is not None:
-        yield Listing(verdict.command, brief=True)
+def _next_step(found: LogCheck) -> Iterator[Block]:
+    yield Text(found.next_step, brief=True)
+    if found.command is not None:
+        yield Listing(found.command, brief=True)
 
 
 def length_of(seconds: int) -> str:
@@ -111,7 +124,7 @@ def _in_short(found: LogCheck) -> str:
     )
 
 
-def _policies(found: LogCheck, drawn: Sequence[PolicyCheck]) -> Iterator[Block]:
+def _policies(found: LogCheck, drawn: Sequence[PolicyFacts]) -> Iterator[Block]:
     yield _policy_table(found)
     yield Text(
         "Explores: of the queries that came more than once, the share whose ranking ever changed. Never "
@@ -148,34 +161,34 @@ def _policy_table(found: LogCheck) -> Table:
     return Table.build("Policies in the order of their first impressions", columns, rows, brief=True)
 
 
-def _clicks(policy: PolicyCheck) -> float:
-    rates = zip(policy.displays_by_rank, policy.click_rate_by_rank, strict=True)
+def _clicks(policy: PolicyFacts) -> float:
+    rates = zip(policy.displays_by_position, policy.click_rate_by_position, strict=True)
     return sum(shown * (rate or 0.0) for shown, rate in rates)
 
 
 def _click_rate_table(found: LogCheck) -> Table:
     largest = sorted(found.policies, key=lambda policy: -policy.impressions)[:POLICIES_IN_TERMINAL]
     columns = [Column(policy.policy_id, brief=policy in largest) for policy in found.policies]
-    ranks = max(len(policy.displays_by_rank) for policy in found.policies)
+    ranks = max(len(policy.displays_by_position) for policy in found.policies)
     rows = [[f"{k + 1}", *(_rate(policy, k) for policy in found.policies)] for k in range(ranks)]
-    caption = "Share clicked, by rank, with 90 % intervals"
-    if ranks < found.ranks:
-        caption += f"; the first {ranks} of {found.ranks:,} ranks"
+    caption = "Share clicked, by position, with 90 % intervals"
+    if ranks < found.positions:
+        caption += f"; the first {ranks} of {found.positions:,} positions"
     if len(largest) < len(found.policies):
         caption += f" (a terminal shows the {len(largest)} policies with the most impressions, a page all)"
-    return Table.build(caption, ["rank", *columns], rows, brief=True, folded=True)
+    return Table.build(caption, ["position", *columns], rows, brief=True, folded=True)
 
 
-def _rate(policy: PolicyCheck, rank: int) -> str:
-    rate, ends = policy.click_rate_by_rank[rank], policy.click_interval_by_rank[rank]
+def _rate(policy: PolicyFacts, rank: int) -> str:
+    rate, ends = policy.click_rate_by_position[rank], policy.click_interval_by_position[rank]
     return NONE if rate is None or ends is None else f"{rate:.3f} ({ends[0]:.3f}–{ends[1]:.3f})"
 
 
-def _rates(policy: PolicyCheck) -> list[str]:
-    return [NONE if rate is None else f"{rate:.3f}" for rate in policy.click_rate_by_rank]
+def _rates(policy: PolicyFacts) -> list[str]:
+    return [NONE if rate is None else f"{rate:.3f}" for rate in policy.click_rate_by_position]
 
 
-def _over_time(found: LogCheck, drawn: Sequence[PolicyCheck]) -> Iterator[Figure]:
+def _over_time(found: LogCheck, drawn: Sequence[PolicyFacts]) -> Iterator[Figure]:
     if found.period_seconds is None:
         return
     unit = length_of(found.period_seconds)
@@ -207,28 +220,28 @@ def _over_time(found: LogCheck, drawn: Sequence[PolicyCheck]) -> Iterator[Figure
     )
 
 
-def _click_rates(drawn: Sequence[PolicyCheck]) -> Figure:
+def _click_rates(drawn: Sequence[PolicyFacts]) -> Figure:
     def draw(axes: Axes) -> None:
         for look, policy in enumerate(drawn):
-            known = [(k, rate) for k, rate in enumerate(policy.click_rate_by_rank, 1) if rate is not None]
-            ends = [interval for interval in policy.click_interval_by_rank if interval is not None]
+            known = [(k, rate) for k, rate in enumerate(policy.click_rate_by_position, 1) if rate is not None]
+            ends = [interval for interval in policy.click_interval_by_position if interval is not None]
             low, high = np.array(ends).reshape(-1, 2).T
             draw_band(axes, look, [k for k, _ in known], low, high)
             draw_curve(axes, look, [k for k, _ in known], [rate for _, rate in known])
-        set_rank_axis(axes, max(len(policy.click_rate_by_rank) for policy in drawn))
+        set_rank_axis(axes, max(len(policy.click_rate_by_position) for policy in drawn), "position")
         axes.set_ylabel("share clicked")
         axes.set_ylim(bottom=0)
 
     words = "; ".join(f"{policy.policy_id}: {', '.join(_rates(policy))}" for policy in drawn)
     return Figure(
         partial(draw_svg, "click-rates", draw),
-        "Clicks per display, by rank, with 90 % intervals (Wilson). Lower ranks are examined less, and show "
-        "less relevant documents.",
-        f"Share clicked by rank, from the first: {words}.",
+        "Clicks per display, by position, with 90 % intervals (Wilson). Lower positions are examined less, "
+        "and show less relevant documents.",
+        f"Share clicked by position, from the first: {words}.",
     )
 
 
-def _support(drawn: Sequence[PolicyCheck]) -> Iterator[Figure]:
+def _support(drawn: Sequence[PolicyFacts]) -> Iterator[Figure]:
     known = [
         (look, policy.policy_id, policy.support)
         for look, policy in enumerate(drawn)
@@ -269,7 +282,7 @@ def _contents(found: LogCheck) -> Facts:
             ("rows of impressions", f"{found.rows:,}"),
             ("documents of queries", f"{found.documents:,}, shown or candidates"),
             ("documents without features", without),
-            ("deepest position", f"{found.ranks:,}"),
+            ("deepest position", f"{found.positions:,}"),
             ("impressions that begin below position 1", f"{found.sanity.gaps.leading:,}"),
             ("impressions that skip a position", f"{found.sanity.gaps.inner:,}"),
             ("impressions that end above the usual last position", f"{found.sanity.gaps.short:,}"),

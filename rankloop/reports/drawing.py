@@ -77,9 +77,9 @@ def set_integer_axis(axes: Axes, label: str) -> None:
     axes.set_xlabel(label)
 
 
-def set_rank_axis(axes: Axes, ranks: int) -> None:
-    """Make the horizontal axis one of ranks, from 1."""
-    set_integer_axis(axes, "rank")
+def set_rank_axis(axes: Axes, ranks: int, label: str = "rank") -> None:
+    """Make the horizontal axis one of ranks or positions, from 1."""
+    set_integer_axis(axes, label)
     axes.set_xlim(1 - RANK_ROOM, ranks + RANK_ROOM)
 
 

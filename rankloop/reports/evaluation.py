@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from rankloop.offline import Comparison, PolicyEstimate, Sensitivity, ValueInterval
-from rankloop.offline.intervals import CONFIDENCE
+from rankloop.offline import Comparison, PolicyEstimate, Sensitivity
+from rankloop.offline.conclusion import BIAS, EXPLORATION
 from rankloop.reports.document import (
     Column,
     Document,
@@ -24,6 +24,8 @@ from rankloop.reports.document import (
 from rankloop.reports.drawing import THIN, draw_svg
 from rankloop.reports.sensitivity import sensitivity_section
 from rankloop.reports.style import colour, marker
+from rankloop.statistics.intervals import CONFIDENCE
+from rankloop.value.uncertainty import ValueInterval
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -47,13 +49,17 @@ def evaluation_document(found: Comparison, sensitivity: Sensitivity | None = Non
         name,
         name,
         (
-            Text(found.verdict.text, "strong", brief=True),
+            Text(found.conclusion, "strong", brief=True),
             Text(
                 f"Estimated from {found.impressions:,} impressions of {found.queries:,} queries, the "
-                f"difference in {found.measure} per query is {_in_words(gain)} ({CONFIDENCE:.0%} interval).",
+                f"difference in {found.metric} per query is {_in_words(gain)} ({CONFIDENCE:.0%} interval).",
                 brief=True,
             ),
-            *([Text(worth, brief=True)] if (worth := found.control.sentence(found.impressions)) else []),
+            *(
+                [Text(sentence, brief=True)]
+                if (sentence := found.guesses.sentence(found.impressions))
+                else []
+            ),
             *warnings(found.notes),
             *(() if sensitivity is None else (sensitivity_section(sensitivity),)),
             Section("Intervals", (_intervals(found),)),
@@ -67,7 +73,7 @@ def evaluation_document(found: Comparison, sensitivity: Sensitivity | None = Non
 
 def what_now(found: Comparison) -> str:
     """What to do about a comparison."""
-    kind, new, old = found.verdict.kind, found.new.name, found.against.name
+    kind, new, old = found.decision.kind, found.new.name, found.against.name
     if kind in ("better", "leans better"):
         return f"Compare {new} with {old} in an A/B test before it serves everyone."
     if kind in ("worse", "leans worse"):
@@ -82,7 +88,7 @@ def _intervals(found: Comparison) -> Figures:
     both = [(one.estimate, *_extremes(one), look) for look, one in enumerate((new, other))]
     figures = (
         Figure(
-            partial(_draw, "values", both, f"{found.measure} per query"),
+            partial(_draw, "values", both, f"{found.metric} per query"),
             "The value of each policy.",
             f"{new.name}: {_in_words(new.estimate)}. {other.name}: {_in_words(other.estimate)}.",
         ),
@@ -90,7 +96,7 @@ def _intervals(found: Comparison) -> Figures:
             partial(
                 _draw, "difference", [(gain.estimate, gain.lowest, gain.highest, 2)], "difference", zero=True
             ),
-            "The new policy minus the other. If the whole line is on one side of 0, the verdict is clear.",
+            "The new policy minus the other. If the whole line is on one side of 0, the decision is clear.",
             f"Difference: {_in_words(gain.estimate)}, in the worst case {gain.lowest:.4f}, in the best "
             f"{gain.highest:.4f}.",
         ),
@@ -145,14 +151,14 @@ def _numbers(found: Comparison) -> tuple[Table, Text]:
         "outside support",
     ]
     return (
-        Table.build(f"{found.measure} per query", columns, rows, brief=True),
+        Table.build(f"{found.metric} per query", columns, rows, brief=True),
         Text(
             "The interval holds for traffic of queries like these; it comes from resampling whole queries. "
             "For traffic of exactly these queries, which come again and again, use the next column: its "
             "standard error accounts for which of them came, for what was shown, and for clicks. "
             + (
                 "Both account for the uncertainty of the bias, as far as its resamples are known."
-                if found.evidence.bias_estimated
+                if found.holds(BIAS)
                 else "Neither accounts for the uncertainty of the bias, which was assumed."
             ),
             "quiet",
@@ -188,15 +194,15 @@ def _support(found: Comparison) -> tuple[Table, Text]:
 def _method(found: Comparison) -> Facts:
     return Facts(
         (
-            ("verdict", found.verdict.kind),
-            ("measure", found.measure),
+            ("decision", found.decision.kind),
+            ("metric", found.metric),
             ("estimator", found.estimator),
-            ("guess of relevance", found.control.name),
+            ("guess of relevance", found.guesses.name),
             ("impressions", f"{found.impressions:,}"),
             ("queries", f"{found.queries:,}"),
             ("least expected α", f"{found.support:.3g}"),
-            ("bias", "estimated from clicks" if found.evidence.bias_estimated else "assumed"),
-            ("the log explores", "yes" if found.evidence.explores else "no"),
+            ("bias", "estimated from clicks" if found.holds(BIAS) else "assumed"),
+            ("the log explores", "yes" if found.holds(EXPLORATION) else "no"),
         )
     )
 

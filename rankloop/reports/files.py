@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from rankloop.bias import BiasEstimate
-from rankloop.logs import ImportReport, LogCheck
-from rankloop.offline import Comparison, Fit
+from rankloop.logs import ImportReport
+from rankloop.offline import Comparison, Fit, LogCheck
 from rankloop.reports.bias import bias_document
 from rankloop.reports.check import check_document
 from rankloop.reports.document import Document

@@ -10,7 +10,7 @@ import numpy as np
 from rankloop.models import Linear
 from rankloop.models.lightgbm import LightGBMModel
 from rankloop.offline import Fit
-from rankloop.offline.held_out_estimate import ReportedEstimate
+from rankloop.offline.fit_result import ReportedEstimate
 from rankloop.reports.bias import bias_table
 from rankloop.reports.document import (
     Column,
@@ -71,14 +71,14 @@ def _estimates(fit: Fit) -> tuple[Table | Text, ...]:
     ]
     return (
         Table.build(
-            f"{held.measure}, as rankloop evaluate estimates it on {_queries(held.queries, 'held-out ')} "
+            f"{held.metric}, as rankloop evaluate estimates it on {_queries(held.queries, 'held-out ')} "
             f"({held.impressions:,} impressions)",
             ["rankings", "estimate", "90 % interval"],
             rows,
             brief=True,
         ),
         Text(held.text, brief=True),
-        *([Text(held.worth)] if held.worth else []),
+        *([Text(held.guess_gain)] if held.guess_gain else []),
         Text(
             "The same clicks decided when to stop training, so the estimate of the model is slightly too "
             "high: `rankloop evaluate` on a later log decides.",
@@ -213,7 +213,7 @@ def _next_step(fit: Fit) -> str:
     """What to do with the fit, by what the held-out queries say."""
     old = "OLD" if fit.held_out is None else fit.held_out.against
     evaluate = f"`rankloop evaluate LOG --policy POLICY --against {old}`"
-    if fit.held_out is not None and fit.held_out.verdict in ("worse", "leans worse"):
+    if fit.held_out is not None and fit.held_out.decision in ("worse", "leans worse"):
         return f"Do not deploy it. {evaluate} shows where it loses; more clicks or other features may help."
     return (
         f"{evaluate} gives the whole evaluation of these queries; run it on a later log before you start an "
@@ -222,5 +222,5 @@ def _next_step(fit: Fit) -> str:
 
 
 def _outcome(fit: Fit) -> str:
-    """What a display brings: clicks, or shares of the highest signal."""
-    return "clicks" if fit.target == "clicks" else "shares of the highest signal"
+    """What a display brings: clicks, or shares of the highest amount."""
+    return "clicks" if fit.target == "clicks" else "shares of the highest amount"

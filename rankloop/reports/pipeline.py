@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from rankloop.bias import BiasEstimate, save_bias
-from rankloop.offline import Comparison, Fit, Log, VerdictKind, exit_code
+from rankloop.evidence import DecisionKind, exit_code
+from rankloop.offline import Comparison, Fit, Log
 from rankloop.offline.assumed_bias import BiasSource, explain_missing_bias
-from rankloop.offline.policy_rankings import DEFAULT_MEASURE
 from rankloop.progress import Progress, report
 from rankloop.reports.bias import bias_document
 from rankloop.reports.check import check_document
@@ -19,6 +18,8 @@ from rankloop.reports.evaluation import evaluation_document, what_now
 from rankloop.reports.files import write_report
 from rankloop.reports.fit import fit_document
 from rankloop.reports.html import write_page
+from rankloop.storage.plain import to_json
+from rankloop.value.valuation import DEFAULT_METRIC
 
 PAGE, RESULT, POLICY, BIAS = "index.html", "result.json", "policy", "bias.json"
 
@@ -31,7 +32,7 @@ class PipelineOptions:
         model: the model to fit, as `rankloop.fit` takes it.
         bias: how users click, as `rankloop.fit` takes it; None to estimate it.
         against: the policy of the log to compare with; None for the one that logged last.
-        measure: what is estimated, as `rankloop.evaluate` takes it.
+        metric: what is estimated, as `rankloop.evaluate` takes it.
         hold_out_from: hold out queries that first came at this time or later; None for a random share.
         seed: the random seed.
     """
@@ -39,7 +40,7 @@ class PipelineOptions:
     model: str = "lightgbm"
     bias: BiasSource = None
     against: str | None = None
-    measure: str = DEFAULT_MEASURE
+    metric: str = DEFAULT_METRIC
     hold_out_from: str | None = None
     seed: int = 0
 
@@ -60,8 +61,8 @@ class Pipeline:
 
     @property
     def exit_code(self) -> int:
-        """0 if the new ranker is better, and otherwise the code of the verdict."""
-        return exit_code(self.comparison.verdict.kind)
+        """0 if the new ranker is better, and otherwise the code of the decision."""
+        return exit_code(self.comparison.decision.kind)
 
 
 def run_pipeline(
@@ -93,7 +94,7 @@ def run_pipeline(
         sections[-1] = Section(sections[-1].heading, without_next_step(document.blocks))
         report(progress, "pipeline", note=f"{name}: done", milestone=True)
 
-    publish("Check", check_document(log.check(progress=progress)))
+    publish("Check", check_document(log.check(seed=chosen.seed, progress=progress)))
     bias = chosen.bias
     if bias is None:
         with explain_missing_bias():
@@ -108,13 +109,13 @@ def run_pipeline(
     publish("Fit", fit_document(fit))
     write_report(fit, place / POLICY / "report.html")
     comparison = _compare(log, fit, chosen, progress)
-    (place / RESULT).write_text(json.dumps(comparison.to_dict(), indent=2) + "\n", encoding="utf-8")
+    (place / RESULT).write_text(to_json(comparison) + "\n", encoding="utf-8")
     evaluated = evaluation_document(comparison)
     publish("Evaluation", evaluated)
-    # The verdict and its number first: they are what the reader came for. What to do about it is last.
-    sections.insert(0, Section("Verdict", evaluated.blocks[:2]))
+    # The decision and its number first: they are what the reader came for. What to do about it is last.
+    sections.insert(0, Section("Decision", evaluated.blocks[:2]))
     export = f"`rankloop export {place / POLICY} --to opensearch` takes it to a search engine."
-    better = comparison.verdict.kind in (VerdictKind.BETTER, VerdictKind.LEANS_BETTER)
+    better = comparison.decision.kind in (DecisionKind.BETTER, DecisionKind.LEANS_BETTER)
     advice = f"{what_now(comparison)}{f' {export}' if better else ''}"
     sections.append(next_step(Text(advice, brief=True)))
     write_page(_page(log, sections), place / PAGE)
@@ -126,9 +127,9 @@ def _compare(log: Log, fit: Fit, options: PipelineOptions, progress: Progress | 
     first = fit.comparison
     assert first is not None, "fits are evaluated before they are stored"
     against = options.against or first.against.name
-    if against == first.against.name and options.measure in (DEFAULT_MEASURE, first.measure):
+    if against == first.against.name and options.metric in (DEFAULT_METRIC, first.metric):
         return first
-    return log.evaluate(fit, against, measure=options.measure, progress=progress)
+    return log.evaluate(fit, against, metric=options.metric, progress=progress)
 
 
 def _page(log: Log, sections: list[Section]) -> Document:

@@ -1,4 +1,4 @@
-"""The table of how a verdict changes with the bias that is assumed."""
+"""The table of how a decision changes with the bias that is assumed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rankloop.reports.document import Block, Column, Section, Table, Text
 
 
 def sensitivity_section(found: Sensitivity) -> Section:
-    """A section on how the verdict changes with the bias, for the report on an evaluation."""
+    """A section on how the decision changes with the bias, for the report on an evaluation."""
     rows = [
         [
             row.name,
@@ -17,11 +17,11 @@ def sensitivity_section(found: Sensitivity) -> Section:
             "–" if isnan(row.relative) else f"{row.relative:+.1%}",
             f"{row.comparison.difference.estimate.value:.4f}",
             f"{row.comparison.difference.estimate.low:.4f} – {row.comparison.difference.estimate.high:.4f}",
-            row.comparison.verdict.kind,
+            row.comparison.decision.kind,
         ]
         for row in found.rows
     ]
-    names = ("last rank examined", "relative difference", "difference", "90 % interval", "verdict")
+    names = ("last rank examined", "relative difference", "difference", "90 % interval", "decision")
     columns: list[str | Column] = [Column("bias", words=True), *names]
     blocks: tuple[Block, ...] = (
         Text(found.text, brief=True),

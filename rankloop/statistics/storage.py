@@ -10,14 +10,13 @@ from typing import Any, BinaryIO
 from numpy.typing import NDArray
 
 from rankloop.errors import DataError
-from rankloop.statistics.exposure import Exposure
-from rankloop.statistics.statistics import PolicyStatistics, Statistics
+from rankloop.statistics.statistics import Exposure, PolicyStatistics, Statistics
 from rankloop.storage.files import replace_file
 from rankloop.storage.tensor_file import TensorFormat
 
 FORMAT = TensorFormat(
     name="rankloop-statistics",
-    version="1",
+    version="2",
     noun="file of statistics",
     error=DataError,
     foreign="this is not a file of statistics: give one that save_statistics or statistics_to_bytes wrote",
@@ -28,7 +27,7 @@ KIND = "statistics"
 
 def save_statistics(statistics: Statistics, path: str | os.PathLike[str]) -> Path:
     """Write statistics to a file, atomically; `load_statistics` reads them back."""
-    with replace_file(path) as file:
+    with replace_file(path, read_back=FORMAT.verify) as file:
         _write(statistics, file)
     return Path(path)
 
@@ -69,18 +68,18 @@ def statistics_from_bytes(data: bytes) -> Statistics:
 def _write(statistics: Statistics, file: BinaryIO) -> None:
     arrays: dict[str, NDArray[Any]] = {
         "offsets": statistics.offsets,
-        "displays_by_rank": statistics.displays_by_rank,
-        "clicks_by_rank": statistics.clicks_by_rank,
+        "displays_by_position": statistics.displays_by_position,
+        "clicks_by_position": statistics.clicks_by_position,
     }
     for number, gathered in enumerate(statistics.policies.values()):
         arrays |= {
-            f"{number}.query_counts": gathered.query_counts,
+            f"{number}.impressions_by_query": gathered.impressions_by_query,
             f"{number}.clicks": gathered.clicks,
             f"{number}.alpha": gathered.exposure.alpha,
             f"{number}.beta": gathered.exposure.beta,
             f"{number}.examination": gathered.exposure.examination,
         }
-    spec = {"policies": list(statistics.policies), "log_timesteps": statistics.log_timesteps}
+    spec = {"policies": list(statistics.policies), "log_impressions": statistics.log_impressions}
     FORMAT.write(file, KIND, spec, arrays)
 
 
@@ -89,7 +88,7 @@ def _read(file: BinaryIO) -> Statistics:
     spec, arrays = content.spec, content.tensors
     policies = {
         policy: PolicyStatistics(
-            arrays[f"{number}.query_counts"],
+            arrays[f"{number}.impressions_by_query"],
             arrays[f"{number}.clicks"],
             Exposure(arrays[f"{number}.alpha"], arrays[f"{number}.beta"], arrays[f"{number}.examination"]),
         )
@@ -98,7 +97,7 @@ def _read(file: BinaryIO) -> Statistics:
     return Statistics(
         arrays["offsets"],
         policies,
-        arrays["displays_by_rank"],
-        arrays["clicks_by_rank"],
-        spec["log_timesteps"],
+        arrays["displays_by_position"],
+        arrays["clicks_by_position"],
+        spec["log_impressions"],
     )

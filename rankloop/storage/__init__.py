@@ -1,1 +1,1 @@
-"""Atomic writes, the tensor container and fingerprints: everything that puts bytes into files."""
+"""Atomic writes, the tensor container, fingerprints and JSON: everything that puts bytes into files."""

@@ -3,6 +3,9 @@
 Content is written next to its final place and moved there when it is complete. Readers see what was there
 before or what is there afterwards, never a part of it; and a crash, of the program or of the machine, leaves
 one of the two.
+
+What another command reads is read back first, by that command's own reader (``read_back``): nothing takes its
+place, and nothing is reported as written, that this version cannot read.
 """
 
 from __future__ import annotations
@@ -10,36 +13,48 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from rankloop.errors import RankloopError
-from rankloop.storage.temporary import FILLED, REPLACED, temporary_file, temporary_folder
+from rankloop.errors import RankloopError, one_line
+from rankloop.storage.locks import FILLED, REPLACED, temporary_file, temporary_folder
 
 # Linux: exchange two paths in one step, both of them relative to the working folder.
 RENAME_EXCHANGE, AT_WORKING_FOLDER = 2, -100
 
+# Reads what was written, at the path that it has so far, and raises if it cannot.
+Reader = Callable[[Path], object]
 
-def write_whole(path: str | os.PathLike[str], data: bytes) -> Path:
+
+def write_whole(path: str | os.PathLike[str], data: bytes, *, read_back: Reader | None = None) -> Path:
     """Write a file; no reader ever sees half of it, and a failure leaves what was there before.
 
+    Args:
+        path: the file.
+        data: its content.
+        read_back: the reader of such files; if it refuses this one, nothing is written.
+
     Raises:
-        RankloopError: the file cannot be written.
+        RankloopError: the file cannot be written, or not be read back.
     """
-    with replace_file(path) as file:
+    with replace_file(path, read_back=read_back) as file:
         file.write(data)
     return Path(path)
 
 
 @contextmanager
-def replace_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+def replace_file(path: str | os.PathLike[str], *, read_back: Reader | None = None) -> Iterator[BinaryIO]:
     """A file to write to, which becomes ``path`` when the block ends without an error.
 
+    Args:
+        path: the file.
+        read_back: the reader of such files; if it refuses this one, everything stays as it is.
+
     Raises:
-        RankloopError: the file cannot be written.
+        RankloopError: the file cannot be written, or not be read back.
 
     Example:
         >>> import tempfile
@@ -59,13 +74,17 @@ def replace_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
             yield file
             file.flush()
             os.fsync(file.fileno())
+            _read_back(temporary, target, read_back)
             temporary.replace(target)
         _sync_folder(target.parent)
 
 
 @contextmanager
 def replace_folder(
-    path: str | os.PathLike[str], *, check: Callable[[], object] | None = None
+    path: str | os.PathLike[str],
+    *,
+    check: Callable[[], object] | None = None,
+    read_back: Reader | None = None,
 ) -> Iterator[Path]:
     """An empty folder to fill, which becomes ``path`` when the block ends without an error.
 
@@ -77,9 +96,10 @@ def replace_folder(
         path: the folder.
         check: called just before it is replaced, because its content may have changed meanwhile; an error
             leaves everything as it is.
+        read_back: the reader of such folders; if it refuses this one, everything stays as it is.
 
     Raises:
-        RankloopError: the folder cannot be written.
+        RankloopError: the folder cannot be written, or not be read back.
     """
     target = Path(path)
     above = target.absolute().parent
@@ -96,6 +116,7 @@ def replace_folder(
                     if file.is_file():
                         _sync_file(file)
                 _sync_folder(filled)
+                _read_back(filled, target, read_back)
                 if check is not None:
                     check()
                 _move_into_place(filled, target.absolute(), scratch / REPLACED)
@@ -118,6 +139,19 @@ def check_writable(*paths: str | os.PathLike[str] | None) -> None:
         above = next(folder for folder in target.absolute().parents if folder.exists())
         if not above.is_dir() or not os.access(above, os.W_OK):
             raise RankloopError(f"{target} cannot be written: {above} is not a folder that may be written to")
+
+
+def _read_back(written: Path, target: Path, reader: Reader | None) -> None:
+    if reader is None:
+        return
+    try:
+        reader(written)
+    except Exception as error:  # readers of other libraries raise anything
+        reason = one_line(error).replace(str(written), target.name)
+        raise RankloopError(
+            f"{target} is not written, because it could not be read again: {reason}. Please report this "
+            f"message: it is a defect of rankloop"
+        ) from error
 
 
 @contextmanager
@@ -169,3 +203,50 @@ def _sync_folder(folder: Path) -> None:
             os.fsync(handle)
         finally:
             os.close(handle)
+
+
+def write_folder(
+    path: str | os.PathLike[str],
+    files: Mapping[str, bytes],
+    *,
+    replaceable: Collection[str] = (),
+    read_back: Reader | None = None,
+) -> Path:
+    """Write a folder of files so that no reader ever sees half of it.
+
+    Args:
+        path: the folder; its parents are created.
+        files: the content of each file, by name.
+        replaceable: names of files; an existing folder is replaced if it contains no others.
+        read_back: the reader of such folders; if it refuses this one, nothing is written.
+
+    Raises:
+        RankloopError: the folder cannot be written or not be read back, or something else is in its place.
+    """
+    target = Path(path)
+
+    def check() -> None:
+        check_folder(target, replaceable=replaceable)
+
+    check()
+    with replace_folder(target, check=check, read_back=read_back) as folder:
+        for name, data in files.items():
+            (folder / name).write_bytes(data)
+    return target
+
+
+def check_folder(path: str | os.PathLike[str], *, replaceable: Collection[str] = ()) -> None:
+    """Refuse a path at which `write_folder` cannot write, before the work of filling the folder is done."""
+    target = Path(path)
+    if target.exists() and not target.is_dir():
+        raise RankloopError(f"{target} cannot be written: it is a file, and a folder is written here")
+    if target.is_dir():
+        others = sorted(child.name for child in target.iterdir() if child.name not in replaceable)
+        if others:
+            raise RankloopError(
+                f"{target} cannot be written: it is a folder with other files ({', '.join(others[:5])}): "
+                f"choose another path"
+            )
+    above = next(folder for folder in target.absolute().parents if folder.exists())
+    if not above.is_dir() or not os.access(above, os.W_OK):
+        raise RankloopError(f"{target} cannot be written: {above} is not a folder that may be written to")

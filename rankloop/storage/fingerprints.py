@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterable
 
 FINGERPRINT_DIGITS = 16
 
@@ -25,6 +26,11 @@ def fingerprint(*parts: bytes | memoryview) -> str:
     >>> fingerprint(b"abc")
     'ba7816bf8f01cfea'
     """
+    return fingerprint_parts(parts)
+
+
+def fingerprint_parts(parts: Iterable[bytes | memoryview]) -> str:
+    """The same of bytes that are not held in memory together."""
     digest = hashlib.sha256()
     for part in parts:
         digest.update(part)

@@ -26,15 +26,16 @@ import json
 import math
 import os
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rankloop.errors import RankloopError
-from rankloop.storage.fingerprints import canonical_json, fingerprint
+from rankloop.storage.fingerprints import canonical_json, fingerprint, fingerprint_parts
 
 # safetensors' names of the types that numpy has too.
 _DTYPES: dict[str, np.dtype[Any]] = {
@@ -56,6 +57,8 @@ _CODES = {dtype: code for code, dtype in _DTYPES.items()}
 _LENGTH_BYTES = 8
 # What safetensors allows a header to have.
 _LONGEST_HEADER = 100_000_000
+# Bytes that are compared with the fingerprint at a time, where no arrays are made of them.
+_CHUNK = 1 << 24
 
 Tensors = Mapping[str, NDArray[Any]]
 
@@ -120,12 +123,35 @@ class TensorFormat:
 
     def read(self, file: BinaryIO) -> Content:
         """Read what `write` wrote; reject damaged and other files with the error of the format."""
+        tensors = dict[str, NDArray[Any]]()
+        kind, spec = self._read(file, tensors)
+        # Kernels need the machine's own byte order.
+        native = {name: a.astype(a.dtype.newbyteorder("="), copy=False) for name, a in tensors.items()}
+        return Content(kind, spec, native)
+
+    def verify(self, path: Path) -> None:
+        """Reject what `read` rejects, in little memory."""
+        with path.open("rb") as file:
+            self._read(file, None)
+
+    def _read(self, file: BinaryIO, tensors: dict[str, NDArray[Any]] | None) -> tuple[str, dict[str, Any]]:
+        """The kind and the spec; arrays go to ``tensors``, or are only compared with the fingerprint."""
         header, metadata, table = self._read_header(file)
         if metadata.get("version") != self.version:
             raise self.error(
                 f"the {self.noun} has version {metadata.get('version')!r}, but this program reads "
                 f"{self.version!r}: update rankloop, or {self.renewal}"
             )
+
+        def parts(head: bytes) -> Iterator[bytes | memoryview]:
+            yield head
+            for name in sorted(table):
+                if tensors is None:
+                    yield from _chunks(file, table[name])
+                else:
+                    tensors[name] = _read_array(file, table[name])
+                    yield _buffer(tensors[name])
+
         try:
             kind, spec, name = metadata["kind"], json.loads(metadata["spec"]), metadata["fingerprint"]
             metadata.pop("checksum")
@@ -133,14 +159,11 @@ class TensorFormat:
                 raise ValueError("its header does not match its checksum")
             # Before any array is made: a damaged table must not ask for all memory.
             _check_places(table, _bytes_left(file))
-            tensors = {name: _read_array(file, table[name]) for name in sorted(table)}
-            if name != self.fingerprint(kind, spec, tensors):
+            if name != fingerprint_parts(parts(self._head(kind, spec))):
                 raise ValueError(f"its content does not match its fingerprint {name!r}")
         except Exception as error:  # a damaged header may make the parsers raise anything
             raise self._damaged(str(error)) from error
-        # Kernels need the machine's own byte order.
-        native = {name: a.astype(a.dtype.newbyteorder("="), copy=False) for name, a in tensors.items()}
-        return Content(kind, spec, native)
+        return kind, spec
 
     def to_bytes(self, kind: str, spec: Mapping[str, Any], tensors: Tensors) -> bytes:
         """The file as bytes."""
@@ -154,8 +177,11 @@ class TensorFormat:
 
     def fingerprint(self, kind: str, spec: Mapping[str, Any], tensors: Tensors) -> str:
         """The name of this content: a hash of its kind, spec and arrays (see the top of this module)."""
-        head = "\n".join([self.name, kind, canonical_json(spec), ""]).encode("ascii")
-        return fingerprint(head, *(_buffer(tensors[name]) for name in sorted(tensors)))
+        return fingerprint(self._head(kind, spec), *(_buffer(tensors[name]) for name in sorted(tensors)))
+
+    def _head(self, kind: str, spec: Mapping[str, Any]) -> bytes:
+        """What the fingerprint begins with."""
+        return "\n".join([self.name, kind, canonical_json(spec), ""]).encode("ascii")
 
     def _read_header(self, file: BinaryIO) -> tuple[bytes, dict[str, Any], dict[str, Any]]:
         """The bytes of the header, its metadata, and its table of arrays."""
@@ -218,6 +244,13 @@ def _read_array(file: BinaryIO, entry: Mapping[str, Any]) -> NDArray[Any]:
     if file.readinto(_buffer(array)) != array.nbytes:  # type: ignore[attr-defined]
         raise ValueError("an array is cut short")
     return array
+
+
+def _chunks(file: BinaryIO, entry: Mapping[str, Any]) -> Iterator[bytes]:
+    """The bytes of an array, part by part."""
+    first, last = entry["data_offsets"]
+    for start in range(first, last, _CHUNK):
+        yield file.read(min(_CHUNK, last - start))
 
 
 def _buffer(array: NDArray[Any]) -> memoryview:

@@ -7,20 +7,19 @@ from typing import Self
 
 import numpy as np
 
-from rankloop.objectives import Reward, proximal_reward
+from rankloop.objectives import MetricGradient, proximal_metric
 from rankloop.policies import expected_rank_weights
-from rankloop.training.problem import LearningProblem
-from rankloop.training.task import Task
+from rankloop.training.learning import LearningProblem, Task
 from rankloop.types import Float64, Int64, Model
 
 
 @dataclass(frozen=True, eq=False)
 class ProximalTask(Task):
-    """The expected reward within a trust region: items that have left it earn nothing more.
+    """The expected metric within a trust region: documents that have left it earn nothing more.
 
         1/Q Σ_q Σ_d min(ρ_d r_d, clip(ρ_d, 1 − ε, 1 + ε) r_d) · λ_0(d),    ρ_d = λ(d) / λ_0(d)
 
-    Networks and trees (``lightgbm(objective=expected-reward)``) train on its exact derivatives. The objective
+    Networks and trees (``lightgbm(objective=expected-metric)``) train on its exact derivatives. The objective
     is not a bound: `rankloop.evidence.worst_loss` says how far a policy went.
 
     Attributes:
@@ -45,19 +44,19 @@ class ProximalTask(Task):
         return cls(
             task.features,
             task.offsets,
-            task.doc_weights,
+            task.document_weights,
             task.rank_weights,
             task.objective,
             anchor=anchor,
             width=width,
         )
 
-    def reward(self, scores: Float64) -> Reward:
+    def metric(self, scores: Float64) -> MetricGradient:
         """Compute the objective with its derivatives, as sums over queries rather than means."""
-        return proximal_reward(
+        return proximal_metric(
             scores,
             self.offsets,
-            self.doc_weights,
+            self.document_weights,
             self.rank_weights,
             anchor=self.anchor,
             width=self.width,
@@ -65,11 +64,11 @@ class ProximalTask(Task):
 
     def values(self, scores: Float64) -> Float64:
         """Compute the objective per query."""
-        return self.reward(scores).values
+        return self.metric(scores).values
 
     def gradient(self, scores: Float64) -> Float64:
         """Compute the gradient of the objective by the scores."""
-        return self.reward(scores).gradient
+        return self.metric(scores).gradient
 
     def part(self, queries: Int64) -> Self:
         """The task of some of the queries."""

@@ -260,12 +260,24 @@ def attack_events(folder: Path) -> Attack:
 
 def _metarank_ranking(shown: list[Row]) -> Any:
     fields = [{"name": "query", "value": shown[0].query}, {"name": "policy", "value": shown[0].policy}]
-    items = [{"id": row.document} for row in shown]
-    return {"event": "ranking", "id": shown[0].impression, "timestamp": 1, "items": items, "fields": fields}
+    documents = [{"id": row.document} for row in shown]
+    return {
+        "event": "ranking",
+        "id": shown[0].impression,
+        "timestamp": 1,
+        "documents": documents,
+        "fields": fields,
+    }
 
 
 def _metarank_click(impression: str, document: str) -> Any:
-    return {"event": "interaction", "type": "click", "ranking": impression, "item": document, "timestamp": 2}
+    return {
+        "event": "interaction",
+        "type": "click",
+        "ranking": impression,
+        "item": document,
+        "timestamp": 2,
+    }
 
 
 def _ubi_query(shown: list[Row]) -> Any:

@@ -86,9 +86,9 @@ class Staged:
         broken, aside = sum(session.broken.values()), sum(session.aside.values())
         other = sum(session.found.count(name) for name in SET_ASIDE)
         # The item events of Metarank become features.
-        items = session.records["item events"] - session.broken["item events"]
+        documents = session.records["item events"] - session.broken["item events"]
         records = sum(session.records.values())
-        counted = len(staged) + broken + aside + other + items
+        counted = len(staged) + broken + aside + other + documents
         if records != counted:
             return f"{records} records, but {len(staged)} staged, {broken} broken, {aside + other} aside"
         lines = session.found.count("broken_lines")
@@ -242,11 +242,11 @@ def attack_metarank(folder: Path) -> Attack:
     """Metarank's events: documents, impressions and clicks are those of the line."""
     events: list[Any] = []
     for n in range(4):
-        items = [{"id": f"d{n}{k}", "relevancy": k / 2} for k in range(3)]
+        documents = [{"id": f"d{n}{k}", "relevancy": k / 2} for k in range(3)]
         named = [{"name": "query", "value": f"q{n % 2}"}, {"name": "policy", "value": "p"}]
         common = {"timestamp": str(1_700_000_000_000 + n), "user": "u", "session": "s"}
         events += [
-            {"event": "ranking", "id": f"r{n}", "items": items, "fields": named, **common},
+            {"event": "ranking", "id": f"r{n}", "items": documents, "fields": named, **common},
             {
                 "event": "interaction",
                 "id": f"c{n}",
@@ -278,7 +278,7 @@ def attack_metarank(folder: Path) -> Attack:
         for row in found.rows(CLICKS):
             event = json.loads(lines[line_of(row) - 1].rstrip())
             if (str(event["ranking"]), str(event["item"])) != row[1:3]:
-                return f"an interaction is {event}, not {row!r}"
+                return f"an impression is {event}, not {row!r}"
         return found.unbalanced()
 
     return attack

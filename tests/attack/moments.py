@@ -137,7 +137,7 @@ class Trial:
         (self._begin / "old.csv").write_text(random_table(0, 3000))
         (self._begin / "new.csv").write_text(random_table(5000, 60))
         import_columns(self._begin / "old.csv", self._begin / "log")
-        simulated(self._begin / "simulated", queries=20, interactions=500)
+        simulated(self._begin / "simulated", queries=20, impressions=500)
         self._whole: dict[str, tuple[object, object, float]] = {}
 
     def uninterrupted(self, name: str) -> tuple[object, object, float]:
@@ -194,7 +194,7 @@ class Trial:
 
 @campaign("moments", inputs=3)
 def attack_moments(folder: Path) -> Attack:
-    """Signals at random moments; a folder that is moved before the command is run again."""
+    """Amounts at random moments; a folder that is moved before the command is run again."""
     trial = Trial(folder)
 
     def attack(chosen: random.Random) -> str | None:

@@ -73,7 +73,7 @@ def _good(value: Any, dtype: Any = np.float64) -> Any:
 
 
 def brute_marginals(scores: Any, ranks: int) -> Any:
-    """The probability of every item at every rank, over all rankings."""
+    """The probability of every document at every rank, over all rankings."""
     n = len(scores)
     result = np.zeros((n, ranks))
     shown = [d for d in range(n) if scores[d] > -np.inf]
@@ -90,7 +90,7 @@ def brute_marginals(scores: Any, ranks: int) -> Any:
 
 @campaign("native policies", inputs=150, separate=True)
 def attack_policies(folder: Path) -> Attack:
-    """Marginals, probabilities, samples and gradients of up to five items, against enumeration."""
+    """Marginals, probabilities, samples and gradients of up to five documents, against enumeration."""
     del folder
 
     def attack(chosen: random.Random) -> str | None:
@@ -109,14 +109,14 @@ def attack_policies(folder: Path) -> Attack:
         weights = _scores(chosen, sum(sizes))
         theta = np.array([1.0 / (k + 1) for k in range(ranks)])
         if kind == 2:
-            reward = rankloop.expected_reward(scores, offsets, weights, theta)
+            metric = rankloop.expected_metric(scores, offsets, weights, theta)
             expected = sum(
                 float(_good(weights)[a:b] @ brute_marginals(_good(scores)[a:b], ranks) @ theta)
                 for a, b in itertools.pairwise(offsets)
             )
             scale = 1.0 + np.abs(_good(weights)).sum()
-            if not np.isfinite(reward.gradient).all() or not abs(reward.value - expected) <= 1e-5 * scale:
-                return f"reward {reward.value}, not {expected}"
+            if not np.isfinite(metric.gradient).all() or not abs(metric.value - expected) <= 1e-5 * scale:
+                return f"metric {metric.value}, not {expected}"
             return None
         drawn = rankloop.sample_rankings(scores, offsets, ranks, np.random.default_rng(1), samples=2)
         for estimate in (objectives.pl_rank_gradient, objectives.reinforce_gradient):
@@ -171,7 +171,7 @@ def attack_learning(folder: Path) -> Attack:
             chosen.choice([0, 1, 50]),
             np.random.default_rng(2),
         )
-        if (counts.clicks_by_rank > counts.displays_by_rank).any():
+        if (counts.clicks_by_position > counts.displays_by_position).any():
             return "more clicks than displays"
         return None
 

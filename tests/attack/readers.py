@@ -30,7 +30,7 @@ from rankloop.loop.events import LoopState
 from rankloop.models import model_from_bytes
 from rankloop.models.lightgbm import boost
 from rankloop.models.optimisers import Adam, OptimiserState
-from rankloop.offline.tables import read_scores
+from rankloop.offline.scores import read_scores
 from rankloop.statistics import Statistics, statistics_from_bytes, statistics_to_bytes
 from rankloop.types import Bias
 from tests.attack.accounting import unbalanced

@@ -1,4 +1,4 @@
-"""Small logs, from the counts to a verdict: few queries, documents, ranks or clicks."""
+"""Small logs, from the counts to a decision: few queries, documents, ranks or clicks."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def judge(path: Path, model: str, people: str) -> str | None:
     for part in (found.new.estimate, found.against.estimate, found.difference.estimate):
         if not np.isfinite(part).all():
             return f"an estimate that is not finite: {part}"
-    return None if str(found.verdict).strip() else "a verdict without words"
+    return None if found.conclusion.strip() else "a decision without words"
 
 
 def finite(bias: Bias) -> bool:

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from rankloop.bias import anchored
-from rankloop.bias.anchor import Anchor, Lines, as_bias, clip_lines, lines_at, widest_anchor
+from rankloop.bias.anchor import Anchor, as_bias, clip_lines, lines_at, widest_anchor
 from rankloop.clicks import bias_of, users
 from rankloop.errors import DataError, RankloopError
 from rankloop.estimators import estimator
 from rankloop.statistics import Exposure, Statistics
-from rankloop.types import Bias, BiasEvidence
+from rankloop.types import Bias, BiasEvidence, Lines
 
 PAPER = bias_of(users("paper@5"))
 
@@ -35,7 +35,7 @@ def test_any_scale_of_relevance_has_the_same_anchored_bias() -> None:
 
 @pytest.mark.parametrize("name", ["intervention-aware(clip=off)", "intervention-oblivious(clip=off)"])
 def test_the_anchor_does_not_change_any_ranking(name: str) -> None:
-    """Weights, and so rewards, change by a factor and by a constant shared by all items of a query."""
+    """Weights, and so metrics, change by a factor and by a constant shared by all documents of a query."""
     rng = np.random.default_rng(0)
     offsets, scores = np.array([0, 4, 9]), rng.normal(size=9)
     displays = np.zeros((9, 5), np.int64)
@@ -47,7 +47,7 @@ def test_the_anchor_does_not_change_any_ranking(name: str) -> None:
     def weights(bias: Bias) -> np.ndarray:
         statistics = Statistics.of_policy(
             "a", offsets, Exposure.of_scores(scores, offsets, bias),
-            query_counts=[30, 10], displays_by_rank=displays, clicks_by_rank=clicks,
+            impressions_by_query=[30, 10], displays_by_position=displays, clicks_by_position=clicks,
         )  # fmt: skip
         return estimator(name).weights(statistics, bias)
 
@@ -76,7 +76,7 @@ def test_resamples_that_are_not_finite_are_refused() -> None:
 
 def test_click_probabilities_outside_0_to_1_are_rejected() -> None:
     bias = Bias([0.2, 0.6], beta=[0.4, 0.1], examination=[1.0, 1.0])
-    # An item that is always clicked at rank 1 has R = 3, which is not a valid probability at rank 2.
+    # A document that is always clicked at rank 1 has R = 3, which is not a valid probability at rank 2.
     with pytest.raises(DataError, match=r"ranks 1 and 2, click probabilities at rank 2 .* to 1.9"):
         anchored(bias)
     found = anchored(bias, high=2)

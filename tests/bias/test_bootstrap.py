@@ -5,30 +5,32 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rankloop.bias import BiasOptions, RankCounts, estimate_bias
-from rankloop.bias.bootstrap import FEW_QUERIES, bootstrap, few_clusters
+from rankloop.bias import BiasOptions, estimate_bias
+from rankloop.bias.bootstrap import bootstrap, few_clusters
 from rankloop.progress import Update
+from rankloop.statistics import CellTable
+from rankloop.statistics.intervals import FEW_UNITS
 from tests.bias.counts_of import counts_of, simulated
 
 
 def test_resamples_keep_queries_whole_and_their_number() -> None:
-    queries = FEW_QUERIES
-    # The first query has two items, the last was never shown.
+    queries = FEW_UNITS
+    # The first query has two documents, the last was never shown.
     sizes = [2] + [1] * queries
     displays = np.ones((queries + 2, 2), np.int64)
     displays[-1] = 0
-    shown = RankCounts.of(counts_of(displays, np.zeros_like(displays), sizes=sizes))
+    shown = CellTable.of(counts_of(displays, np.zeros_like(displays), sizes=sizes))
     drawn: list[np.ndarray] = []
     updates: list[Update] = []
 
-    def estimate(counts: RankCounts, weights: np.ndarray) -> np.ndarray:
+    def estimate(counts: CellTable, weights: np.ndarray) -> np.ndarray:
         assert counts is shown
         drawn.append(weights)
         return weights[:1]
 
     found = bootstrap(estimate, shown, 400, np.random.default_rng(0), updates.append)
     weights = np.array(drawn)
-    # Items 0 and 1 belong to one query. The last item was never shown, so its query is not resampled.
+    # Documents 0 and 1 belong to one query. The last document was never shown, so its query is not resampled.
     assert weights.shape == (400, queries + 1)
     assert (weights[:, 0] == weights[:, 1]).all()
     assert (weights[:, 1:].sum(axis=1) == queries).all()
@@ -40,10 +42,10 @@ def test_resamples_keep_queries_whole_and_their_number() -> None:
 
 
 def test_displays_are_resampled_where_queries_are_few() -> None:
-    shown = RankCounts.of(counts_of([[100, 400]], [[50, 400]]))
+    shown = CellTable.of(counts_of([[100, 400]], [[50, 400]]))
     updates: list[Update] = []
 
-    def estimate(counts: RankCounts, weights: np.ndarray) -> np.ndarray:
+    def estimate(counts: CellTable, weights: np.ndarray) -> np.ndarray:
         assert (counts.displays == shown.displays).all()
         assert (weights == 1.0).all()
         return counts.clicks

@@ -1,25 +1,39 @@
-"""The likelihood against a direct computation, and its derivatives against finite differences."""
+"""The likelihood against a direct computation, its derivatives against finite differences, and its prior."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from rankloop.bias import RankCounts
-from rankloop.bias.anchor import Anchor, Lines, lines_at
-from rankloop.bias.likelihood import ITEMS_PER_COMPONENT, POOLED_ITEMS, Likelihood, Parameters
-from rankloop.bias.newton import fit
-from rankloop.bias.relevance_prior import COMPONENTS, NODES, Strata, grid, grid_levels
+from rankloop.bias.anchor import Anchor, lines_at
+from rankloop.bias.likelihood import (
+    COMPONENTS,
+    DOCUMENTS_PER_COMPONENT,
+    NODES,
+    POOLED_DOCUMENTS,
+    SHAPE_NODES,
+    Likelihood,
+    Parameters,
+    component_weights,
+    grid,
+    grid_levels,
+    pooled_shape,
+    regrid,
+    shaped_grid,
+)
+from rankloop.bias.newton import Strata, fit
+from rankloop.statistics import CellTable
+from rankloop.types import Lines
 from tests.bias.counts_of import counts_of, simulated
 
 POOLED = np.linspace(1.0, 2.0, COMPONENTS) / np.linspace(1.0, 2.0, COMPONENTS).sum()
 
 
 def small() -> tuple[Likelihood, Parameters]:
-    """Five items in two strata; one was shown so often that it needs more nodes."""
+    """Five documents in two strata; one was shown so often that it needs more nodes."""
     rng = np.random.default_rng(0)
     displays = np.array([[3, 0, 5], [1, 1, 1], [0, 4, 0], [200, 300, 100], [2, 0, 9]])
-    shown = RankCounts.of(counts_of(displays, rng.binomial(displays, 0.4)))
+    shown = CellTable.of(counts_of(displays, rng.binomial(displays, 0.4)))
     prior = rng.dirichlet(np.full(COMPONENTS, 2.0), size=2)
     at = Parameters(np.array([0.3, 0.1, 0.05]), np.array([0.9, 0.6, 0.5]), prior, np.full(3, 1e-9))
     return Likelihood(shown, np.array([0, 1, 1, 0, 1]), 2, POOLED), at
@@ -66,19 +80,19 @@ def test_steps_change_the_anchored_lines_by_their_first_derivative() -> None:
 def test_the_value_matches_a_direct_sum() -> None:
     likelihood, at = small()
     shown, expected = likelihood.shown, []
-    for item in range(shown.n_items):
-        cells = slice(shown.starts[item], shown.starts[item + 1])
-        nodes = grid(NODES[1] if item == 3 else NODES[0])
-        chances = at.prior[likelihood.stratum[item]] @ nodes.hats
-        for k, n, c in zip(shown.rank[cells], shown.displays[cells], shown.clicks[cells], strict=True):
+    for document in range(shown.n_documents):
+        cells = slice(shown.starts[document], shown.starts[document + 1])
+        nodes = grid(NODES[1] if document == 3 else NODES[0])
+        chances = at.prior[likelihood.stratum[document]] @ nodes.hats
+        for k, n, c in zip(shown.position[cells], shown.displays[cells], shown.clicks[cells], strict=True):
             p = at.low[k] + nodes.relevance * (at.high[k] - at.low[k])
             chances = chances * p**c * (1 - p) ** (n - c)
         expected.append(np.log(chances.sum()))
     weights = np.array([1.0, 0.0, 2.0, 1.0, 1.0])
     sums = likelihood.expect(at, weights)
     counted = weights > 0
-    np.testing.assert_allclose(sums.by_item[counted], np.array(expected)[counted], rtol=1e-12)
-    pseudo = ((POOLED_ITEMS * POOLED + ITEMS_PER_COMPONENT) * np.log(at.prior)).sum()
+    np.testing.assert_allclose(sums.by_document[counted], np.array(expected)[counted], rtol=1e-12)
+    pseudo = ((POOLED_DOCUMENTS * POOLED + DOCUMENTS_PER_COMPONENT) * np.log(at.prior)).sum()
     assert sums.value == pytest.approx(weights @ np.array(expected) + pseudo, rel=1e-12)
 
 
@@ -90,7 +104,8 @@ def test_the_gradient_matches_finite_differences() -> None:
         step = np.zeros(len(gradient))
         step[i] = size
         above, below = (likelihood.expect(moved(at, s * step), weights).value for s in (1, -1))
-        # With pseudo-items, components sum to more than the number of items; the prior always sums to 1.
+        # With pseudo-documents, components sum to more than the number of documents; the prior always sums to
+        # 1.
         assert (above - below) / (2 * size) == pytest.approx(expected, abs=1e-4), i
 
 
@@ -106,9 +121,9 @@ def test_the_curvature_of_the_ends_matches_finite_differences_everywhere() -> No
 
 
 def test_the_curvature_matches_finite_differences_where_the_gradient_is_0() -> None:
-    shown = RankCounts.of(simulated("paper@3", queries=60, impressions=20_000, seed=3))
-    likelihood = Likelihood(shown, np.arange(shown.n_items) % 2, 2, POOLED)
-    weights = np.ones(shown.n_items)
+    shown = CellTable.of(simulated("paper@3", queries=60, impressions=20_000, seed=3))
+    likelihood = Likelihood(shown, np.arange(shown.n_documents) % 2, 2, POOLED)
+    weights = np.ones(shown.n_documents)
     at = Parameters(
         np.array([0.6, 0.2, 0.1]),
         np.array([0.95, 0.8, 0.7]),
@@ -148,10 +163,10 @@ def test_expectation_maximisation_never_lowers_the_likelihood() -> None:
     np.testing.assert_allclose(at.prior.sum(axis=1), 1.0)
 
 
-def test_an_item_with_weight_2_counts_as_two_items() -> None:
+def test_a_document_with_weight_2_counts_as_two_documents() -> None:
     displays, clicks = np.array([[3, 4], [5, 2]]), np.array([[1, 2], [0, 1]])
-    shown = RankCounts.of(counts_of(displays, clicks))
-    twice = RankCounts.of(counts_of(displays[[0, 0, 1]], clicks[[0, 0, 1]]))
+    shown = CellTable.of(counts_of(displays, clicks))
+    twice = CellTable.of(counts_of(displays[[0, 0, 1]], clicks[[0, 0, 1]]))
     at = Parameters(np.array([0.2, 0.1]), np.array([0.8, 0.6]), POOLED[None], np.full(2, 1e-9))
     one = Likelihood(shown, np.zeros(2, np.int64), 1, POOLED)
     other = Likelihood(twice, np.zeros(3, np.int64), 1, POOLED)
@@ -165,8 +180,8 @@ def test_an_item_with_weight_2_counts_as_two_items() -> None:
 
 
 def test_results_do_not_depend_on_the_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    shown = RankCounts.of(simulated("paper@3", queries=1500, impressions=30_000, seed=0))
-    assert shown.n_items > 5_000  # enough for several threads
+    shown = CellTable.of(simulated("paper@3", queries=1500, impressions=30_000, seed=0))
+    assert shown.n_documents > 5_000  # enough for several threads
     values = []
     for threads in ("1", "3"):
         monkeypatch.setenv("RANKLOOP_THREADS", threads)
@@ -175,9 +190,9 @@ def test_results_do_not_depend_on_the_number_of_threads(monkeypatch: pytest.Monk
         at = Parameters(
             np.full(3, 0.1), np.full(3, 0.8), np.repeat(POOLED[None], strata.number, axis=0), np.full(3, 1e-9)
         )
-        sums = likelihood.expect(at, np.ones(shown.n_items))
+        sums = likelihood.expect(at, np.ones(shown.n_documents))
         values.append(
-            (sums, likelihood.curvature(at, sums, np.ones(shown.n_items)), likelihood.mean_relevance(at))
+            (sums, likelihood.curvature(at, sums, np.ones(shown.n_documents)), likelihood.mean_relevance(at))
         )
     (one, one_curve, one_mean), (other, other_curve, other_mean) = values
     assert one.value == other.value
@@ -190,35 +205,91 @@ def test_every_grid_gives_the_integral_of_the_finest_grid() -> None:
     displays = np.array([[200, 30], [2000, 1500]])
     clicks = displays * 2 // 5
     at = Parameters(np.array([0.1, 0.05]), np.array([0.9, 0.7]), POOLED[None], np.full(2, 1e-9))
-    shown = RankCounts.of(counts_of(displays, clicks))
-    assert grid_levels(shown.by_item(shown.displays)).tolist() == [0, 1]
+    shown = CellTable.of(counts_of(displays, clicks))
+    assert grid_levels(shown.by_document(shown.displays)).tolist() == [0, 1]
     found = Likelihood(shown, np.zeros(2, np.int64), 1, POOLED).mean_relevance(at)
     fine = grid(NODES[-1])
-    for item in range(2):
+    for document in range(2):
         log = np.log(POOLED @ fine.hats)
         for k in range(2):
             p = at.low[k] + fine.relevance * (at.high[k] - at.low[k])
-            log = log + clicks[item, k] * np.log(p) + (displays[item, k] - clicks[item, k]) * np.log(1 - p)
+            log = (
+                log
+                + clicks[document, k] * np.log(p)
+                + (displays[document, k] - clicks[document, k]) * np.log(1 - p)
+            )
         chances = np.exp(log - log.max())
         expected = (chances * fine.relevance).sum() / chances.sum()
-        assert found[item] == pytest.approx(expected, abs=2e-3)
+        assert found[document] == pytest.approx(expected, abs=2e-3)
 
 
-def test_mean_relevance_of_frequently_shown_items_is_their_relevance() -> None:
+def test_mean_relevance_of_frequently_shown_documents_is_their_relevance() -> None:
     relevance = np.linspace(0.1, 0.9, 9)
     displays = np.full((9, 2), 40_000)
     chance = np.outer(relevance, [0.5, 0.4]) + np.array([0.3, 0.1])
-    shown = RankCounts.of(counts_of(displays, (displays * chance).round()))
+    shown = CellTable.of(counts_of(displays, (displays * chance).round()))
     at = Parameters(np.array([0.3, 0.1]), np.array([0.8, 0.5]), POOLED[None], np.full(2, 1e-9))
     found = Likelihood(shown, np.zeros(9, np.int64), 1, POOLED).mean_relevance(at)
     np.testing.assert_allclose(found, relevance, atol=2e-3)
 
 
 def test_fit_reaches_the_likelihood_of_expectation_maximisation() -> None:
-    shown = RankCounts.of(simulated("paper@3", queries=100, impressions=20_000, seed=5))
+    shown = CellTable.of(simulated("paper@3", queries=100, impressions=20_000, seed=5))
     fitted = fit(shown)
     assert fitted.converged
-    at, weights = fitted.parameters, np.ones(shown.n_items)
+    at, weights = fitted.parameters, np.ones(shown.n_documents)
     for _ in range(200):
         at = fitted.likelihood.maximise(at, fitted.likelihood.expect(at, weights))
     assert fitted.likelihood.expect(at, weights).value - fitted.value < 0.05
+
+
+@pytest.mark.parametrize("nodes", NODES)
+def test_components_of_a_shape_are_distributions_on_their_own_nodes(nodes: int) -> None:
+    shape = np.random.default_rng(0).dirichlet(np.full(SHAPE_NODES, 0.1))
+    found = shaped_grid(nodes, shape)
+    np.testing.assert_allclose(found.hats.sum(axis=1), 1.0)
+    assert ((found.hats > 0.0) == (grid(nodes).hats > 0.0)).all()
+
+
+def test_a_uniform_shape_gives_plain_hats() -> None:
+    found = shaped_grid(33, np.full(SHAPE_NODES, 1.0 / SHAPE_NODES))
+    # The nodes at both ends stand for half an interval each.
+    np.testing.assert_allclose(found.hats[1:-1, 2:-2], grid(33).hats[1:-1, 2:-2], rtol=1e-3, atol=1e-12)
+
+
+def test_weights_of_the_components_give_back_their_shape() -> None:
+    shape = np.random.default_rng(1).dirichlet(np.ones(SHAPE_NODES))
+    weights = component_weights(shape)
+    assert weights.shape == (COMPONENTS,)
+    np.testing.assert_allclose(pooled_shape(weights, shape), shape, atol=1e-4)
+
+
+@pytest.mark.parametrize("nodes", [33, 129, 513])
+def test_another_grid_keeps_the_total_and_the_mean(nodes: int) -> None:
+    shape = np.zeros(SHAPE_NODES)
+    shape[[40, 90]] = 0.3, 0.7
+    found = regrid(shape, nodes)
+    assert found.sum() == pytest.approx(1.0)
+    mean = np.linspace(0.0, 1.0, nodes) @ found
+    assert mean == pytest.approx(np.linspace(0.0, 1.0, SHAPE_NODES) @ shape)
+
+
+def test_grades_of_relevance_become_peaks() -> None:
+    """Relevance of two grades: with plain hats, half of the probability lay between them.
+
+    200 displays per document tell the grades apart, so nearly all of g is near two points.
+    """
+    rng = np.random.default_rng(0)
+    documents = 600
+    grades = rng.choice([0.2, 0.7], documents)
+    displays = np.full((documents, 2), 100)
+    clicks = rng.binomial(displays, np.outer(grades, [0.5, 0.6]) + np.array([0.4, 0.1]))
+    shown = CellTable.of(counts_of(displays, clicks, sizes=[6] * 100))
+    shape = fit(shown).likelihood.shape
+    assert shape is not None
+    peaks = np.argsort(shape)[-12:]
+    near = np.zeros(SHAPE_NODES, bool)
+    for offset in range(-6, 7):
+        near[np.clip(peaks + offset, 0, SHAPE_NODES - 1)] = True
+    assert near.sum() < SHAPE_NODES / 2
+    assert shape[near].sum() > 0.95

@@ -8,24 +8,24 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rankloop.bias import BiasEstimate, BiasOptions, RankCounts, anchored, estimate_bias, simulated_counts
-from rankloop.clicks import Counts, bias_of, gather, users
+from rankloop.bias import BiasEstimate, BiasOptions, anchored, estimate_bias
+from rankloop.clicks import bias_of, gather, users
 from rankloop.errors import DataError, RankloopError
-from rankloop.logs import LogCounts
+from rankloop.statistics import CellTable, Counts
 from rankloop.types import Float64, Int64
 from tests.bias.counts_of import counts_of, simulated
 
 DOCUMENTS, RANKS = 300, 4
 
 
-def estimate(counts: LogCounts, seed: int = 0, **options: Any) -> BiasEstimate:
+def estimate(counts: Counts, seed: int = 0, **options: Any) -> BiasEstimate:
     options = {"held_out": False, **options}
     return estimate_bias(counts, BiasOptions(**options), rng=np.random.default_rng(seed))
 
 
 def recommendations(
     name: str, impressions: int, seed: int, *, sort: Float64 | None = None
-) -> tuple[LogCounts, Int64, Int64]:
+) -> tuple[Counts, Int64, Int64]:
     """A log without queries: every impression is a query of its own, with four of 300 documents.
 
     The order is random, or by score plus noise. Also returns displays and clicks, documents × ranks.
@@ -40,8 +40,8 @@ def recommendations(
     clicked = rng.random(drawn.shape) < bias.alpha * relevance[drawn] + bias.beta
     displays = np.tile(np.eye(RANKS, dtype=np.int64), (impressions, 1))
     offsets = np.arange(0, impressions * RANKS + 1, RANKS)
-    part = Counts(np.ones(impressions, np.int64), displays, displays * clicked.ravel()[:, None])
-    counts = simulated_counts(offsets, {"a": part})
+    part = np.ones(impressions, np.int64), displays, displays * clicked.ravel()[:, None]
+    counts = Counts.of_arrays(offsets, {"a": part})
     totals = np.zeros((2, DOCUMENTS, RANKS), np.int64)
     for k in range(RANKS):
         totals[0, :, k] = np.bincount(drawn[:, k], minlength=DOCUMENTS)
@@ -51,7 +51,7 @@ def recommendations(
 
 def test_documents_equal_pairs_where_every_document_belongs_to_one_query() -> None:
     counts = simulated("paper@3", queries=100, impressions=20_000, seed=0)
-    # Ids in another order than the items: items are numbered by where they first appear.
+    # Ids in another order than the documents: documents are numbered by where they first appear.
     counts = replace(counts, doc_ids=counts.doc_ids[::-1].copy())
     pairs, documents = (estimate(counts, method=name, resamples=20) for name in ("pairs", "documents"))
     assert (pairs.method, documents.method) == ("pairs", "documents")
@@ -65,13 +65,13 @@ def test_documents_equal_pairs_where_every_document_belongs_to_one_query() -> No
 
 def test_counts_by_document_are_sums_over_queries() -> None:
     counts, displays, clicks = recommendations("paper@4", 500, seed=0)
-    pooled = RankCounts.of(counts, unit="documents")
+    pooled = CellTable.of(counts, unit="documents")
     found = np.zeros((2, DOCUMENTS, RANKS))
     # The number of a document is the order of its first display.
     _, first = np.unique(counts.doc_ids, return_index=True)
     names = counts.doc_ids[np.sort(first)].astype(int)
-    found[0, names[pooled.item_of], pooled.rank] = pooled.displays
-    found[1, names[pooled.item_of], pooled.rank] = pooled.clicks
+    found[0, names[pooled.document_of], pooled.position] = pooled.displays
+    found[1, names[pooled.document_of], pooled.position] = pooled.clicks
     np.testing.assert_array_equal(found, [displays, clicks])
     np.testing.assert_array_equal(pooled.query_impressions, displays.sum(axis=1)[names])
     # Documents of one impression stay with it; all others are resampled on their own.
@@ -103,7 +103,7 @@ def test_recommendations_are_estimated_from_documents(order: str) -> None:
         assert error.max() < 0.04
 
 
-def searches(queries: int, seed: int) -> LogCounts:
+def searches(queries: int, seed: int) -> Counts:
     """A log of searches: a ranker that knows the query sorts the same three documents for every query."""
     rng = np.random.default_rng(seed)
     names = np.stack([rng.permutation(["a", "b", "c"]) for _ in range(queries)])
@@ -141,17 +141,16 @@ def test_documents_that_are_placed_by_query_are_not_pooled() -> None:
     assert forced.bias.examination[2] < 0.7
 
 
-def randomised_counts(name: str, seed: int, queries: int = 400, impressions: int = 40_000) -> LogCounts:
+def randomised_counts(name: str, seed: int, queries: int = 400, impressions: int = 40_000) -> Counts:
     """A log of a random policy and one that sorts."""
     rng = np.random.default_rng(seed)
     offsets = np.arange(0, 4 * queries + 1, 4)
     relevance = rng.random(offsets[-1])
     people = users(name)
-    gathered = {
-        "sorts": gather(40 * relevance, offsets, relevance, people, impressions, rng),
-        "random": gather(np.zeros(offsets[-1]), offsets, relevance, people, impressions, rng),
-    }
-    return simulated_counts(offsets, gathered)
+    setting = offsets, relevance, people, impressions, rng
+    return gather(40 * relevance, *setting, policy="sorts") + gather(
+        np.zeros(offsets[-1]), *setting, policy="random"
+    )
 
 
 @pytest.mark.parametrize("model", ["affine", "position"])
@@ -161,22 +160,41 @@ def test_a_randomised_policy_gives_ratios_of_click_rates(model: str) -> None:
     displays, clicks = (getattr(counts, name)(1) for name in ("displays_of", "clicks_of"))
     by_rank = np.zeros(3)
     cells = counts.cells.select(counts.cells.policy == 1)
-    np.add.at(by_rank, cells.rank, cells.clicks)
+    np.add.at(by_rank, cells.position, cells.clicks)
     assert by_rank.sum() == clicks.sum()
     rates = by_rank / displays.sum(axis=0)
-    np.testing.assert_allclose(found.bias.examination, rates / rates[0], rtol=1e-8)
     assert found.method == "randomised"
+    assert found.bias.evidence is not None
+    assert found.bias.evidence.method == "randomised"
     assert "'random' was declared randomised" in found.assumption
+    assert not any("Do not rely" in note for note in found.notes)
     assert found.examination is not None
     assert (found.examination.low[1:] < found.bias.examination[1:]).all()
     assert (found.bias.examination[1:] < found.examination.high[1:]).all()
+    np.testing.assert_array_equal(found.bias.alpha + found.bias.beta, found.bias.examination)
     if model == "position":
-        np.testing.assert_array_equal(found.bias.alpha, found.bias.examination)
+        np.testing.assert_allclose(found.bias.examination, rates / rates[0], rtol=1e-8)
         assert not found.bias.beta.any()
+        assert found.check is None
     else:
-        # Pairs moved under this policy, so β is separated from examination.
-        only = replace(counts, cells=cells, query_counts=counts.query_counts * [[0], [1]])
+        # Pairs moved under this policy, so β is separated from examination. Click rates are a check.
+        only = counts.of_policy("random")
         np.testing.assert_array_equal(found.bias.alpha, estimate(only, resamples=0).bias.alpha)
+        assert found.check is not None
+        assert found.check.unit == "queries"
+        np.testing.assert_allclose(found.check.harvested, rates / rates[0], rtol=1e-8)
+        # These queries have documents of every relevance, so that α and β expect nearly the same.
+        np.testing.assert_allclose(found.check.expected, found.check.harvested, atol=0.02)
+
+
+def test_a_policy_that_is_wrongly_called_randomised_is_contradicted() -> None:
+    """The policy prefers relevant documents, so its click rates fall faster than α and β say."""
+    counts = simulated("position@3", queries=250, impressions=40_000, seed=0)
+    found = estimate(counts, randomised="a", resamples=20, held_out=False)
+    note = next(note for note in found.notes if note.startswith("Do not rely on this estimate: on the same"))
+    assert "on the same queries, rank" in note
+    assert "is clicked 0." in note
+    np.testing.assert_allclose(found.bias.examination, 1 / np.arange(1, 4), atol=0.05)
 
 
 def test_short_lists_do_not_distort_a_randomised_policy() -> None:
@@ -198,7 +216,7 @@ def test_short_lists_do_not_distort_a_randomised_policy() -> None:
 def test_a_randomised_policy_without_repeated_documents_has_no_trust_bias() -> None:
     """Every query comes once and documents do not repeat: α and β are not separable."""
     counts, _, _ = recommendations("position@4", 8000, seed=0)
-    counts = replace(counts, doc_ids=np.arange(counts.n_items).astype(np.str_))
+    counts = replace(counts, doc_ids=np.arange(counts.n_documents).astype(np.str_))
     found = estimate(counts, randomised="a", resamples=40)
     assert found.model == "position"
     assert found.notes == (
@@ -254,9 +272,10 @@ def test_a_randomised_policy_with_few_clicks_is_passed_over() -> None:
     rng, offsets, people = np.random.default_rng(0), np.arange(0, 401, 4), users("paper@2")
     relevance = rng.random(400)
     live, explore = (
-        gather(np.zeros(400), offsets, relevance, people, impressions, rng) for impressions in (30_000, 40)
+        gather(np.zeros(400), offsets, relevance, people, impressions, rng, policy=policy)
+        for policy, impressions in (("live", 30_000), ("explore", 40))
     )
-    counts = simulated_counts(offsets, {"live": live, "explore": explore})
+    counts = live + explore
     found = estimate_bias(counts, BiasOptions(randomised="explore", resamples=0, held_out=False), rng=rng)
     assert found.method == "pairs"
     assert any(note.startswith("Not estimated from randomised: policy 'explore'") for note in found.notes)

@@ -1,4 +1,4 @@
-"""Fits: exact without noise, regardless of which items are shown where."""
+"""Fits: exact without noise, regardless of which documents are shown where."""
 
 from __future__ import annotations
 
@@ -7,12 +7,11 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from rankloop.bias import RankCounts
-from rankloop.bias.anchor import Anchor, Lines, lines_at
+from rankloop.bias.anchor import Anchor, lines_at
 from rankloop.bias.likelihood import Parameters
-from rankloop.bias.newton import BiasFit, fit
-from rankloop.bias.relevance_prior import STRATA, Strata
-from rankloop.types import Float64
+from rankloop.bias.newton import STRATA, BiasFit, Strata, fit
+from rankloop.statistics import CellTable
+from rankloop.types import Float64, Lines
 from tests.bias.counts_of import expected, simulated
 
 ALPHA, BETA = np.array([0.4, 0.5, 0.45]), np.array([0.5, 0.2, 0.1])
@@ -45,8 +44,8 @@ def _errors(follows: float, *, shared: bool, monkeypatch: pytest.MonkeyPatch) ->
     counts = simulated("paper@3", queries=1500, impressions=45_000, seed=7, follows=follows)
     with monkeypatch.context() as patch:
         if shared:
-            patch.setattr("rankloop.bias.relevance_prior.ITEMS_PER_STRATUM", 10**9)
-        fitted = fit(RankCounts.of(counts))
+            patch.setattr("rankloop.bias.newton.DOCUMENTS_PER_STRATUM", 10**9)
+        fitted = fit(CellTable.of(counts))
     assert (fitted.strata.number == 1) == shared
     from rankloop.clicks import bias_of, users
 
@@ -56,7 +55,7 @@ def _errors(follows: float, *, shared: bool, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_a_good_policy_needs_strata(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With few displays per item, a single prior mistakes differences between items for those between ranks.
+    """With few displays per document, a single prior takes differences between documents for those of ranks.
 
     The seed is fixed. Without strata, the error is about seven standard errors of the estimate.
     """
@@ -67,7 +66,7 @@ def test_a_good_policy_needs_strata(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="module")
 def three_ranks() -> BiasFit:
-    return fit(RankCounts.of(simulated("paper@3", queries=300, impressions=60_000, seed=2)))
+    return fit(CellTable.of(simulated("paper@3", queries=300, impressions=60_000, seed=2)))
 
 
 def _missed(fitted: BiasFit, estimate: Callable[[Float64], Lines]) -> float:
@@ -99,30 +98,30 @@ def test_resamples_by_influence_agree_with_full_refits(three_ranks: BiasFit) -> 
     assert _missed(three_ranks, estimate) < 1 / 3**2
 
 
-def test_scores_of_items_add_up_to_the_gradient(three_ranks: BiasFit) -> None:
-    """With any item weights, once the part of the priors is taken off the gradient by the ends."""
+def test_scores_of_documents_add_up_to_the_gradient(three_ranks: BiasFit) -> None:
+    """With any document weights, once the part of the priors is taken off the gradient by the ends."""
     likelihood, at, rng = three_ranks.likelihood, three_ranks.parameters, np.random.default_rng(0)
-    weights = rng.uniform(0.0, 2.0, likelihood.shown.n_items)
+    weights = rng.uniform(0.0, 2.0, likelihood.shown.n_documents)
     carried = rng.normal(size=(*at.prior.shape, 6))
     ends, components = likelihood.expect(at, weights).gradient(at)
-    pseudo = likelihood.pseudo_items - likelihood.pseudo_items.sum() * at.prior
+    pseudo = likelihood.pseudo_documents - likelihood.pseudo_documents.sum() * at.prior
     expected = ends - np.einsum("sbe,sb->e", carried, components - pseudo)
     np.testing.assert_allclose(weights @ likelihood.scores(at, carried), expected, rtol=1e-8, atol=1e-6)
 
 
-def test_strata_group_items_shown_at_similar_ranks() -> None:
-    shown = RankCounts.of(simulated("paper@5", queries=2000, impressions=50_000, seed=4))
+def test_strata_group_documents_shown_at_similar_ranks() -> None:
+    shown = CellTable.of(simulated("paper@5", queries=2000, impressions=50_000, seed=4))
     strata = Strata.of(shown)
     number = strata.stratum(shown)
     assert strata.number == number.max() + 1 <= STRATA[0] * STRATA[1]
     sizes = np.bincount(number)
     assert sizes.min() > 0
-    height = shown.by_item(shown.displays * (shown.ranks - shown.rank)) / shown.query_impressions
+    height = shown.by_document(shown.displays * (shown.positions - shown.position)) / shown.query_impressions
     means = np.bincount(number, weights=height) / sizes
     within = np.bincount(number, weights=(height - means[number]) ** 2).sum()
     assert within < 0.1 * np.square(height - height.mean()).sum()
 
 
-def test_few_items_share_one_stratum() -> None:
-    shown = RankCounts.of(simulated("paper@3", queries=20, impressions=2000, seed=4))
+def test_few_documents_share_one_stratum() -> None:
+    shown = CellTable.of(simulated("paper@3", queries=20, impressions=2000, seed=4))
     assert Strata.of(shown).number == 1

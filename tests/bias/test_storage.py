@@ -32,7 +32,10 @@ def test_an_estimate_is_loaded_as_its_bias_and_the_file_has_the_rest(tmp_path: P
     kept = json.loads(path.read_text())["estimate"]
     assert kept["anchor"] == {"high": 1, "low": 2}
     assert estimate.alpha is not None
-    assert kept["alpha_interval"] == np.stack(estimate.alpha, axis=1).tolist()
+    assert kept["alpha_interval"] == {
+        "low": estimate.alpha.low.tolist(),
+        "high": estimate.alpha.high.tolist(),
+    }
     assert kept["movement"]["connected"] == [True, True]
     assert kept["held_out"]["better"] == "affine"
 

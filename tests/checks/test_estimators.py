@@ -68,13 +68,13 @@ class Remembering(Broken):
 class Meddling(Broken):
     def weights(self, statistics: Statistics, bias: Bias) -> Any:
         weights = super().weights(statistics, bias)
-        object.__setattr__(statistics, "log_timesteps", 1)
+        object.__setattr__(statistics, "log_impressions", 1)
         return weights
 
 
 class Summing(Broken):
     def weights(self, statistics: Statistics, bias: Bias) -> Any:
-        return super().weights(statistics, bias) * statistics.timesteps
+        return super().weights(statistics, bias) * statistics.impressions
 
 
 class FirstPolicy(Broken):
@@ -89,7 +89,7 @@ class CountingPolicies(Broken):
 
 class Optimistic(Broken):
     def _total(self, statistics: Statistics, bias: Bias, /) -> Any:
-        return super()._total(statistics, bias) + statistics.per_item(statistics.query_counts)
+        return super()._total(statistics, bias) + statistics.per_document(statistics.impressions_by_query)
 
 
 class Dividing(Broken):
@@ -99,7 +99,7 @@ class Dividing(Broken):
 
 class ByPosition(Broken):
     def _total(self, statistics: Statistics, bias: Bias, /) -> Any:
-        return super()._total(statistics, bias) * np.arange(statistics.n_items)
+        return super()._total(statistics, bias) * np.arange(statistics.n_documents)
 
 
 class ElsewhereUnclipped(Broken):
@@ -110,7 +110,7 @@ class ElsewhereUnclipped(Broken):
 
 class Trusting(Broken):
     def weights(self, statistics: Statistics, bias: Bias) -> Any:
-        return self._total(statistics, bias) * (statistics.n_queries / max(statistics.timesteps, 1))
+        return self._total(statistics, bias) * (statistics.n_queries / max(statistics.impressions, 1))
 
 
 BROKEN = [
@@ -118,8 +118,8 @@ BROKEN = [
     ("is_hashable", Unhashable()),
     ("reads_back", Misspelled()),
     ("reads_back", Unequal()),
-    ("weighs_every_item", Single()),
-    ("weighs_every_item", PerQuery()),
+    ("weighs_every_document", Single()),
+    ("weighs_every_document", PerQuery()),
     ("is_pure", Remembering()),
     ("is_pure", Meddling()),
     ("repeats_itself", Summing()),
@@ -127,7 +127,7 @@ BROKEN = [
     ("ignores_idle_policies", CountingPolicies()),
     ("learns_nothing_from_nothing", Optimistic()),
     ("stays_finite", Dividing()),
-    ("follows_the_items", ByPosition()),
+    ("follows_the_documents", ByPosition()),
     ("unclips_once", ElsewhereUnclipped()),
     ("refuses_what_cannot_be_estimated", Trusting()),
 ]

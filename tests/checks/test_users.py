@@ -107,8 +107,8 @@ class FirstDocument(Soft):
 
 
 class Growing(Soft):
-    def explored(self, timesteps: int) -> float:
-        return 0.1 if timesteps < 1_000 else 0.2
+    def explored(self, impressions: int) -> float:
+        return 0.1 if impressions < 1_000 else 0.2
 
 
 @dataclass(frozen=True)

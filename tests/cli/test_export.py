@@ -59,7 +59,11 @@ def test_what_cannot_be_exported_is_refused_in_one_line(run: Run, linear: Path, 
 
 def test_a_model_for_an_engine_is_trained_on_features_as_they_are(run: Run, tmp_path: Path) -> None:
     """Before: every file was scaled query by query, and a model did not know it."""
-    lines = [f"{doc % 3} qid:{query} 1:{doc} 2:{query * doc}" for query in range(9) for doc in range(1, 5)]
+    lines = [
+        f"{document % 3} qid:{query} 1:{document} 2:{query * document}"
+        for query in range(9)
+        for document in range(1, 5)
+    ]
     (tmp_path / "data.txt").write_text("\n".join(lines) + "\n")
     common = ("train", "data.txt", "--model", "linear", "--epochs", "1")
     assert run(*common, "-o", "scaled")[0] == 0

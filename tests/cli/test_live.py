@@ -44,7 +44,7 @@ def test_users_are_not_sent_to_a_service_that_is_not_there(run: Run, tmp_path: P
     prepare(store)
     with serving(store, names=tuple("12")) as url:
         data = "synthetic(queries=10, features=2)"
-        said = run("drive", url, "--data", data, "--interactions", "6", "--concurrency", "2").out
+        said = run("drive", url, "--data", data, "--impressions", "6", "--concurrency", "2").out
     assert said.startswith("6 pages, ")
     store.close()
 

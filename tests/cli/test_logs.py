@@ -51,7 +51,7 @@ RANKING = {
     "fields": [{"name": "q", "value": "cat"}, {"name": "variant", "value": "b"}],
     "items": [{"id": "x", "relevancy": 2.0}, {"id": "y", "relevancy": 1.0}],
 }
-INTERACTION = {"event": "interaction", "ranking": "i1", "timestamp": 1_714_564_801_000, "item": "y"}
+IMPRESSION = {"event": "interaction", "ranking": "i1", "timestamp": 1_714_564_801_000, "item": "y"}
 HEAD = "impression_id,timestamp,query_id,policy_id,position,doc_id,clicked"
 GOOD = f"{HEAD}\ni,5,cat,a,1,x,1\ni,5,cat,a,2,y,0\n"
 FEATURES = "query_id,doc_id,f\ncat,x,1\ncat,y,2\ncat,z,3\n"
@@ -63,7 +63,7 @@ def test_import_ubi_with_every_option(run: Run, tmp_path: Path) -> None:
     (tmp_path / "f.csv").write_text(FEATURES)
     options = ["--policy", "old", "--ranks", "1", "--clicks", "click", "--clicks", "tap"]
     options += ["--features", "f.csv", "--position-base", "1", "--report", "page.html"]
-    options += ["--shown", "hits", "--max-loss", "0.7", "--signal", "buy=5", "--randomised", "old"]
+    options += ["--shown", "hits", "--max-loss", "0.7", "--amount", "buy=5", "--randomised", "old"]
     code, out, err = run("import", "ubi", "q.jsonl", "e.jsonl", "-o", "log", *options)
     assert (code, err) == (0, "")
     assert shown(tmp_path / "log") == [
@@ -72,7 +72,7 @@ def test_import_ubi_with_every_option(run: Run, tmp_path: Path) -> None:
         ("i3", "cat", "a", 1, "y", False),
     ]
     assert re.search(r"│ clicks_not_shown +│ +3 │ +3 │", out)
-    assert [row["signal"] for row in rows_of(tmp_path / "log")] == [1.0, 1.0, 0.0]
+    assert [row["amount"] for row in rows_of(tmp_path / "log")] == [1.0, 1.0, 0.0]
     assert open_log(tmp_path / "log").randomised == ("old",)
     assert "clicks_not_shown: for example e.jsonl, line 3: impression 'i3', doc 'w'" in out
     assert out.endswith("wrote log\nwrote page.html\n")
@@ -115,7 +115,7 @@ def test_import_prints_the_report_as_json(run: Run, tmp_path: Path) -> None:
 
 
 def test_import_metarank_with_every_option(run: Run, tmp_path: Path) -> None:
-    write_lines(tmp_path / "e.jsonl", [RANKING, INTERACTION | {"type": "like"}])
+    write_lines(tmp_path / "e.jsonl", [RANKING, IMPRESSION | {"type": "like"}])
     fields = ["--query", "q", "--policy-field", "variant", "--score-field", "relevancy"]
     code, _, err = run("import", "metarank", "e.jsonl", *fields, "--clicks", "like", "--strict")
     assert (code, err) == (0, "")
@@ -126,7 +126,7 @@ def test_import_metarank_with_every_option(run: Run, tmp_path: Path) -> None:
     assert shown(tmp_path / "log")[1] == ("i1", "cat", "b", 2, "y", True)
     defaults = write_lines(
         tmp_path / "d.jsonl",
-        [RANKING | {"fields": [{"name": "query", "value": "cat"}]}, INTERACTION | {"type": "x"}],
+        [RANKING | {"fields": [{"name": "query", "value": "cat"}]}, IMPRESSION | {"type": "x"}],
     )
     assert run("import", "metarank", defaults.name, "-o", "plain", "--policy", "old").code == 0
     assert shown(tmp_path / "plain")[0][2] == "old"
@@ -164,11 +164,11 @@ def test_check_prints_what_the_check_finds(run: Run, tmp_path: Path) -> None:
     assert f"{found.impressions:,} impressions of {found.queries:,} queries" in out
     policies = re.findall(r"^│ ([az]) +│ +60 │ +2020-01-01 +(?:00:0\d )?│ +2020-01-01", out, re.MULTILINE)
     assert policies == ["z", "a"]
-    for rank, rate in enumerate(found.policies[0].click_rate_by_rank, 1):
-        assert f"│ {rank}    │ {rate:.3f} (" in out
-    assert out.startswith(f"{found.verdict.summary}\n")
+    for rank, rate in enumerate(found.policies[0].click_rate_by_position, 1):
+        assert re.search(rf"│ {rank} +│ {rate:.3f} \(", out)
+    assert out.startswith(f"{found.summary}\n")
     assert "Problems of the log: none found." in out
-    assert out.endswith(f"{found.verdict.next_step}\n{found.verdict.command}\nwrote page.html\n")
+    assert out.endswith(f"{found.next_step}\n{found.command}\nwrote page.html\n")
     assert max(len(line) for line in out.splitlines() if line[:1] in set("┃│┏└")) <= 80
     assert "<figure>" in (tmp_path / "page.html").read_text()
     as_json = run("check", "log", "--json")
@@ -182,7 +182,7 @@ def test_check_warns_and_says_what_the_import_found(run: Run, tmp_path: Path) ->
     assert re.search(r"│ missing_features +│ +1 │ +0 │", imported.out)
     code, out, _ = run("check", "log")
     assert code == 0
-    assert "note: policy 'a' never explores" in out
+    assert "note: policy 'a' does not explore" in out
     assert "note: policy 'a' has no candidates" in out
     assert "note: 1 documents have no features" in out
     assert "Found when the log was imported: 1 duplicate_rows, 1 missing_features" in out
@@ -270,7 +270,7 @@ WRONG: dict[str, tuple[str, str | bytes, list[str], str]] = {
         "q.jsonl", LINES, ["import", "ubi", "queries", "nowhere.jsonl"], "nowhere.jsonl is not a file",
     ),
     "rankings alone are missing": (
-        "q.jsonl", json.dumps(INTERACTION | {"type": "click"}), ["import", "metarank", "queries"],
+        "q.jsonl", json.dumps(IMPRESSION | {"type": "click"}), ["import", "metarank", "queries"],
         "q.jsonl: no impression could be read",
     ),
     "features without some": (

@@ -22,12 +22,12 @@ from tests.cli.commands import Run
 from tests.logs.logs_of import Row, write_rows
 from tests.offline.worlds_of_logs import BIAS, Simulated, simulated
 
-TREES = "lightgbm(min_docs=2, rounds=5)"
+TREES = "lightgbm(min_documents=2, rounds=5)"
 
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Simulated:
-    return simulated(tmp_path_factory.mktemp("cli") / "log", queries=40, interactions=4_000)
+    return simulated(tmp_path_factory.mktemp("cli") / "log", queries=40, impressions=4_000)
 
 
 @pytest.fixture
@@ -103,7 +103,7 @@ def test_rank_a_run_to_standard_output_or_a_file(
     assert run("rank", "policy", log, "--top", "2", "-o", "run.txt").code == 0
     assert (tmp_path / "run.txt").read_text() == world.log.rank(found, top=2).tsv()
     assert run("rank", "policy", f"{log}/features.parquet", "-o", "run.parquet").code == 0
-    assert len(pq.read_table("run.parquet")) == world.split.n_docs
+    assert len(pq.read_table("run.parquet")) == world.split.n_documents
     first, again, other = (
         run("rank", "policy", log, "--draw", "--seed", seed).out for seed in ("1", "1", "2")
     )
@@ -136,13 +136,13 @@ def test_evaluate_says_what_python_says(run: Run, log: str, world: Simulated, na
     save_bias(BIAS, "bias.json")
     queries = found.held_out_queries
     Path(name).write_text(json.dumps(queries) if name.endswith("json") else "\n".join(queries))
-    options = ["--policy", "new", "--against", "production", "--bias", "bias.json", "--measure", "clicks"]
+    options = ["--policy", "new", "--against", "production", "--bias", "bias.json", "--metric", "clicks"]
     more = ["--ranking", "drawn", "--queries", name, "--support", "0.01", "--seed", "4"]
     code, out, _ = run("evaluate", log, *options, *more, "--json", "-o", "page.html")
     assert code == 0
     chosen = EvaluationOptions(ranking="drawn", support=0.01, seed=4)
     expected = world.log.evaluate(
-        Path("new"), "production", bias=BIAS, measure="clicks", queries=queries, options=chosen
+        Path("new"), "production", bias=BIAS, metric="clicks", queries=queries, options=chosen
     )
     assert json.loads(out) == {**json.loads(json.dumps(expected.to_dict())), "page": "page.html"}
     assert Path("page.html").read_text().startswith("<!DOCTYPE html>")
@@ -150,7 +150,7 @@ def test_evaluate_says_what_python_says(run: Run, log: str, world: Simulated, na
     assert code == 0
     gain = expected.difference.estimate
     assert re.search(rf"│ difference +│ +{gain.value:.4f} │ {gain.low:.4f} to {gain.high:.4f} │", out)
-    assert out.startswith(f"{expected.verdict.text}\n")
+    assert out.startswith(f"{expected.conclusion}\n")
     assert "\nnote: Only 8 queries are used" in out
     assert out.endswith("\nwrote evaluation.html\n")
 
@@ -174,13 +174,14 @@ def test_evaluate_with_an_estimated_bias(run: Run, log: str) -> None:
     code, out, _ = run("evaluate", log, "--policy", "later", "--against", "production", "--json")
     assert code == 0
     found = json.loads(out)
-    assert set(found["evidence"]) == {"bias_estimated", "explores", "several_queries", "complete"}
-    assert all(found["evidence"].values())
-    assert found["verdict"]["kind"] in ("better", "worse", "undecided")
+    assert {one["name"]: one["state"] for one in found["assumptions"]} == dict.fromkeys(
+        ("bias", "exploration", "queries", "complete"), "held"
+    )
+    assert found["decision"]["kind"] in ("better", "worse", "undecided")
 
 
-def test_a_scheduler_can_require_a_verdict(run: Run, log: str) -> None:
-    """Every verdict exited with 0; it still does, unless one is required."""
+def test_a_scheduler_can_require_a_decision(run: Run, log: str) -> None:
+    """Every decision exited with 0; it still does, unless one is required."""
     same = ["--policy", "later", "--against", "later", "--bias", "paper@3"]
     for required, code in ((None, 0), ("same", 0), ("undecided", 0), ("leans-better", 11), ("better", 11)):
         found = run("evaluate", log, *same, *(["--require", required] if required else []))
@@ -188,15 +189,15 @@ def test_a_scheduler_can_require_a_verdict(run: Run, log: str) -> None:
         assert found.out.startswith("Same: later and later rank in the same way")
     found = run("evaluate", log, *same, "--require", "good")
     assert found.code not in (0, 11)
-    assert "a verdict is one of worse, leans-worse" in found.err
+    assert "a decision is one of worse, leans-worse" in found.err
 
 
 NAMED = {"query_id": ["q", "q", "r", "r"], "doc_id": ["x", "y", "x", "y"]}
 ALWAYS = [
-    Row(f"{query}{number}", query, "sorts", rank + 1, doc, number == rank)
+    Row(f"{query}{number}", query, "sorts", rank + 1, document, number == rank)
     for query in "qr"
     for number in range(3)
-    for rank, doc in enumerate("xy")
+    for rank, document in enumerate("xy")
 ]
 
 
@@ -248,7 +249,10 @@ WRONG = [
         ["evaluate", "LOG", "--policy", "later", "--against", "later", "--queries", "file"],
         "is not in the log",
     ),
-    (["evaluate", "LOG", "--policy", "later", "--against", "later", "--measure", "mrr"], "unknown measure"),
+    (
+        ["evaluate", "LOG", "--policy", "later", "--against", "later", "--metric", "mrr"],
+        "cannot be estimated",
+    ),
     (["evaluate", "LOG", "--policy", "later", "--against", "later", "--ranking", "x"], "rankings are sorted"),
     (["evaluate", "LOG", "--policy", "later", "--against", "later", "-o", "folder"], "it is a folder"),
     (["evaluate", "empty", "--policy", "a", "--against", "b"], "the log is empty"),
@@ -281,12 +285,12 @@ def test_what_is_wrong_is_said_in_one_line(
     assert files(tmp_path) == before
 
 
-def test_the_exit_code_of_a_pipeline_is_that_of_the_verdict(run: Run, log: str) -> None:
+def test_the_exit_code_of_a_pipeline_is_that_of_the_decision(run: Run, log: str) -> None:
     """There was no command to gate a deployment on: `evaluate` exits with 0 whatever it finds."""
     code, out, _ = run("pipeline", log, "--model", TREES, "--bias", "paper@3", "-o", "nightly", "--json")
     found = json.loads(out)
     codes = {"better": 0, "leans better": 10, "same": 11, "undecided": 12, "leans worse": 13, "worse": 14}
-    assert code == found["exit_code"] == codes[found["verdict"]["kind"]]
+    assert code == found["exit_code"] == codes[found["decision"]["kind"]]
     assert Path("nightly/index.html").exists()
     assert run("pipeline", log, "--bias", "papr@3").code == 2
 
@@ -316,7 +320,7 @@ def test_sensitivity_is_on_the_page_in_the_terminal_and_in_json(run: Run, log: s
     arguments = ("evaluate", log, "--policy", "later", "--against", "production", "--bias", "paper@5")
     found = run(*arguments, "--sensitivity", "-o", "page.html")
     assert found.code == 0
-    assert "under all 4 biases" in found.out or "The verdict depends on the bias" in found.out
+    assert "under all 4 biases" in found.out or "The decision depends on the bias" in found.out
     assert "How much the bias matters" in Path("page.html").read_text()
     told = json.loads(run(*arguments, "--sensitivity", "--json").out)
     assert len(told["sensitivity"]["rows"]) == 4

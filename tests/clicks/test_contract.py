@@ -42,8 +42,8 @@ class TestUsers:
             users(name).behaviour.alpha[0] = 0.5
 
     def test_the_number_of_ranks_is_that_of_the_name(self, name: str) -> None:
-        assert users(name).behaviour.ranks == (parse(name).cutoff or 2)
-        assert users(name).behaviour.table.shape == (5, users(name).behaviour.ranks)
+        assert users(name).behaviour.positions == (parse(name).cutoff or 2)
+        assert users(name).behaviour.table.shape == (5, users(name).behaviour.positions)
 
     def test_users_who_are_not_affine_have_no_bias(self, name: str) -> None:
         some = users(name)
@@ -52,10 +52,10 @@ class TestUsers:
             with pytest.raises(RankloopError, match="no α and β per rank"):
                 bias_of(some)
 
-    def test_relevant_items_get_more_clicks(self, name: str) -> None:
+    def test_relevant_documents_get_more_clicks(self, name: str) -> None:
         """One document is certainly relevant, the other is not. The order cannot change by chance:
         every user here clicks on the first at rank 1 at least 1.5 times as often, 20 standard errors.
         """
         some: Users = users(name)
         counts = gather(np.zeros(2), np.array([0, 2]), [1.0, 0.0], some, 10_000, np.random.default_rng(0))
-        assert counts.clicks_by_rank[0, 0] > 1.2 * counts.clicks_by_rank[1, 0]
+        assert counts.clicks_by_position[0, 0] > 1.2 * counts.clicks_by_position[1, 0]

@@ -105,7 +105,7 @@ def test_a_damaged_entry_is_replaced(
 def test_an_unwritable_folder_disables_the_cache(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     # A file where the folder should be: even root cannot write below it.
     monkeypatch.setenv("RANKLOOP_CACHE", str(write("in-the-way", "") / "cache"))
-    assert load_split(write("a.txt", TEXT)).n_docs == 3
+    assert load_split(write("a.txt", TEXT)).n_documents == 3
 
 
 def test_a_failed_write_leaves_no_partial_file(
@@ -115,7 +115,7 @@ def test_a_failed_write_leaves_no_partial_file(
         raise OSError("no space left on device")
 
     monkeypatch.setattr(Path, "replace", full)
-    assert load_split(write("a.txt", TEXT)).n_docs == 3
+    assert load_split(write("a.txt", TEXT)).n_documents == 3
     assert not list(cache_folder.iterdir())
 
 

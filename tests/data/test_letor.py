@@ -69,7 +69,7 @@ def test_mq2008(real_data: Path) -> None:
     data = load(real_data / "mq2008", normalise=None)
     parts = (data.train, data.validation, data.test)
     assert [part.n_queries for part in parts] == [471, 157, 156]
-    assert sum(part.n_docs for part in parts) == 15_211
+    assert sum(part.n_documents for part in parts) == 15_211
     assert data.n_features == 46
     labels = np.concatenate([part.labels for part in parts])
     assert (np.bincount(labels.astype(int)) / len(labels)).round(3).tolist() == [0.807, 0.132, 0.061]
@@ -83,7 +83,7 @@ def test_mslr_sample(real_data: Path) -> None:
     data = load(real_data / "mslr-sample")
     parts = (data.train, data.validation, data.test)
     assert [part.n_queries for part in parts] == [84, 28, 28]
-    assert sum(part.n_docs for part in parts) == 15_469
+    assert sum(part.n_documents for part in parts) == 15_469
     assert data.n_features == 136
     assert {"631", "643", "20005"} <= {q for part in parts for q in part.query_ids}
     assert all(0 <= part.features.min() < part.features.max() <= 1 for part in parts)
@@ -93,7 +93,7 @@ def test_lightgbm_example(real_data: Path) -> None:
     data = load(real_data / "lightgbm-rank", normalise=None)
     assert data.train.n_queries + data.validation.n_queries == 201
     assert data.test.n_queries == 50
-    assert data.train.n_docs + data.validation.n_docs + data.test.n_docs == 3_773
+    assert data.train.n_documents + data.validation.n_documents + data.test.n_documents == 3_773
     assert data.n_features == 300
     assert data.test.sizes[:3].tolist() == [12, 19, 18]
     assert data.test.features[0, 0] == np.float32(0.74)

@@ -76,7 +76,7 @@ def test_blocks_are_joined_at_lines(write: Write, monkeypatch: pytest.MonkeyPatc
     whole = load_split(path, cache=False)
     monkeypatch.setattr(svmlight, "BLOCK_BYTES", 64)
     blocks = load_split(path, cache=False)
-    assert whole.n_docs == 100
+    assert whole.n_documents == 100
     np.testing.assert_array_equal(blocks.features, whole.features)
     np.testing.assert_array_equal(blocks.doc_ids, whole.doc_ids)
     np.testing.assert_array_equal(blocks.offsets, whole.offsets)
@@ -249,7 +249,7 @@ def test_a_written_split_is_read_back(
     split: Split, zipped: bool, final_newline: bool, as_text: Callable[[Split], str], tmp_path: Path
 ) -> None:
     text = as_text(split).encode()
-    if not final_newline and split.n_docs <= svmlight.MIN_COMPLETE_LINES:
+    if not final_newline and split.n_documents <= svmlight.MIN_COMPLETE_LINES:
         text = text.rstrip(b"\n")
     path = tmp_path / "any.txt"
     path.write_bytes(gzip.compress(text) if zipped else text)

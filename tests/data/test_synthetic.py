@@ -89,7 +89,7 @@ def test_a_nonlinear_model_beats_a_linear_one_beats_chance(splits: tuple[Split, 
         i, j = np.triu_indices(x.shape[1])
         return np.hstack([np.ones((len(x), 1), np.float32), x, x[:, i] * x[:, j]])
 
-    chance = ndcg(rng.random(test.n_docs), test)
+    chance = ndcg(rng.random(test.n_documents), test)
     line = ndcg(least_squares(train.features - 0.5, test.features - 0.5), test)
     curve = ndcg(least_squares(curved(train.features), curved(test.features)), test)
     # Measured .61, .82 and .86; the seed is fixed, so there is no false alarm.
@@ -120,7 +120,7 @@ def test_blocks_are_filled_to_the_last_row(monkeypatch: pytest.MonkeyPatch) -> N
     # By name, because the package has a function of the same name.
     monkeypatch.setattr(import_module("rankloop.data.synthetic"), "VALUES_PER_BLOCK", 1_000)
     train = synthetic("mslr", queries=30, features=7).train
-    assert train.n_docs * 7 > 3 * 1_000
+    assert train.n_documents * 7 > 3 * 1_000
     highest = np.maximum.reduceat(train.features.max(axis=1), train.offsets[:-1])
     assert (highest[train.sizes > 1] == 1).all()
 

@@ -1,8 +1,8 @@
 """Small scenarios in which every log can be listed: expectation is a finite sum.
 
-What is random: at each timestep a query (with the chances of that period, independently of all else), the
-ranking that the period's policy shows, and a click or none on each shown item. What is not: the policies, the
-order in which they log, and how many timesteps each of them logs.
+What is random: at each impression a query (with the chances of that period, independently of all else), the
+ranking that the period's policy shows, and a click or none on each shown document. What is not: the policies,
+the order in which they log, and how many impressions each of them logs.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from tests.enumeration import all_rankings
 
 Rankings = tuple[tuple[float, tuple[int, ...]], ...]
 
-# The paper's users. Position bias alone: every examined relevant item is clicked, and nothing else is.
-# Noise: clicks on examined items that do not depend on the rank, but are not relevance itself either.
+# The paper's users. Position bias alone: every examined relevant document is clicked, and nothing else is.
+# Noise: clicks on examined documents that do not depend on the rank, but are not relevance itself either.
 NOISE_CLICKED_IF_RELEVANT, NOISE_CLICKED_IF_NOT = 0.9, 0.2
 _EXAMINATION = np.array([1.0, 0.8, 0.6, 0.5, 0.4])
 
@@ -65,22 +65,22 @@ def plackett_luce(scores: list[float], ranks: int) -> Rankings:
 
 @dataclass(frozen=True, eq=False)
 class Period:
-    """A stretch of timesteps under one policy.
+    """A stretch of impressions under one policy.
 
     Attributes:
         policy: for each query, every ranking it may show, with its chance.
-        timesteps: how many.
+        impressions: how many.
         query_chances: how likely each query is to come.
     """
 
     policy: tuple[Rankings, ...]
-    timesteps: int
+    impressions: int
     query_chances: tuple[float, ...] = (1.0,)
 
 
 @dataclass(frozen=True, eq=False)
 class Scenario:
-    """Queries with relevant items, users, and policies that log one after the other."""
+    """Queries with relevant documents, users, and policies that log one after the other."""
 
     bias: Bias
     relevance: tuple[tuple[float, ...], ...]
@@ -88,33 +88,33 @@ class Scenario:
 
     @property
     def offsets(self) -> NDArray[np.int64]:
-        return np.concatenate([[0], np.cumsum([len(items) for items in self.relevance])])
+        return np.concatenate([[0], np.cumsum([len(documents) for documents in self.relevance])])
 
     @property
     def flat_relevance(self) -> NDArray[np.float64]:
-        return np.concatenate([np.array(items) for items in self.relevance])
+        return np.concatenate([np.array(documents) for documents in self.relevance])
 
     @property
-    def timesteps(self) -> int:
-        return sum(period.timesteps for period in self.periods)
+    def impressions(self) -> int:
+        return sum(period.impressions for period in self.periods)
 
-    def chances_by_rank(self, period: Period) -> NDArray[np.float64]:
-        """How likely each item is at each rank, items × ranks."""
-        chances = np.zeros((self.offsets[-1], self.bias.ranks))
+    def chances_by_position(self, period: Period) -> NDArray[np.float64]:
+        """How likely each document is at each rank, documents × ranks."""
+        chances = np.zeros((self.offsets[-1], self.bias.positions))
         for q, rankings in enumerate(period.policy):
             for probability, ranking in rankings:
-                for k, item in enumerate(ranking):
-                    chances[self.offsets[q] + item, k] += probability
+                for k, document in enumerate(ranking):
+                    chances[self.offsets[q] + document, k] += probability
         return chances
 
     def exposure(self, period: Period) -> Exposure:
         by_rank = np.stack([self.bias.alpha, self.bias.beta, self.bias.examination])
-        return Exposure(*(by_rank @ self.chances_by_rank(period).T))
+        return Exposure(*(by_rank @ self.chances_by_position(period).T))
 
-    def impressions(
+    def possible_impressions(
         self, period: Period
     ) -> Iterator[tuple[float, tuple[int, tuple[int, ...], tuple[bool, ...]]]]:
-        """Everything that can happen at one timestep: chance, and query, ranking and clicks."""
+        """Everything that can happen at one impression: chance, and query, ranking and clicks."""
         for q, rankings in enumerate(period.policy):
             for shown_chance, ranking in rankings:
                 relevance = np.array(self.relevance[q])[list(ranking)]
@@ -122,48 +122,50 @@ class Scenario:
                 click = self.bias.alpha[:ranks] * relevance + self.bias.beta[:ranks]
                 for clicks in product([False, True], repeat=ranks):
                     clicks_chance = np.prod(np.where(clicks, click, 1.0 - click))
-                    padding = self.bias.ranks - ranks
+                    padding = self.bias.positions - ranks
                     yield (
                         period.query_chances[q] * shown_chance * float(clicks_chance),
                         (q, ranking + (-1,) * padding, clicks + (False,) * padding),
                     )
 
 
-def log_of_one_item(
-    policy: str, exposure: tuple[float, float, float], *, timesteps: int, displays: int, clicks: int
+def log_of_one_document(
+    policy: str, exposure: tuple[float, float, float], *, impressions: int, displays: int, clicks: int
 ) -> Statistics:
-    """A log of one query with one item and one rank; the exposure is its α, β and examination."""
+    """A log of one query with one document and one rank; the exposure is its α, β and examination."""
     return Statistics.of_policy(
         policy,
         [0, 1],
         Exposure(*([value] for value in exposure)),
-        query_counts=[timesteps],
-        displays_by_rank=[[displays]],
-        clicks_by_rank=[[clicks]],
+        impressions_by_query=[impressions],
+        displays_by_position=[[displays]],
+        clicks_by_position=[[clicks]],
     )
 
 
-def log_of_two_items(displays_by_rank: list[list[int]], clicks_by_rank: list[list[int]]) -> Statistics:
-    """A log of one query with two items that came 100 times; for estimators that do not read exposure."""
+def log_of_two_documents(
+    displays_by_position: list[list[int]], clicks_by_position: list[list[int]]
+) -> Statistics:
+    """A log of one query with two documents that came 100 times; for estimators that do not read exposure."""
     return Statistics.of_policy(
         "a",
         [0, 2],
         Exposure(*np.ones((3, 2))),
-        query_counts=[100],
-        displays_by_rank=displays_by_rank,
-        clicks_by_rank=clicks_by_rank,
+        impressions_by_query=[100],
+        displays_by_position=displays_by_position,
+        clicks_by_position=clicks_by_position,
     )
 
 
 @cache
 def every_log(scenario: Scenario) -> list[tuple[float, Statistics]]:
     """Every log of the scenario with its chance, as statistics."""
-    logs = [(1.0, Statistics.empty(scenario.offsets, scenario.bias.ranks))]
+    logs = [(1.0, Statistics.empty(scenario.offsets, scenario.bias.positions))]
     for number, period in enumerate(scenario.periods):
         exposure = scenario.exposure(period)
         gathered = []
-        possible = [(p, happened) for p, happened in scenario.impressions(period) if p > 0.0]
-        for steps in product(possible, repeat=period.timesteps):
+        possible = [(p, happened) for p, happened in scenario.possible_impressions(period) if p > 0.0]
+        for steps in product(possible, repeat=period.impressions):
             queries, rankings, clicks = zip(*(happened for _, happened in steps), strict=True)
             statistics = of_impressions(
                 f"policy {number}",
@@ -187,30 +189,31 @@ def expected_weights(estimator: Estimator, scenario: Scenario) -> NDArray[np.flo
     return total
 
 
-# Four items, all of them shown; the policy likes the irrelevant one best.
+# Four documents, all of them shown; the policy likes the irrelevant one best.
 def all_shown(bias: Bias) -> Scenario:
     policy = plackett_luce([1.0, -1.0, 2.5, 0.0], ranks=4)
-    return Scenario(bias, ((0.25, 1.0, 0.0, 0.5),), (Period((policy,), timesteps=1),))
+    return Scenario(bias, ((0.25, 1.0, 0.0, 0.5),), (Period((policy,), impressions=1),))
 
 
-# Five items, of which two are shown; again the policy likes the irrelevant one best.
+# Five documents, of which two are shown; again the policy likes the irrelevant one best.
 def selection(bias: Bias) -> Scenario:
     policy = plackett_luce([1.0, -1.0, 2.5, 0.0, -0.5], ranks=2)
-    return Scenario(bias, ((0.25, 1.0, 0.0, 0.5, 0.75),), (Period((policy,), timesteps=1),))
+    return Scenario(bias, ((0.25, 1.0, 0.0, 0.5, 0.75),), (Period((policy,), impressions=1),))
 
 
-# Three items, of which two are shown, first by one policy and then by another.
+# Three documents, of which two are shown, first by one policy and then by another.
 def changing(bias: Bias) -> Scenario:
     first, second = plackett_luce([0.0, 0.4, -1.0], ranks=2), plackett_luce([2.0, -1.0, 0.3], ranks=2)
     return Scenario(
-        bias, ((0.25, 1.0, 0.5),), (Period((first,), timesteps=1), Period((second,), timesteps=1))
+        bias, ((0.25, 1.0, 0.5),), (Period((first,), impressions=1), Period((second,), impressions=1))
     )
 
 
 QUERY_CHANCES = (0.7, 0.3)
 
 
-# Two queries, one more frequent, of two items each; one is shown; a policy changes after the first timestep.
+# Two queries, one more frequent, of two documents each; one is shown; a policy changes after the first
+# impression.
 def two_queries(bias: Bias, later_chances: tuple[float, float] = QUERY_CHANCES) -> Scenario:
     first = (plackett_luce([0.0, 0.8], 1), plackett_luce([1.2, 0.0], 1))
     second = (plackett_luce([1.5, 0.0], 1), plackett_luce([0.0, 0.6], 1))
@@ -225,7 +228,7 @@ TWO_QUERIES = {bias.__name__: two_queries(bias(1)) for bias in (position, trust)
 # Traffic that turns round: the rare query becomes the frequent one.
 TURNING_TRAFFIC = two_queries(trust(1), later_chances=(0.2, 0.8))
 
-# Everything shown; some items never shown; and two policies that show some items.
+# Everything shown; some documents never shown; and two policies that show some documents.
 every_kind_of_selection = pytest.mark.parametrize(
     "scenarios", [ALL_SHOWN, SELECTION, CHANGING], ids=["shown", "selection", "changing"]
 )

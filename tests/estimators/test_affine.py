@@ -13,12 +13,12 @@ from tests.estimators.scenarios import (
     MEASURABLE,
     SELECTION,
     expected_weights,
-    log_of_two_items,
+    log_of_two_documents,
 )
 
 UNCLIPPED = Affine(clip="off")
 USERS = Bias(alpha=[0.5, 0.4], beta=[0.3, 0.1], examination=[1.0, 0.5])
-STATISTICS = log_of_two_items([[60, 40], [40, 0]], [[30, 14], [20, 0]])
+STATISTICS = log_of_two_documents([[60, 40], [40, 0]], [[30, 14], [20, 0]])
 
 
 def test_weights_by_hand() -> None:
@@ -44,10 +44,10 @@ def test_unbiased_if_everything_is_shown(bias: str) -> None:
 
 
 @pytest.mark.parametrize("bias", ["position", "noise", "trust"])
-def test_biased_under_item_selection_by_the_chance_of_being_shown(bias: str) -> None:
+def test_biased_under_document_selection_by_the_chance_of_being_shown(bias: str) -> None:
     scenario = SELECTION[bias]
     (period,) = scenario.periods
-    shown = scenario.chances_by_rank(period).sum(axis=1)
+    shown = scenario.chances_by_position(period).sum(axis=1)
     weights = expected_weights(UNCLIPPED, scenario)
     np.testing.assert_allclose(weights, shown * scenario.flat_relevance, **EXACT)
     assert abs(weights - scenario.flat_relevance).max() > MEASURABLE

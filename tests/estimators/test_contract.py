@@ -76,7 +76,7 @@ def test_bias_and_statistics_of_different_ranks_are_refused(e: Estimator) -> Non
 
 
 @every_estimator
-def test_no_timesteps_no_estimate(e: Estimator) -> None:
+def test_no_impressions_no_estimate(e: Estimator) -> None:
     with pytest.raises(DataError, match="none of the 5 queries ever came"):
         e.weights(Statistics.empty(OFFSETS, 3), trust(3))
 

@@ -29,9 +29,9 @@ def periods_of(case: dict[str, Any]) -> list[Statistics]:
                 np.array(period["expected_beta"]),
                 np.ones(offsets[-1]),
             ),
-            query_counts=period["query_counts"],
-            displays_by_rank=period["displays_by_rank"],
-            clicks_by_rank=period["clicks_by_rank"],
+            impressions_by_query=period["query_counts"],
+            displays_by_position=period["displays_by_rank"],
+            clicks_by_position=period["clicks_by_rank"],
         )
         for number, period in enumerate(case["periods"])
     ]
@@ -53,7 +53,7 @@ def test_weights_after_every_period(golden: dict[str, Any], name: str) -> None:
     for case in golden["estimators"]:
         so_far = accumulate(periods_of(case))
         for statistics, period in zip(so_far, case["periods"], strict=True):
-            assert chosen.bound(statistics.log_timesteps) == pytest.approx(period["clip"], rel=1e-14)
+            assert chosen.bound(statistics.log_impressions) == pytest.approx(period["clip"], rel=1e-14)
             weights = chosen.weights(statistics, bias_of(case))
             np.testing.assert_allclose(weights, period["weights"][name.replace("-", "_")], **TOLERANCE)
 

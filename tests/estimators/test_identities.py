@@ -46,7 +46,7 @@ def test_one_policy_aware_is_oblivious(rng: np.random.Generator, clip: float, av
 @every_clip
 def test_two_ids_of_one_policy_are_one_policy(rng: np.random.Generator, clip: float) -> None:
     bias, scores = trust(3), rng.normal(size=OFFSETS[-1])
-    statistics = log(rng, bias, "monday", scores) + log(rng, bias, "tuesday", scores, timesteps=900)
+    statistics = log(rng, bias, "monday", scores) + log(rng, bias, "tuesday", scores, impressions=900)
     assert_same_weights(InterventionAware(clip=clip), InterventionOblivious(clip=clip), statistics, bias)
 
 
@@ -66,10 +66,10 @@ def test_without_trust_affine_is_ips(rng: np.random.Generator, clip: float) -> N
 
 
 def deterministic(rng: np.random.Generator, bias: Bias) -> Statistics:
-    """One policy that shows every item of every query, always in the same order."""
+    """One policy that shows every document of every query, always in the same order."""
     scores = rng.normal(size=OFFSETS[-1])
     queries = rng.integers(len(SIZES), size=500)
-    rankings = top_ranking(scores, OFFSETS, bias.ranks)[queries]
+    rankings = top_ranking(scores, OFFSETS, bias.positions)[queries]
     clicks = (rng.random(rankings.shape) < 0.4) & (rankings >= 0)
     rank = ranks_of(scores, OFFSETS) - 1
     exposure = Exposure(bias.alpha[rank], bias.beta[rank], bias.examination[rank])
@@ -115,17 +115,17 @@ def test_users_without_bias_make_every_estimator_naive(
     assert_same_weights(kind(), Naive(), statistics, bias)
 
 
-def test_the_mean_over_queries_is_the_estimated_reward(rng: np.random.Generator) -> None:
+def test_the_mean_over_queries_is_the_estimated_metric(rng: np.random.Generator) -> None:
     # R̂ = 1/T Σ_t Σ_d λ(d) Δ̂_t(d), click by click, for IPS and a λ of one's own.
-    bias, timesteps = trust(3), 50
-    scores, reward = rng.normal(size=OFFSETS[-1]), rng.normal(size=OFFSETS[-1])
-    queries = rng.integers(len(SIZES), size=timesteps)
-    rankings = sample_rankings(scores, OFFSETS, 3, rng, samples=timesteps)[np.arange(timesteps), queries]
+    bias, impressions = trust(3), 50
+    scores, metric = rng.normal(size=OFFSETS[-1]), rng.normal(size=OFFSETS[-1])
+    queries = rng.integers(len(SIZES), size=impressions)
+    rankings = sample_rankings(scores, OFFSETS, 3, rng, samples=impressions)[np.arange(impressions), queries]
     clicks = (rng.random(rankings.shape) < 0.4) & (rankings >= 0)
     estimated = 0.0
     for q, ranking, clicked in zip(queries, rankings, clicks, strict=True):
-        for k, (item, click) in enumerate(zip(ranking, clicked, strict=True)):
-            estimated += click * reward[OFFSETS[q] + item] / bias.examination[k] / timesteps
+        for k, (document, click) in enumerate(zip(ranking, clicked, strict=True)):
+            estimated += click * metric[OFFSETS[q] + document] / bias.examination[k] / impressions
     statistics = of_impressions(
         "a",
         OFFSETS,
@@ -135,16 +135,18 @@ def test_the_mean_over_queries_is_the_estimated_reward(rng: np.random.Generator)
         clicks=clicks,
     )
     weights = IPS(clip="off").weights(statistics, bias)
-    assert weights @ reward / len(SIZES) == pytest.approx(estimated, rel=1e-12)
+    assert weights @ metric / len(SIZES) == pytest.approx(estimated, rel=1e-12)
 
 
 def test_the_bound_follows_the_whole_log_and_the_scale_follows_the_split(rng: np.random.Generator) -> None:
     bias = trust(3)
-    whole = log(rng, bias, "a", 2 * rng.normal(size=OFFSETS[-1]), timesteps=900)
+    whole = log(rng, bias, "a", 2 * rng.normal(size=OFFSETS[-1]), impressions=900)
     split = whole.select([1, 2])
     alpha = split.policies["a"].exposure.alpha
-    numerator = split.clicks - split.per_item(split.query_counts) * split.policies["a"].exposure.beta
-    scale = 2 / split.query_counts.sum()
+    numerator = (
+        split.clicks - split.per_document(split.impressions_by_query) * split.policies["a"].exposure.beta
+    )
+    scale = 2 / split.impressions_by_query.sum()
     expected = numerator / np.maximum(alpha, 10 / 30) * scale
     np.testing.assert_allclose(InterventionAware().weights(split, bias), expected, **EXACT)
     np.testing.assert_allclose(
@@ -154,8 +156,8 @@ def test_the_bound_follows_the_whole_log_and_the_scale_follows_the_split(rng: np
 
 def test_a_split_that_saw_no_query_cannot_be_estimated(rng: np.random.Generator) -> None:
     bias = trust(3)
-    whole = log(rng, bias, "a", rng.normal(size=OFFSETS[-1]), timesteps=1)
-    (came,) = np.flatnonzero(whole.query_counts)
+    whole = log(rng, bias, "a", rng.normal(size=OFFSETS[-1]), impressions=1)
+    (came,) = np.flatnonzero(whole.impressions_by_query)
     assert np.isfinite(InterventionAware().weights(whole.select([came]), bias)).all()
     with pytest.raises(DataError, match="none of the 4 queries ever came"):
         InterventionAware().weights(whole.select([q for q in range(5) if q != came]), bias)

@@ -17,7 +17,7 @@ from tests.estimators.scenarios import (
     TWO_QUERIES,
     Scenario,
     expected_weights,
-    log_of_one_item,
+    log_of_one_document,
     trust,
 )
 
@@ -25,8 +25,8 @@ UNCLIPPED = InterventionOblivious(clip="off")
 
 
 def test_weights_by_hand() -> None:
-    both = log_of_one_item("first", (0.5, 0.2, 1.0), timesteps=10, displays=10, clicks=6)
-    both += log_of_one_item("second", (0.1, 0.05, 0.2), timesteps=30, displays=6, clicks=3)
+    both = log_of_one_document("first", (0.5, 0.2, 1.0), impressions=10, displays=10, clicks=6)
+    both += log_of_one_document("second", (0.1, 0.05, 0.2), impressions=30, displays=6, clicks=3)
     expected = [((6 - 10 * 0.2) / 0.5 + (3 - 30 * 0.05) / 0.1) / 40]
     np.testing.assert_allclose(UNCLIPPED.weights(both, trust(1)), expected)
     clipped = [((6 - 10 * 0.2) / 0.5 + (3 - 30 * 0.05) / 0.25) / 40]
@@ -50,7 +50,7 @@ def test_unbiased_over_random_arrivals() -> None:
 
 def test_unbiased_when_traffic_turns() -> None:
     scenario = TURNING_TRAFFIC
-    # Query 0 comes with chances 0.7, 0.2 and 0.2 at the three timesteps, query 1 with the rest.
+    # Query 0 comes with chances 0.7, 0.2 and 0.2 at the three impressions, query 1 with the rest.
     frequency = np.array([0.7 + 0.2 + 0.2, 0.3 + 0.8 + 0.8]) / 3
     expected = 2 * np.repeat(frequency, 2) * scenario.flat_relevance
     np.testing.assert_allclose(expected_weights(UNCLIPPED, scenario), expected, **EXACT)

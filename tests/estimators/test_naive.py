@@ -24,9 +24,9 @@ def test_weights_by_hand() -> None:
         "a",
         [0, 2, 3],
         Exposure(*np.ones((3, 3))),
-        query_counts=[3, 1],
-        displays_by_rank=[[2, 1], [1, 2], [1, 0]],
-        clicks_by_rank=[[2, 1], [0, 1], [1, 0]],
+        impressions_by_query=[3, 1],
+        displays_by_position=[[2, 1], [1, 2], [1, 0]],
+        clicks_by_position=[[2, 1], [0, 1], [1, 0]],
     )
     expected = np.array([3, 1, 1]) / (4 / 2)
     np.testing.assert_allclose(Naive().weights(statistics, trust(2)), expected)

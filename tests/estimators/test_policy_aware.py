@@ -18,7 +18,7 @@ from tests.estimators.scenarios import (
     Scenario,
     every_kind_of_selection,
     expected_weights,
-    log_of_one_item,
+    log_of_one_document,
     position,
 )
 
@@ -27,8 +27,8 @@ UNCLIPPED = PolicyAware(clip="off")
 
 def test_weights_by_hand() -> None:
     # Ten times under one policy, thirty under another, each corrected by its own.
-    both = log_of_one_item("first", (0.0, 0.0, 0.5), timesteps=10, displays=5, clicks=4)
-    both += log_of_one_item("second", (0.0, 0.0, 0.1), timesteps=30, displays=3, clicks=2)
+    both = log_of_one_document("first", (0.0, 0.0, 0.5), impressions=10, displays=5, clicks=4)
+    both += log_of_one_document("second", (0.0, 0.0, 0.1), impressions=30, displays=3, clicks=2)
     np.testing.assert_allclose(UNCLIPPED.weights(both, position(1)), [(4 / 0.5 + 2 / 0.1) / 40])
     np.testing.assert_allclose(PolicyAware(clip=0.2).weights(both, position(1)), [(4 / 0.5 + 2 / 0.2) / 40])
 

@@ -33,8 +33,8 @@ def oracle(
     # scores (they differ by 1/4, queries have fewer than 25 documents) makes ties follow document order.
     rows = [(str(q), str(d), d) for q in range(N_QUERIES) for d in range(offsets[q], offsets[q + 1])]
     sloped = scores - (np.arange(len(scores)) - np.repeat(offsets[:-1], np.diff(offsets))) / 1000
-    qrels = [ir_measures.Qrel(q, doc, int(labels[d])) for q, doc, d in rows]
-    run = [ir_measures.ScoredDoc(q, doc, float(sloped[d])) for q, doc, d in rows]
+    qrels = [ir_measures.Qrel(q, document, int(labels[d])) for q, document, d in rows]
+    run = [ir_measures.ScoredDoc(q, document, float(sloped[d])) for q, document, d in rows]
     values = {result.query_id: result.value for result in ir_measures.iter_calc([measure], qrels, run)}
     return np.array([values[str(q)] for q in range(N_QUERIES)])
 

@@ -13,8 +13,9 @@ from rankloop.checks import ContractError, check_evidence_rule
 from rankloop.checks.contract import Clause
 from rankloop.checks.evidence_rules import EVIDENCE_RULE_CLAUSES
 from rankloop.errors import RankloopError
-from rankloop.evidence import EVIDENCE, ClickNoise, Decision, EvidenceRule, Gain, evidence
+from rankloop.evidence import EVIDENCE, ClickNoise, EvidenceRule, evidence
 from rankloop.names import BadNameError
+from rankloop.value import Gain
 
 
 def gain_of(value: float, error: float) -> Gain:
@@ -34,18 +35,18 @@ def test_levels_of_all_looks_add_up_to_the_level() -> None:
 def test_decision_at_the_edge() -> None:
     rule = ClickNoise(level=0.05, looks=1, margin=0.02)
     edge = norm.ppf(0.95) * 0.1 - 0.02 * 3.0
-    assert rule.judge(gain_of(edge + 1e-9, 0.1), 3.0, 1).deploy
-    assert not rule.judge(gain_of(edge - 1e-9, 0.1), 3.0, 1).deploy
+    assert rule.decide(gain_of(edge + 1e-9, 0.1), 3.0, 1).deploy
+    assert not rule.decide(gain_of(edge - 1e-9, 0.1), 3.0, 1).deploy
 
 
 def test_once_all_looks_are_used_up_nothing_is_deployed() -> None:
-    assert not ClickNoise(looks=3).judge(gain_of(1.0, 1e-6), 1.0, 4).deploy
-    assert ClickNoise(looks="any").judge(gain_of(1.0, 1e-6), 1.0, 4).deploy
+    assert not ClickNoise(looks=3).decide(gain_of(1.0, 1e-6), 1.0, 4).deploy
+    assert ClickNoise(looks="any").decide(gain_of(1.0, 1e-6), 1.0, 4).deploy
 
 
 def test_without_any_evidence_nothing_is_deployed() -> None:
     for rule in (ClickNoise(), ClickNoise(margin=0.5), evidence("standard-errors")):
-        assert not rule.judge(gain_of(5.0, np.inf), 1.0, 1).deploy
+        assert not rule.decide(gain_of(5.0, np.inf), 1.0, 1).deploy
 
 
 def test_looks_at_pure_noise_deploy_as_rarely_as_the_level_says() -> None:
@@ -114,8 +115,8 @@ def test_the_contract_catches_a_rule_that_likes_losses() -> None:
     class Reversed(ClickNoise):
         name: ClassVar[str] = "reversed"
 
-        def judge(self, gain: Gain, value: float, look: int) -> Decision:
-            return replace(super().judge(gain, value, look), deploy=gain.value < 0.0)
+        def interval(self, gain: Gain, look: int) -> tuple[float, float]:
+            return super().interval(replace(gain, value=-gain.value), look)
 
     with pytest.raises(ContractError):
         check_evidence_rule(Reversed())

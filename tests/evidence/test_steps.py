@@ -9,7 +9,6 @@ from rankloop.clicks import bias_of, gather, users
 from rankloop.errors import RankloopError
 from rankloop.evidence import (
     ClickNoise,
-    DebiasedClicks,
     LossLimit,
     Trial,
     choose_step,
@@ -22,6 +21,7 @@ from rankloop.policies import expected_rank_weights
 from rankloop.rank_weights import dcg
 from rankloop.statistics import Exposure, Statistics
 from rankloop.types import Model
+from rankloop.value import HeldOutClicks
 
 PAPER = users("paper@5")
 OFFSETS = np.arange(0, 801, 10)
@@ -31,7 +31,7 @@ START, GOOD, BAD = (
 )
 
 
-def world(impressions: int, seed: int = 0) -> tuple[np.ndarray, DebiasedClicks]:
+def world(impressions: int, seed: int = 0) -> tuple[np.ndarray, HeldOutClicks]:
     """Features of 80 queries with 10 documents each, and clicks of a log of the start."""
     rng = np.random.default_rng(seed)
     features = rng.normal(size=(OFFSETS[-1], 2)).astype(np.float32)
@@ -42,11 +42,11 @@ def world(impressions: int, seed: int = 0) -> tuple[np.ndarray, DebiasedClicks]:
         "start",
         OFFSETS,
         Exposure.of_scores(scores, OFFSETS, bias),
-        query_counts=counts.query_counts,
-        displays_by_rank=counts.displays_by_rank,
-        clicks_by_rank=counts.clicks_by_rank,
+        impressions_by_query=counts.impressions_by_query,
+        displays_by_position=counts.displays_by_position,
+        clicks_by_position=counts.clicks_by_position,
     )
-    return features, DebiasedClicks.of(statistics, bias, np.full(OFFSETS[-1], 0.5))
+    return features, HeldOutClicks.measure(statistics, bias, np.full(OFFSETS[-1], 0.5))
 
 
 def share_of(learned: Model, impressions: int, rule: str = "click-noise") -> float:

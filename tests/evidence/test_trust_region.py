@@ -51,9 +51,9 @@ def clicks_of(
         policy,
         offsets,
         Exposure.of_scores(scores, offsets, bias_of(PAPER)),
-        query_counts=counts.query_counts,
-        displays_by_rank=counts.displays_by_rank,
-        clicks_by_rank=counts.clicks_by_rank,
+        impressions_by_query=counts.impressions_by_query,
+        displays_by_position=counts.displays_by_position,
+        clicks_by_position=counts.clicks_by_position,
     )
 
 
@@ -96,7 +96,7 @@ def test_without_a_relation_to_relevance_it_hardly_ever_opens() -> None:
     for seed in range(60):
         rng = np.random.default_rng(seed)
         relevance, scores = rng.random(400), 2.0 * rng.normal(size=400)
-        relevance = np.repeat(relevance[::10], 10)  # all items of a query alike: no policy is better
+        relevance = np.repeat(relevance[::10], 10)  # all documents of a query alike: no policy is better
         part = (clicks_of(relevance, scores, offsets, seed), scores)
         opened += agreement([part], bias_of(PAPER), dcg(5)) >= np.log(5.0)
     assert opened <= 22

@@ -139,11 +139,15 @@ def test_filled_values_are_refused_and_never_forgotten() -> None:
 
 def test_scaling_within_queries_is_refused_and_never_forgotten(tmp_path: Path) -> None:
     """Files of labelled documents are scaled query by query unless told otherwise, and models remember it."""
-    lines = [f"{doc % 3} qid:{query} 1:{doc} 2:{query * doc}" for query in range(9) for doc in range(1, 5)]
+    lines = [
+        f"{document % 3} qid:{query} 1:{document} 2:{query * document}"
+        for query in range(9)
+        for document in range(1, 5)
+    ]
     (tmp_path / "data.txt").write_text("\n".join(lines) + "\n")
     for normalise in ("query", None):
         data = dataset(str(tmp_path / "data.txt"), normalise=normalise)  # type: ignore[arg-type]
-        for spec in ("linear", "lightgbm(rounds=2, min_docs=2)"):
+        for spec in ("linear", "lightgbm(rounds=2, min_documents=2)"):
             model = train(data, spec, settings=Settings(epochs=1)).model
             again = model_from_bytes(model.to_bytes())
             assert scaling_of_model(again) == (normalise or "none")

@@ -11,7 +11,7 @@ import pytest
 
 from rankloop.errors import ModelFileError
 from rankloop.exchange import PolicySource, read_model, write_model
-from rankloop.exchange.ubjson import read_ubjson
+from rankloop.exchange.xgboost import read_ubjson
 from rankloop.models import TreeEnsemble
 from rankloop.types import Float32
 from tests.exchange.cases import NAMES, TRAININGS, case, training_data

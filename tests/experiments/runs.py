@@ -17,9 +17,9 @@ START, ORACLE = 0.5, 0.9
 TIMES = (100, 1_000, 10_000)
 
 
-def row(timesteps: int, learned: float, logging: float, **changed: Any) -> Row:
+def row(impressions: int, learned: float, logging: float, **changed: Any) -> Row:
     content = {
-        "timesteps": timesteps,
+        "impressions": impressions,
         "learned": learned,
         "logging": logging,
         "estimate": learned + 1.0,

@@ -41,7 +41,7 @@ def test_a_figure_is_one_element_that_names_nothing_elsewhere() -> None:
     assert "font-family" not in svg
     texts = [text.text for text in root.iter("text")]
     # Text is text, which can be searched and read aloud.
-    assert {"100", "1k", "10k", "logged interactions", "ndcg@5"} <= set(texts)
+    assert {"100", "1k", "10k", "impressions", "ndcg@5"} <= set(texts)
 
 
 def test_colours_are_left_to_the_page() -> None:

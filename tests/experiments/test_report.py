@@ -64,7 +64,7 @@ def written(folder: Path) -> list[RunResult]:
     """Two seeds of the loop, and one naive run."""
     spec = RunSpec(data="made-up", horizon=10_000, interventions=(100, 1000))
     for seed in range(2):
-        shifted = tuple(runs.row(r.timesteps, r.learned + 0.01 * seed, r.logging) for r in runs.ROWS)
+        shifted = tuple(runs.row(r.impressions, r.learned + 0.01 * seed, r.logging) for r in runs.ROWS)
         seeded = spec.model_copy(update={"seed": seed})
         runs.written(folder / f"aware-{seed}", seeded, rows=shifted)
     naive = (runs.row(100, 0.5, 0.5, estimate=None, estimate_error=None), *runs.ROWS[1:])
@@ -121,7 +121,7 @@ def test_every_number_of_the_table_is_there(several: list[RunResult], page: Page
 def test_every_evaluation_of_every_run_is_there(several: list[RunResult], page: Page) -> None:
     for run in several:
         for row in run.rows:
-            cells = [f"{row.timesteps:,}", f"{row.learned:.4f}", f"{row.logging:.4f}"]
+            cells = [f"{row.impressions:,}", f"{row.learned:.4f}", f"{row.logging:.4f}"]
             assert any(page.cells[i : i + 3] == cells for i in range(len(page.cells)))
     assert page.cells.count("–") == 2  # the estimate and the error that the naive run does not know
 
@@ -188,9 +188,9 @@ def test_an_oracle_that_is_not_known_is_not_drawn(tmp_path: Path) -> None:
     cells = Page(text).cells
     at = cells.index("adoubly robust intervention-aware, interventions at 100,1000")
     assert cells[at + 4] == "–"
-    items = re.findall(r"<li>.*?</li>", text)
-    assert not any("oracle" in item for item in items)
-    assert any("starting policy" in item for item in items)
+    documents = re.findall(r"<li>.*?</li>", text)
+    assert not any("oracle" in document for document in documents)
+    assert any("starting policy" in document for document in documents)
 
 
 def test_a_run_that_has_not_ended_is_marked(tmp_path: Path, page: Page) -> None:

@@ -18,7 +18,7 @@ def test_what_was_written_is_read(tmp_path: Path) -> None:
     assert run.timing["trained"] == 30.0
 
 
-def test_what_users_were_shown_counts_by_interactions(tmp_path: Path) -> None:
+def test_what_users_were_shown_counts_by_impressions(tmp_path: Path) -> None:
     run = read_result(runs.written(tmp_path / "a"))
     expected = (100 * 0.5 + 900 * 0.375 + 9000 * 0.6875) / 10_000
     assert run.shown(2) == pytest.approx(expected, rel=1e-12)
@@ -74,7 +74,7 @@ def test_no_run(tmp_path: Path) -> None:
         ("spec.json", '{"horizon": -1}', r"spec\.json is damaged.*: horizon: "),
         ("facts.json", "{}", r"facts\.json is damaged.*: dataset: Field required"),
         ("results.jsonl", "not JSON\n", r"results\.jsonl is damaged"),
-        ("results.jsonl", '{"timesteps": 3}\n', r"results\.jsonl is damaged.*: learned: Field required"),
+        ("results.jsonl", '{"impressions": 3}\n', r"results\.jsonl is damaged.*: learned: Field required"),
         ("results.jsonl", "", "the run has no results yet"),
         ("results.jsonl", None, "the run has no results yet"),
     ],

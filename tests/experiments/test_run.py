@@ -15,7 +15,7 @@ from rankloop.experiments.run import Run
 from rankloop.experiments.setup import Setup
 from rankloop.experiments.spec import RunSpec
 from rankloop.loop import Evaluated
-from rankloop.objectives import expected_reward
+from rankloop.objectives import expected_metric
 from rankloop.progress import Update
 from rankloop.training import LEARNING
 from tests.experiments.interruption import InterruptedRunError, interrupt_after
@@ -47,7 +47,7 @@ def test_everything_is_in_the_folder(whole: Path, built: Setup) -> None:
     assert run.finished
     kept = run.result
     assert (kept.version, kept.spec, kept.facts) == (rankloop.__version__, SPEC, built.facts)
-    assert [row.timesteps for row in kept.rows] == [100, 311, 965, 3000]
+    assert [row.impressions for row in kept.rows] == [100, 311, 965, 3000]
     assert set(kept.timing) == {"prepared", "gathered", "trained", "evaluated", "deployed"}
     assert rankloop.load(whole / "start.rankloop").fingerprint == built.start.fingerprint
 
@@ -56,7 +56,11 @@ def test_rows_are_what_the_loop_says(whole: Path, built: Setup) -> None:
     events = [event for event in built.loop(SPEC).run() if isinstance(event, Evaluated)]
     rows = read_rows(whole)
     for row, event in zip(rows, events, strict=True):
-        assert (row.timesteps, row.learned, row.logging) == (event.timesteps, event.learned, event.logging)
+        assert (row.impressions, row.learned, row.logging) == (
+            event.impressions,
+            event.learned,
+            event.logging,
+        )
         assert row.scale == event.state.scale
         assert list(row.support.values()) == list(event.support.values())
         assert row.estimate == (None if np.isnan(event.estimate) else event.estimate)
@@ -68,11 +72,11 @@ def test_rows_are_what_the_loop_says(whole: Path, built: Setup) -> None:
     assert learned.fingerprint == events[-1].state.learned.fingerprint
 
 
-def test_the_truth_is_the_reward_that_the_estimate_estimates(whole: Path, built: Setup) -> None:
+def test_the_truth_is_the_metric_that_the_estimate_estimates(whole: Path, built: Setup) -> None:
     validation = built.environment.collection.validation
     learned = rankloop.load(whole / "learned.rankloop")
     theta = LEARNING[SPEC.learning].rank_weights(built.environment.users.bias)
-    true = expected_reward(
+    true = expected_metric(
         learned.scores(validation.features), validation.offsets, validation.labels / 4, theta
     )
     last = read_rows(whole)[-1]
@@ -172,12 +176,12 @@ def test_progress_ends_at_one_and_every_evaluation_is_a_milestone(tmp_path: Path
     assert (shares[0], shares[-1]) == (1 / 15, 1.0)
     milestones = [update for update in updates if update.milestone]
     assert [update.note for update in milestones] == [
-        f"{row.timesteps:,}: learned {row.learned:.4f}, logging {row.logging:.4f}" for row in result.rows
+        f"{row.impressions:,}: learned {row.learned:.4f}, logging {row.logging:.4f}" for row in result.rows
     ]
     assert all(isinstance(update.detail, Evaluated) for update in milestones)
 
 
-def test_the_progress_of_online_methods_is_by_interactions(tmp_path: Path, built: Setup) -> None:
+def test_the_progress_of_online_methods_is_by_impressions(tmp_path: Path, built: Setup) -> None:
     updates: list[Update] = []
     spec = RunSpec(data=SPEC.data, horizon=3000, method="pdgd", evaluations=(600,))
     Run(spec, tmp_path).resume(built, updates.append)

@@ -27,7 +27,7 @@ def built() -> Setup:
 def test_facts(built: Setup) -> None:
     facts, data = built.facts, built.environment.collection
     assert facts.queries == {"train": 40, "validation": 6, "test": 14}
-    assert facts.documents["test"] == data.test.n_docs
+    assert facts.documents["test"] == data.test.n_documents
     assert (facts.features, facts.dataset) == (5, "synthetic-yahoo")
     assert facts.alpha == tuple(built.environment.users.bias.alpha)
     assert facts.beta == tuple(built.environment.users.bias.beta)

@@ -26,11 +26,11 @@ def data() -> Dataset:
 
 
 def test_peakedness_by_hand() -> None:
-    # Rates 3 and 1: the first item comes first 3 times in 4. A query of one item leaves no choice.
+    # Rates 3 and 1: the first document comes first 3 times in 4. A query of one document leaves no choice.
     sure = Peakedness.of(np.log([3.0, 1.0, 5.0]), np.array([0, 2, 3]), ALPHA)
     assert sure.top_first == pytest.approx(3 / 4, abs=1e-8)
     assert sure.support == {"0.01": 0.0, "0.0001": 0.0, "1e-06": 0.0}
-    # Three items, two ranks: the last is shown when another did not, with chances near 1e-3 and 1e-5.
+    # Three documents, two ranks: the last is shown when another did not, with chances near 1e-3 and 1e-5.
     scores = np.array([20.0, 10.0, 10.0 + np.log(2e-3)])
     third = 0.2 * 2e-3 / (1 + 2e-3)
     sure = Peakedness.of(scores, np.array([0, 3]), ALPHA)
@@ -38,7 +38,7 @@ def test_peakedness_by_hand() -> None:
     assert sure.support == {"0.01": pytest.approx(1 / 3), "0.0001": 0.0, "1e-06": 0.0}
 
 
-def test_only_queries_of_one_item_are_as_sure_as_can_be() -> None:
+def test_only_queries_of_one_document_are_as_sure_as_can_be() -> None:
     assert Peakedness.of(np.zeros(2), np.array([0, 1, 2]), ALPHA).top_first == 1.0
 
 

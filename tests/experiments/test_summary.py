@@ -19,7 +19,7 @@ T_1, T_2 = 6.314, 2.920
 
 def made(tmp_path: Path, name: str, shift: float = 0.0, rows: int = 3, **spec: object) -> RunResult:
     shifted = [
-        runs.row(row.timesteps, row.learned + shift, row.logging, estimate=None if i == 0 else 1.0 + shift)
+        runs.row(row.impressions, row.learned + shift, row.logging, estimate=None if i == 0 else 1.0 + shift)
         for i, row in enumerate(runs.ROWS[:rows])
     ]
     chosen = RunSpec(**{"horizon": 10_000, "interventions": 2, **spec})  # type: ignore[arg-type]
@@ -78,7 +78,7 @@ def test_means_end_where_an_interrupted_run_ends(tmp_path: Path) -> None:
     (group,) = group_runs([made(tmp_path, "whole", seed=0), made(tmp_path, "cut", rows=2, seed=1)])
     assert not group.finished
     assert group.times.tolist() == [100, 1000]
-    assert summarise(group).timesteps == 1000
+    assert summarise(group).impressions == 1000
     assert summarise(group).learned.value == 0.625
 
 
@@ -87,7 +87,7 @@ def test_the_final_line(tmp_path: Path) -> None:
     (group,) = group_runs([made(tmp_path, str(n), shift=shift, seed=n) for n, shift in enumerate(shifts)])
     line = summarise(group)
     assert group.finished
-    assert (line.timesteps, line.interventions) == (10_000, 2)
+    assert (line.impressions, line.interventions) == (10_000, 2)
     assert line.learned.value == pytest.approx(0.8125 + 0.1)
     assert line.start.value == pytest.approx(0.5 + 0.2)
     # Run by run: learned − start is 0.3125 − shift, whose spread is that of the shifts.
@@ -95,7 +95,7 @@ def test_the_final_line(tmp_path: Path) -> None:
     assert line.gain.half_width == pytest.approx(T_2 * 0.1 / math.sqrt(3), rel=1e-3)
     assert line.logging == Mean.of([0.6875] * 3)
     assert line.oracle == Mean.of([runs.ORACLE] * 3)
-    as_dict = line.as_dict()
+    as_dict = line.to_dict()
     assert (as_dict["run"], as_dict["seeds"]) == ("3 seeds", [0, 1, 2])
     assert as_dict["gain"] == {"value": line.gain.value, "half_width": line.gain.half_width}
 

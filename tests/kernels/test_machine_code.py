@@ -90,7 +90,7 @@ def test_hashes_follow_imports(package: Path) -> None:
 def test_all_kernels_are_cached_by_source() -> None:
     """numba's own names of these classes may change: then nothing would be cached, without an error."""
     stamp = source_hash(FOLDER / "expected_ranks.py")
-    compiled: Any = expected_ranks.add_items_ahead
+    compiled: Any = expected_ranks.add_documents_ahead
     assert compiled._cache._cache_file._source_stamp.startswith(stamp)
     assert stamp in compiled._cache._cache_file._index_name
 

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from rankloop.live import Client, Store
-from rankloop.live.learner.notes import SETTINGS, TRIAL, add_verdict, save_note
+from rankloop.live.learner.notes import SETTINGS, TRIAL, add_entry, save_note
 from rankloop.live.learner.settings import LearnerSettings
 from rankloop.live.learner.trial import LiveTrial
 from rankloop.live.ranking.deployment import Share
@@ -137,9 +137,9 @@ def test_the_button_deploys_what_was_proven(store: Store, url: str, browser: Any
         save_note(connection, TRIAL, trial.to_dict())
         save_note(connection, SETTINGS, settings.model_dump())
         numbers = {"bias": {"alpha": [0.8, 0.5], "beta": [0.1, 0.05]}, "bias_intervals": None}
-        add_verdict(connection, "learned", "start was learned", numbers)
+        add_entry(connection, "learned", "start was learned", numbers)
     page = open_page(browser, url, viewport=PHONE)
-    assert "start is better than second. A person may deploy it." in page.content()
+    assert "start is better than second by clicks per page. A person may deploy it." in page.content()
     assert widest(page) <= PHONE["width"]
     page.get_by_role("button", name="Deploy start").click()
     page.wait_for_url(url + "/")

@@ -163,7 +163,7 @@ def test_statistics_are_those_of_a_run_whose_clocks_are_right(
     other.close()
     for name, policy in right.policies.items():
         assert np.array_equal(policy.clicks, jumped.policies[name].clicks)
-        assert np.array_equal(policy.query_counts, jumped.policies[name].query_counts)
+        assert np.array_equal(policy.impressions_by_query, jumped.policies[name].impressions_by_query)
         assert np.array_equal(policy.exposure.alpha, jumped.policies[name].exposure.alpha)
 
 

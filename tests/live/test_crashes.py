@@ -249,7 +249,7 @@ def check_evidence(store: Store) -> None:
         settings=LEARNING,
     )
     for number in range(trial.since + 1, trial.part + 1):
-        counted, _ = learner.count(counted, Trust(trial.baseline, trial.since), number)
+        counted, _ = learner.count(counted, Trust(trial.baseline, trial.since), learner.read(number))
     assert (counted.gain, counted.arms, counted.served) == (trial.gain, trial.arms, trial.served)
 
 

@@ -45,7 +45,13 @@ RANKING = {
     "items": [{"id": "x", "fields": [{"name": "a", "value": 1.0}]}],
     "fields": [{"name": "query", "value": "cat"}],
 }
-FEEDBACK = {"event": "interaction", "id": "e", "ranking": "nobody", "item": "x", "timestamp": "1599391467000"}
+FEEDBACK = {
+    "event": "interaction",
+    "id": "e",
+    "ranking": "nobody",
+    "item": "x",
+    "timestamp": "1599391467000",
+}
 UBI = {
     "action_name": "click",
     "query_id": "q",

@@ -112,12 +112,12 @@ def test_exposures_are_exact_given_the_slots_that_pins_leave(store: Store, serve
     compared = 0
     for (policy, query), pages in by_query(log, served).items():
         number = found.query_ids.tolist().index(query)
-        items = slice(found.offsets[number], found.offsets[number + 1])
-        exact = expected(pages, BIAS.ranks)
+        documents = slice(found.offsets[number], found.offsets[number + 1])
+        exact = expected(pages, BIAS.positions)
         exposure = found.statistics.policies[policy].exposure
         for name in ("alpha", "beta", "examination"):
-            wanted = [exact[document] @ getattr(BIAS, name) for document in found.doc_ids[items].tolist()]
-            np.testing.assert_allclose(getattr(exposure, name)[items], wanted, rtol=1e-9, atol=0)
+            wanted = [exact[document] @ getattr(BIAS, name) for document in found.doc_ids[documents].tolist()]
+            np.testing.assert_allclose(getattr(exposure, name)[documents], wanted, rtol=1e-9, atol=0)
             compared += len(wanted)
     assert compared >= 3 * 3 * 5 * 2
 
@@ -129,10 +129,10 @@ def test_rank_shares_are_exact_given_the_slots_that_pins_leave(store: Store, ser
     pages = by_query(log, served)
     for number, query in enumerate(found.query_ids.tolist()):
         own = [page for (_, at), many in pages.items() if at == query for page in many]
-        exact = expected(own, BIAS.ranks)
-        items = range(found.offsets[number], found.offsets[number + 1])
-        wanted = [exact[found.doc_ids[item]] for item in items]
-        np.testing.assert_allclose(shares[list(items)], wanted, rtol=1e-9, atol=1e-15)
+        exact = expected(own, BIAS.positions)
+        documents = range(found.offsets[number], found.offsets[number + 1])
+        wanted = [exact[found.doc_ids[document]] for document in documents]
+        np.testing.assert_allclose(shares[list(documents)], wanted, rtol=1e-9, atol=1e-15)
 
 
 def test_check_does_not_mistake_pins_for_another_draw(store: Store) -> None:

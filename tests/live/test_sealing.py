@@ -41,7 +41,7 @@ def test_impressions_and_clicks_become_rows(store: Store, service: Service) -> N
     }
     assert [part.impressions for part in sealing.seal(store, time.time() + 1)] == [1]
     found = rows(store, "impressions")
-    assert [(row["position"], row["doc_id"], row["clicked"], row["signal"]) for row in found] == [
+    assert [(row["position"], row["doc_id"], row["clicked"], row["amount"]) for row in found] == [
         (position, document, document == first, 5.0 if document == first else 0.0)
         for position, document in served.shown.items()
     ]
@@ -126,7 +126,7 @@ def test_a_part_that_was_interrupted_is_written_again(
 
 @pytest.mark.parametrize("location", ["sqlite"], indirect=True)
 def test_weights_are_those_of_the_simulator(store: Store) -> None:
-    interactions, rng = 1500, np.random.default_rng(2)
+    impressions, rng = 1500, np.random.default_rng(2)
     split = synthetic(queries=40, features=3).train
     people, ranks = users("paper@3"), 3
     bias = bias_of(people)
@@ -139,12 +139,12 @@ def test_weights_are_those_of_the_simulator(store: Store) -> None:
     service = Service(store, ServiceSettings(top=ranks), rng=np.random.default_rng(3))
     kept: dict[str, list[tuple[int, list[int], list[bool]]]] = {"model": [], "shuffle": []}
     events: list[UserEvent] = []
-    for _ in range(interactions):
+    for _ in range(impressions):
         query = int(rng.integers(split.n_queries))
         own = range(split.offsets[query], split.offsets[query + 1])
         request = RankRequest(
             f"q{query:03d}",
-            tuple(f"d{item - own[0]:03d}" for item in own),
+            tuple(f"d{number - own[0]:03d}" for number in own),
             tuple(split.features[own].tolist()),
         )
         served = service.serve(service.draft(request), service.choose())
@@ -165,7 +165,7 @@ def test_weights_are_those_of_the_simulator(store: Store) -> None:
     simulated = None
     model = linear(0.5, -0.25, 0.25)
     for policy, log in kept.items():
-        scores = model.scores(split.features) if policy == "model" else np.zeros(split.n_docs)
+        scores = model.scores(split.features) if policy == "model" else np.zeros(split.n_documents)
         vectors = np.stack([bias.alpha, bias.beta, bias.examination])
         exposure = Exposure(*expected_rank_weights(scores, split.offsets, vectors).T)
         queries, rankings, clicks = (np.array(column) for column in zip(*log, strict=True))
@@ -174,14 +174,14 @@ def test_weights_are_those_of_the_simulator(store: Store) -> None:
             policy,
             split.offsets,
             exposure,
-            query_counts=counts.query_counts,
-            displays_by_rank=counts.displays_by_rank,
-            clicks_by_rank=counts.clicks_by_rank,
+            impressions_by_query=counts.impressions_by_query,
+            displays_by_position=counts.displays_by_position,
+            clicks_by_position=counts.clicks_by_position,
         )
         simulated = own_part if simulated is None else simulated + own_part
     assert simulated is not None
     sealed = open_log(store.log).statistics(bias)
-    assert sealed.statistics.timesteps == interactions
+    assert sealed.statistics.impressions == impressions
     assert sealed.estimated == {}
     method = estimator("intervention-aware(average=query)")
     assert np.allclose(method.weights(sealed.statistics, bias), method.weights(simulated, bias), rtol=1e-9)

@@ -65,7 +65,7 @@ def counted(rows: Iterable[Row]) -> dict[str, Counter[Any]]:
     return {"displays": displays, "clicks": +clicks, "came": came}
 
 
-def simulated(seed: int = 0, queries: int = 6, interactions: int = 60) -> tuple[Split, list[PolicyTraffic]]:
+def simulated(seed: int = 0, queries: int = 6, impressions: int = 60) -> tuple[Split, list[PolicyTraffic]]:
     """A split whose ids are in order, and what two policies gathered on it; the later has the lower name."""
     rng = np.random.default_rng(seed)
     sizes = rng.integers(1, 6, queries)
@@ -80,28 +80,28 @@ def simulated(seed: int = 0, queries: int = 6, interactions: int = 60) -> tuple[
     gathered = []
     for policy in ("z", "a"):
         scores = rng.normal(size=docs)
-        log = gather_log(scores, split.offsets, split.labels / 4, users("paper@3"), interactions, rng)
+        log = gather_log(scores, split.offsets, split.labels / 4, users("paper@3"), impressions, rng)
         gathered.append(PolicyTraffic(policy, scores, log))
     return split, gathered
 
 
 def statistics_in_memory(split: Split, gathered: list[PolicyTraffic], bias: Bias = BIAS) -> Statistics:
     """The same statistics without files."""
-    total = Statistics.empty(split.offsets, bias.ranks)
+    total = Statistics.empty(split.offsets, bias.positions)
     for part in gathered:
         total = total + of_impressions(
             part.policy,
             split.offsets,
             Exposure.of_scores(part.scores, split.offsets, bias),
-            queries=part.interactions.queries,
-            rankings=part.interactions.rankings,
-            clicks=part.interactions.clicks,
+            queries=part.impressions.queries,
+            rankings=part.impressions.rankings,
+            clicks=part.impressions.clicks,
         )
     return total
 
 
 def names_in_order(result: LogStatistics, split: Split) -> bool:
-    """Whether queries and items are those of the split, one by one."""
+    """Whether queries and documents are those of the split, one by one."""
     assert split.doc_ids is not None
     return result.query_ids.tolist() == split.query_ids.tolist() and (
         result.doc_ids.tolist() == split.doc_ids.tolist()

@@ -10,7 +10,7 @@ import pytest
 from rankloop import open_log
 from rankloop.bias import named_bias
 from rankloop.logs.display_order import measure_order
-from rankloop.logs.log_verdict import CURVE
+from rankloop.offline.log_check import CURVE
 from tests.logs.logs_of import Row, write_rows
 
 
@@ -21,8 +21,8 @@ def write(folder: Path, noise: float, queries: int, seed: int = 0) -> Path:
         order = np.argsort(np.arange(12) + noise * rng.gumbel(size=12))[:8]
         query = f"q{number % queries}"
         rows += [
-            Row(number, query, "live", position, f"d{doc}", bool(rng.random() < 0.3), number)
-            for position, doc in enumerate(order, 1)
+            Row(number, query, "live", position, f"d{document}", bool(rng.random() < 0.3), number)
+            for position, document in enumerate(order, 1)
         ]
     return write_rows(folder / "log", rows)
 
@@ -54,11 +54,11 @@ def test_a_short_log_is_not_judged(tmp_path: Path) -> None:
 
 def test_the_curve_that_check_suggests_can_be_read() -> None:
     """Before: check printed `--bias 'position(power=1)@10'`, which no command accepts."""
-    assert named_bias(CURVE).ranks == 10
+    assert named_bias(CURVE).positions == 10
 
 
 def test_what_a_recommendation_log_can_teach(tmp_path: Path) -> None:
     """Before: "No repeated query ever had another ranking", of a log in which no query came twice."""
-    verdict = open_log(write(tmp_path, 3.0, 600)).check().verdict
-    assert verdict.bias_method == "documents"
-    assert {use.what: use.answer for use in verdict.uses}["evaluate"] == "yes"
+    found = open_log(write(tmp_path, 3.0, 600)).check()
+    assert "fewer than" not in found.answer("evaluate").text
+    assert "the log never explores" not in found.answer("evaluate").text

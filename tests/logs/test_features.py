@@ -12,8 +12,7 @@ import pytest
 
 from rankloop.errors import DataError
 from rankloop.logs import LogWriter, write_simulated
-from rankloop.logs.feature_join import copy_features
-from rankloop.logs.features import why_unusable
+from rankloop.logs.features import copy_features, why_unusable
 from rankloop.offline import open_log
 from tests.logs.logs_of import Row, simulated, write_rows
 
@@ -24,7 +23,17 @@ ROWS = [
 ]
 TABLE = {"query_id": ["q", "1:q", "q", "q"], "doc_id": ["y", "x", "x", "unknown"]}
 COLUMNS = {"age": [1, 2, 3, 4], "price": [0.5, 1.5, 2.5, np.nan], "new": [True, False, True, False]}
-# Items are (1:q, x), (q, x), (q, y).
+# A log has impressions, whatever else.
+IMPRESSION = {
+    "impression_id": ["i"],
+    "timestamp": [None],
+    "query_id": ["q"],
+    "policy_id": ["a"],
+    "position": [1],
+    "doc_id": ["x"],
+    "clicked": [True],
+}
+# Documents are (1:q, x), (q, x), (q, y).
 EXPECTED = [[2, 1.5, 0], [3, 2.5, 1], [1, 0.5, 1]]
 
 
@@ -35,7 +44,7 @@ def log_with(folder: Path, features: dict[str, Any]) -> Path:
 
 
 @pytest.mark.parametrize("vector", [False, True])
-def test_features_are_in_the_order_of_the_items(tmp_path: Path, vector: bool) -> None:
+def test_features_are_in_the_order_of_the_documents(tmp_path: Path, vector: bool) -> None:
     """Rows of other documents are not looked at, wrong as they may be."""
     features: dict[str, Any] = COLUMNS
     if vector:
@@ -130,6 +139,7 @@ def test_tables_are_copied_with_their_names(tmp_path: Path, ending: str) -> None
     else:
         pq.write_table(table, path)
     with LogWriter(tmp_path / "log") as writer:
+        writer.write("impressions", IMPRESSION)
         ids = pa.concat_tables(copy_features(path, writer)).to_pydict()
     assert ids == TABLE | {"doc_id": ["007", "8", "9", "10"]}
     copied = pq.read_table(tmp_path / "log" / "features.parquet").to_pydict()
@@ -168,6 +178,7 @@ def test_fractions_far_down_are_read(tmp_path: Path) -> None:
     path.write_text("query_id,doc_id,f\n" + "".join(lines) + "q,last,0.5\n")
     assert path.stat().st_size > 1.5e6
     with LogWriter(tmp_path / "log") as writer:
+        writer.write("impressions", IMPRESSION)
         assert sum(len(ids) for ids in copy_features(path, writer)) == rows + 1
     assert pq.read_table(tmp_path / "log" / "features.parquet")["f"][-1].as_py() == 0.5
 

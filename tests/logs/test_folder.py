@@ -40,7 +40,7 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
     log = open_log(tmp_path / "new" / "log")
     assert log.tables == ("impressions",)
     assert not log.starts
-    assert log.count().query_counts.tolist() == [[2]]
+    assert log.count().impressions_by_policy.tolist() == [[2]]
     schema = pq.read_schema(log.folder / "impressions.parquet")
     # What others read are plain types, whatever the writer used.
     assert schema.field("query_id").type == pa.string()
@@ -111,7 +111,7 @@ def test_a_promise_about_a_file_does_not_outlive_its_rows(tmp_path: Path) -> Non
     pq.write_table(pq.read_table(path).slice(1), path)
     log = open_log(tmp_path / "log")
     assert not log.starts
-    assert log.count().query_counts.tolist() == [[1]]
+    assert log.count().impressions_by_policy.tolist() == [[1]]
 
 
 def test_what_is_no_log_is_refused(tmp_path: Path) -> None:
@@ -167,7 +167,7 @@ def test_other_types_that_are_as_good(tmp_path: Path, changes: dict[str, Any], d
     pq.write_table(pa.table(columns(**changes)), tmp_path / "impressions.parquet")
     counted = open_log(tmp_path).count()
     assert counted.doc_ids.tolist() == documents
-    assert counted.displays_by_rank.tolist() == [[1, 0], [0, 1]]
+    assert counted.displays_by_position.tolist() == [[1, 0], [0, 1]]
 
 
 def test_wrong_columns_of_other_tables_are_refused(tmp_path: Path) -> None:
@@ -200,8 +200,8 @@ def test_a_newer_version_is_refused(tmp_path: Path) -> None:
     folder = write_rows(tmp_path / "log", ROWS)
     path = folder / "impressions.parquet"
     table = pq.read_table(path)
-    pq.write_table(table.replace_schema_metadata({b"rankloop.version": b"2"}), path)
-    with pytest.raises(DataError, match="the log has version '2', but this program reads version '1'"):
+    pq.write_table(table.replace_schema_metadata({b"rankloop.version": b"3"}), path)
+    with pytest.raises(DataError, match="the log has version '3', but this program reads version '2'"):
         open_log(folder)
 
 

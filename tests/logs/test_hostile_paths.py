@@ -75,7 +75,7 @@ def test_an_import_does_not_depend_on_the_temporary_folder(
 
 def test_a_log_divided_by_time_does_not_depend_on_its_path(tmp_path: Path) -> None:
     """Before: Arrow added a column for a folder called ``query_id=5``."""
-    from rankloop.offline.query_division import _earlier
+    from rankloop.offline.division import _earlier
 
     day = 86_400_000_000
     timed = [row._replace(timestamp=n * day) for n, row in enumerate(rows("d"))]

@@ -57,7 +57,7 @@ def test_the_last_statistics_are_kept(tmp_path: Path) -> None:
 
 def test_a_policy_that_logs_again_is_one_policy(tmp_path: Path) -> None:
     split, (first, second) = simulated()
-    parts = [first, second, PolicyTraffic(first.policy, first.scores, second.interactions)]
+    parts = [first, second, PolicyTraffic(first.policy, first.scores, second.impressions)]
     result = open_log(write_simulated(tmp_path / "log", split, parts)).statistics(BIAS)
     assert_same(result.statistics, statistics_in_memory(split, parts))
     with pytest.raises(DataError, match="policy 'z' has two sets of scores"):
@@ -94,16 +94,16 @@ def test_counts_are_those_of_a_slow_count(rows: list[Row], ranks: int | None) ->
     cells = counts.cells
     names = [
         (counts.policy_ids[p], str(query_of[i]), str(counts.doc_ids[i]), int(k) + 1)
-        for p, i, k in zip(cells.policy, cells.item, cells.rank, strict=True)
+        for p, i, k in zip(cells.policy, cells.document, cells.position, strict=True)
     ]
     assert dict(zip(names, cells.displays.tolist(), strict=True)) == expected["displays"]
     clicks = zip(names, cells.clicks.tolist(), strict=True)
     assert {name: n for name, n in clicks if n} == expected["clicks"]
     came = {
-        (policy, str(query)): int(counts.query_counts[p, q])
+        (policy, str(query)): int(counts.impressions_by_policy[p, q])
         for p, policy in enumerate(counts.policy_ids)
         for q, query in enumerate(counts.query_ids)
-        if counts.query_counts[p, q]
+        if counts.impressions_by_policy[p, q]
     }
     assert came == counted(rows)["came"]
     assert (counts.rows, counts.left_out) == (cells.displays.sum(), len(rows) - cells.displays.sum())
@@ -124,10 +124,10 @@ def test_whole_numbers_are_ids_too(tmp_path: Path) -> None:
     result = open_log(write_rows(tmp_path / "log", rows, candidates)).statistics(ONE_RANK)
     assert result.query_ids.tolist() == ["7"]
     assert result.doc_ids.tolist() == ["10", "9"]
-    assert result.statistics.displays_by_rank.tolist() == [[1], [1]]
+    assert result.statistics.displays_by_position.tolist() == [[1], [1]]
     np.testing.assert_allclose(result.statistics.policies["a"].exposure.alpha, [0.8 / 2, 0.8 / 2])
     assert result.left_out == 1
-    assert result.notes == ("1 rows of impressions below rank 1 are left out.",)
+    assert result.notes == ("1 rows of impressions below position 1 are left out.",)
 
 
 def test_a_table_may_be_a_folder_of_files(tmp_path: Path) -> None:
@@ -144,7 +144,7 @@ def test_a_table_may_be_a_folder_of_files(tmp_path: Path) -> None:
     assert_same(log.statistics(BIAS).statistics, statistics_in_memory(split, gathered))
 
 
-def test_candidates_that_were_never_shown_are_items(tmp_path: Path) -> None:
+def test_candidates_that_were_never_shown_are_documents(tmp_path: Path) -> None:
     rows = [Row("i", "q", "a", 1, "x", True)]
     candidates = {"policy_id": ["a"] * 3, "query_id": ["q", "q", "r"], "doc_id": ["x", "w", "v"]}
     candidates["score"] = [0.0, np.log(3.0), 1.0]
@@ -152,7 +152,7 @@ def test_candidates_that_were_never_shown_are_items(tmp_path: Path) -> None:
     assert result.doc_ids.tolist() == ["w", "x", "v"]
     seen = result.statistics.policies["a"].exposure
     np.testing.assert_allclose(seen.alpha, [0.8 * 3 / 4, 0.8 * 1 / 4, 0.8], rtol=1e-7)
-    assert result.statistics.query_counts.tolist() == [1, 0]
+    assert result.statistics.impressions_by_query.tolist() == [1, 0]
     assert result.estimated == {}
 
 
@@ -224,9 +224,16 @@ def test_counts_of_one_number_of_ranks_follow_from_those_of_another(
     log.count(first)
     found = log.count(then)
     assert found is log.count(then)
-    for name in ("ranks", "rows", "left_out", "fingerprint", "policy_ids"):
+    for name in ("positions", "rows", "left_out", "fingerprint", "policy_ids"):
         assert getattr(found, name) == getattr(fresh, name)
-    for name in ("displays_by_rank", "clicks_by_rank", "query_counts", "query_ids", "doc_ids", "offsets"):
+    for name in (
+        "displays_by_position",
+        "clicks_by_position",
+        "impressions_by_policy",
+        "query_ids",
+        "doc_ids",
+        "offsets",
+    ):
         np.testing.assert_array_equal(getattr(found, name), getattr(fresh, name))
 
 
@@ -316,7 +323,7 @@ def test_candidates_of_queries_that_never_came_are_known(tmp_path: Path) -> None
     result = log.statistics(ONE_RANK)
     assert (result.estimated, result.unknown, result.notes) == ({}, {}, ())
     np.testing.assert_allclose(result.statistics.policies["b"].exposure.alpha, [0.4, 0.4, 0.8])
-    assert result.statistics.policies["b"].query_counts.tolist() == [0, 1]
+    assert result.statistics.policies["b"].impressions_by_query.tolist() == [0, 1]
     result = open_log(write_rows(tmp_path / "log", rows, candidates_of(*both))).statistics(ONE_RANK)
     assert (result.estimated, result.unknown) == ({}, {"b": 1})
     assert "b (1 queries). Their exposures are set to 0 there" in result.notes[0]
@@ -345,7 +352,7 @@ def test_a_rank_that_nobody_sees_says_nothing_against_scores(tmp_path: Path) -> 
 def test_repeated_rows_are_refused_by_the_name_of_their_query(tmp_path: Path) -> None:
     rows = [*SHOWN, Row("j", "cat", "a", 1, "x", False), Row("j", "cat", "a", 1, "y", False)]
     log = open_log(write_rows(tmp_path / "log", rows))
-    with pytest.raises(DataError, match=r"query 'cat' has 1 impressions, but 2 rows at rank 1: rows are"):
+    with pytest.raises(DataError, match=r"query 'cat' has 1 impressions, but 2 rows at position 1: rows are"):
         log.statistics(ONE_RANK)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -10,9 +11,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from rankloop.logs import Columns, LogCheck, import_columns
-from rankloop.logs.support import wilson_interval
-from rankloop.offline import open_log
+from rankloop.bias.estimate import REMEDY
+from rankloop.errors import DataError
+from rankloop.logs import Columns, import_columns
+from rankloop.offline import LogCheck, open_log
+from rankloop.statistics.intervals import wilson
 from tests.logs.logs_of import Row, write_rows
 
 SECOND, HOUR = 10**6, 3_600 * 10**6
@@ -46,11 +49,12 @@ def codes(found: LogCheck) -> set[str]:
 def test_a_usual_log_is_not_suspicious(tmp_path: Path) -> None:
     found = checked(tmp_path / "log", usual())
     assert codes(found) == set()
-    assert found.verdict.summary == (
-        "This log can teach how users click and what a ranker is worth only in part; it cannot "
-        "teach a ranker."
+    # Clicks do not depend on the document, so they do not tell how users click.
+    assert found.summary == (
+        "This log can teach how relevant each document is and what a ranker is worth only in part; it cannot "
+        "teach how users click or a ranker."
     )
-    assert found.verdict.command is not None
+    assert found.command is not None
     assert (found.sanity.gaps.leading, found.sanity.gaps.inner, found.sanity.gaps.short) == (0, 0, 0)
 
 
@@ -60,8 +64,8 @@ def test_only_clicked_rows_were_logged(tmp_path: Path) -> None:
     found = checked(tmp_path / "all", clicked)
     assert found.warnings[0].code == "only_clicked_rows"
     assert found.warnings[0].startswith("100.0% of all rows are clicked: it seems that only clicked rows")
-    assert found.verdict.summary == "Nothing should be learned from this log as it is."
-    assert found.verdict.command is None
+    assert found.summary == "Nothing should be learned from this log as it is."
+    assert found.command is None
     deep = [
         *usual(),
         *(Row(f"i{n}", f"q{n % 40}", "a", 11 + n % 3, "deep", True, n * SECOND) for n in range(30)),
@@ -69,7 +73,7 @@ def test_only_clicked_rows_were_logged(tmp_path: Path) -> None:
     found = checked(tmp_path / "deep", deep)
     assert "only_clicked_rows_below" in codes(found)
     (warning,) = (text for text in found.warnings if text.code == "only_clicked_rows_below")
-    assert warning.startswith("From rank 11 on, 100.0% of the 30 rows are clicked")
+    assert warning.startswith("From position 11 on, 100.0% of the 30 rows are clicked")
 
 
 def test_impressions_without_a_click_are_missing(tmp_path: Path) -> None:
@@ -85,7 +89,7 @@ def test_a_log_without_clicks(tmp_path: Path) -> None:
     """Before: a click rate of 0 everywhere was a row of zeros in a table."""
     found = checked(tmp_path / "log", [row._replace(clicked=False) for row in usual()])
     assert found.warnings[0].code == "no_clicks"
-    assert {use.answer for use in found.verdict.uses} == {"no"}
+    assert {use.answer for use in found.answers} == {"no"}
 
 
 def test_robots_are_noticed_by_query_and_by_client(tmp_path: Path) -> None:
@@ -117,7 +121,7 @@ def test_sessions_that_were_taken_for_impressions(tmp_path: Path) -> None:
     found = checked(tmp_path / "log", rows)
     assert found.warnings[0].code == "sessions_as_impressions"
     assert "60 of 60 impressions have several queries" in found.warnings[0]
-    assert found.verdict.command is None
+    assert found.command is None
 
 
 def test_gaps_are_counted_and_explained(tmp_path: Path) -> None:
@@ -165,9 +169,9 @@ def test_positions_that_never_change(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("moves", "method"), [("pairs", "pairs"), ("documents", "documents"), ("nothing", "assumed")]
+    ("moves", "method"), [("pairs", "pairs"), ("documents", "documents"), ("nothing", None)]
 )
-def test_the_verdict_names_where_a_bias_can_come_from(tmp_path: Path, moves: str, method: str) -> None:
+def test_a_check_says_where_a_bias_comes_from(tmp_path: Path, moves: str, method: str | None) -> None:
     """Before: `check` did not say what could be learned; `bias` refused with "too little movement"."""
     rng = np.random.default_rng(1)
     rows = []
@@ -178,22 +182,31 @@ def test_the_verdict_names_where_a_bias_can_come_from(tmp_path: Path, moves: str
             name = f"{query}-{doc}" if moves == "nothing" else f"d{doc}"
             rows.append(
                 Row(
-                    f"i{number}", f"q{query}", "a", place + 1, name, bool(rng.random() < 0.4), number * SECOND
+                    f"i{number}",
+                    f"q{query}",
+                    "a",
+                    place + 1,
+                    name,
+                    bool(rng.random() < (0.2, 0.4, 0.8)[doc]),
+                    number * SECOND,
                 )
             )
-    verdict = checked(tmp_path / "log", rows).verdict
-    assert verdict.bias_method == method
-    answers = {use.what: use.answer for use in verdict.uses}
-    assert answers["fit"] == "no"
-    assert answers["bias"] == {"pairs": "yes", "documents": "partly", "assumed": "no"}[method]
-    assert answers["evaluate"] == "partly" or method == "documents"
+    found = checked(tmp_path / "log", rows)
+    assert found.bias.to_dict()["method"] == method
+    assert found.answer("fit").answer == "no"
+    assert found.answer("bias").answer == ("no" if method is None else "yes")
+    assert found.answer("relevance").needs_bias == (method is None)
+    if method is None:
+        with pytest.raises(DataError, match=re.escape(found.answer("bias").text)):
+            open_log(tmp_path / "log").estimate_bias()
+        assert found.next_step == REMEDY
 
 
 def test_wilson_by_hand() -> None:
     """The ends solve (p − share)² = z² p (1 − p) / n."""
     z = 1.6448536269514722
     for clicks, shown in ((3, 10), (0, 5), (7, 7)):
-        for end in wilson_interval(clicks, shown):
+        for end in wilson(clicks, shown):
             if 0 < end < 1:
                 assert (end - clicks / shown) ** 2 == pytest.approx(z * z * end * (1 - end) / shown)
 
@@ -209,7 +222,7 @@ def test_a_real_log_with_gaps(real_data: Path, tmp_path: Path) -> None:
     found = open_log(report.log).check()
     assert (found.sanity.gaps.leading, found.sanity.gaps.inner) == (0, 86)
     assert codes(found) == {"gaps"}
-    assert found.verdict.bias_method == "pairs"
+    assert found.bias.to_dict()["method"] == "pairs"
 
 
 @pytest.mark.parametrize(("ordered", "expected"), [(True, True), (False, False)])

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from rankloop.logs.slots import Gaps
 from rankloop.offline import Log, open_log
 from rankloop.policies import rank_marginals
 from rankloop.rank_weights import dcg
@@ -24,8 +25,8 @@ def rows_with_gaps(seed: int = 0) -> list[Row]:
         positions = np.flatnonzero(rng.random(6) < 0.6) + 1
         docs = rng.permutation(6)[: len(positions)]
         rows += [
-            Row(f"i{number}", query, policy, int(position), f"d{doc}", False)
-            for position, doc in zip(positions, docs, strict=True)
+            Row(f"i{number}", query, policy, int(position), f"d{document}", False)
+            for position, document in zip(positions, docs, strict=True)
         ]
     return rows
 
@@ -62,15 +63,19 @@ def test_rank_weights_are_those_of_every_impressions_slots(log: Log) -> None:
 
 def test_the_summary_counts_leading_inner_and_short(log: Log) -> None:
     impressions = [slots for many in slots_of(rows_with_gaps()).values() for slots in many]
-    summary = log.slots().summary
+    summary = log.slots().gaps
     assert summary.impressions == len(impressions)
     assert summary.leading == sum(slots[0] > 1 for slots in impressions)
     assert summary.inner == sum(slots[-1] - slots[0] + 1 > len(slots) for slots in impressions)
     assert summary.gapped == sum(slots[-1] > len(slots) for slots in impressions)
-    longest = {key: max(map(len, many)) for key, many in slots_of(rows_with_gaps()).items()}
+    # Most impressions of a policy end at one position, the lowest of those that are equally frequent.
+    ends = {policy: Counter(last for (by, _), many in slots_of(rows_with_gaps()).items() if by == policy
+                            for *_, last in many) for policy in "ab"}  # fmt: skip
+    usual = {policy: max(own, key=lambda end, own=own: (own[end], end)) for policy, own in ends.items()}
     assert summary.short == sum(
-        len(slots) < longest[key] for key, many in slots_of(rows_with_gaps()).items() for slots in many
+        n for policy, own in ends.items() for end, n in own.items() if end < usual[policy]
     )
+    assert sum(times for _, times in summary.patterns) <= summary.gapped
     assert "positions without a row" in summary.notes[0]
 
 
@@ -78,12 +83,12 @@ def test_a_log_without_gaps_needs_no_weights_of_its_own(tmp_path: Path) -> None:
     rows = [Row(f"i{n}", "q", "a", k + 1, f"d{(n + k) % 3}", False) for n in range(5) for k in range(3)]
     log = open_log(write_rows(tmp_path / "log", rows))
     assert log.slots().rank_weights(log.count(3), VECTORS) is None
-    assert log.slots().summary == (5, 0, 0, 0, 0)
-    assert log.slots().summary.notes == ()
+    assert log.slots().gaps == Gaps(5, 0, 0, 0, 0)
+    assert log.slots().gaps.notes == ()
 
 
 def candidates() -> dict[str, list[object]]:
-    docs = [f"d{doc}" for doc in range(4)]
+    docs = [f"d{document}" for document in range(4)]
     return {
         "policy_id": ["a"] * 4,
         "query_id": ["q"] * 4,

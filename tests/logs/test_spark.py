@@ -23,8 +23,8 @@ from rankloop.types import Bias
 from tests.attack.accounting import HEADER, as_line, clean, random_rows, unlike
 from tests.logs.logs_of import BIAS, Row, simulated, write_rows
 from tests.logs.test_slots import VECTORS, rows_with_gaps
-from tests.offline.test_never_a_false_verdict import assert_same as assert_same_value
-from tests.offline.test_never_a_false_verdict import by_candidates, by_rows, traffic, write_table
+from tests.offline.test_never_a_false_decision import assert_same as assert_same_value
+from tests.offline.test_never_a_false_decision import by_candidates, by_rows, traffic, write_table
 from tests.statistics.equality import assert_same
 
 # Spark leaves sockets to the garbage collector.
@@ -56,7 +56,7 @@ def spark() -> Iterator[Any]:
 @extras
 @pytest.mark.parametrize("exposure", ["candidates", "displays"])
 def test_statistics_are_the_same(spark: Any, tmp_path: Path, exposure: Any) -> None:
-    split, gathered = simulated(queries=12, interactions=300)
+    split, gathered = simulated(queries=12, impressions=300)
     log = open_log(write_simulated(tmp_path / "log", split, gathered))
     there = replace(log, exposure=exposure, engine="spark").statistics(BIAS)
     here = replace(log, exposure=exposure).statistics(BIAS)
@@ -81,7 +81,14 @@ def test_counts_of_odd_rows_are_the_same(tmp_path: Path) -> None:
     there, here = replace(log, engine="spark").count(3), log.count(3)
     assert there.policy_ids == here.policy_ids == ("a", "b")
     assert there.left_out == here.left_out == 1
-    for name in ("query_ids", "doc_ids", "offsets", "query_counts", "displays_by_rank", "clicks_by_rank"):
+    for name in (
+        "query_ids",
+        "doc_ids",
+        "offsets",
+        "impressions_by_policy",
+        "displays_by_position",
+        "clicks_by_position",
+    ):
         np.testing.assert_array_equal(getattr(there, name), getattr(here, name))
 
 
@@ -90,7 +97,7 @@ def test_counts_of_odd_rows_are_the_same(tmp_path: Path) -> None:
 def test_slots_of_pages_with_gaps_are_the_same(tmp_path: Path) -> None:
     log = open_log(write_rows(tmp_path / "log", rows_with_gaps()))
     there, here = replace(log, engine="spark"), log
-    assert there.slots().summary == here.slots().summary
+    assert there.slots().gaps == here.slots().gaps
     weights = [one.slots().rank_weights(one.count(3), VECTORS) for one in (there, here)]
     np.testing.assert_array_equal(*weights)
 
@@ -136,7 +143,7 @@ def test_checks_of_a_messy_log_are_the_same(tmp_path: Path) -> None:
         Row("m", "q", "a", 2, "x", False, 3 * hour),
     ]
     scores = {"policy_id": ["b"] * 3, "query_id": ["q"] * 3, "doc_id": ["x", "y", "z"]}
-    scores["score"] = [0.5, 0.0, float("-inf")]  # type: ignore[list-item]
+    scores["score"] = [0.5, 0.0, float("-inf")]  # type: ignore[list-document]
     folder = write_rows(tmp_path / "a[b] {c}", rows, scores)
     features = pa.table({"query_id": ["q", "q"], "doc_id": ["x", "y"], "f": [1.0, 2.0]})
     pq.write_table(features, folder / "features.parquet")
@@ -150,7 +157,7 @@ def test_checks_of_a_messy_log_are_the_same(tmp_path: Path) -> None:
 @extras
 @pytest.mark.usefixtures("spark")
 def test_counts_and_exposures_of_a_table_in_many_files_are_the_same(tmp_path: Path) -> None:
-    split, gathered = simulated(queries=8, interactions=100)
+    split, gathered = simulated(queries=8, impressions=100)
     whole = write_simulated(tmp_path / "whole", split, gathered)
     for table in ("impressions", "candidates"):
         (tmp_path / "parts" / f"{table}.parquet").mkdir(parents=True)

@@ -24,7 +24,7 @@ from rankloop.types import Float64, Model, Split
 DATA = synthetic(queries=80, features=6)
 SPLITS = DATA.train, DATA.validation
 FEATURES = np.concatenate([split.features for split in SPLITS])
-OFFSETS = np.concatenate([SPLITS[0].offsets, SPLITS[0].n_docs + SPLITS[1].offsets[1:]])
+OFFSETS = np.concatenate([SPLITS[0].offsets, SPLITS[0].n_documents + SPLITS[1].offsets[1:]])
 RELEVANCE = np.concatenate([split.labels for split in SPLITS]) / 4.0
 PAPER = users("paper@5")
 BIAS = bias_of(PAPER)
@@ -54,9 +54,9 @@ def logged(policy: Model, name: str, relevance: Float64, times: int, rng: np.ran
         name,
         OFFSETS,
         Exposure.of_scores(scores, OFFSETS, BIAS),
-        query_counts=counts.query_counts,
-        displays_by_rank=counts.displays_by_rank,
-        clicks_by_rank=counts.clicks_by_rank,
+        impressions_by_query=counts.impressions_by_query,
+        displays_by_position=counts.displays_by_position,
+        clicks_by_position=counts.clicks_by_position,
     )
 
 
@@ -70,7 +70,7 @@ def divided(statistics: Statistics) -> tuple[Statistics, Statistics]:
 def deployed_by(deployment: Deployment, relevance: Float64, seed: int) -> list[Model]:
     """Run a small loop, and return the policies that logged."""
     rng = np.random.default_rng(seed)
-    statistics, policies = Statistics.empty(OFFSETS, BIAS.ranks), [START]
+    statistics, policies = Statistics.empty(OFFSETS, BIAS.positions), [START]
     for look, (before, time) in enumerate(pairwise(TIMES), start=1):
         statistics += logged(policies[-1], f"policy {look}", relevance, time - before, rng)
         parts = divided(statistics)
@@ -130,7 +130,7 @@ def test_cross_fitting_learns_without_the_queries_it_judges_by() -> None:
 
 def test_enough_held_out_impressions_need_no_cross_fitting() -> None:
     statistics = divided(logged(START, "start", RELEVANCE, 40_000, np.random.default_rng(0)))
-    assert statistics[1].timesteps >= ENOUGH_IMPRESSIONS
+    assert statistics[1].impressions >= ENOUGH_IMPRESSIONS
 
     def refused(*_: object) -> Model:
         raise AssertionError("nothing is to be learned again")
@@ -141,7 +141,7 @@ def test_enough_held_out_impressions_need_no_cross_fitting() -> None:
 
 def test_guesses_of_each_split_are_used() -> None:
     statistics = divided(logged(START, "start", RELEVANCE, 500, np.random.default_rng(0)))
-    guess = RELEVANCE[: DATA.train.n_docs], RELEVANCE[DATA.train.n_docs :]
+    guess = RELEVANCE[: DATA.train.n_documents], RELEVANCE[DATA.train.n_documents :]
     clicks = Clicks(SPLITS, statistics, BIAS, guess)
     np.testing.assert_array_equal(clicks.debiased(1).guess, guess[1])
     queries = np.array([2, 5])

@@ -47,7 +47,7 @@ def summary(events: list[Event]) -> list[tuple[object, ...]]:
     return [
         (
             type(e).__name__,
-            e.timesteps,
+            e.impressions,
             e.state.learned.fingerprint,
             e.state.scale,
             e.state.statistics.clicks.tobytes(),
@@ -64,9 +64,9 @@ def test_events_follow_algorithm_1() -> None:
     kinds = [type(event) for event in events]
     phase = [Gathered, Trained, Evaluated]
     assert kinds == [*phase, Deployed, *phase, Deployed, *phase]
-    assert [e.timesteps for e in events if isinstance(e, Gathered)] == [200, 1000, 5000]
-    assert [e.interactions for e in events if isinstance(e, Gathered)] == [200, 800, 4000]
-    assert events[-1].state.statistics.timesteps == 5000
+    assert [e.impressions for e in events if isinstance(e, Gathered)] == [200, 1000, 5000]
+    assert [e.new_impressions for e in events if isinstance(e, Gathered)] == [200, 800, 4000]
+    assert events[-1].state.statistics.impressions == 5000
     assert len(events[-1].state.statistics.policies) == 3
 
 
@@ -89,7 +89,7 @@ def test_weights_are_computed_once_per_phase(monkeypatch: pytest.MonkeyPatch) ->
     weights = InterventionAware.weights
 
     def count(self: InterventionAware, statistics: Statistics, bias: Bias) -> Float64:
-        counted[statistics.log_timesteps] += 1
+        counted[statistics.log_impressions] += 1
         return weights(self, statistics, bias)
 
     monkeypatch.setattr(InterventionAware, "weights", count)
@@ -133,7 +133,7 @@ def test_the_logging_policy_is_softer_than_the_learned_one() -> None:
 
 def test_the_floor_keeps_the_starting_policy_in_play() -> None:
     end = list(loop(floor=0.2).run())[-1].state.statistics
-    first, *later = (gathered.timesteps for gathered in end.policies.values())
+    first, *later = (gathered.impressions for gathered in end.policies.values())
     # 200 at first, then a binomial share of 4,800: six standard deviations are 166.
     assert abs(first - (200 + 0.2 * 4800)) < 166
     assert first + sum(later) == 5000
@@ -178,9 +178,9 @@ def test_evaluations_measure_and_deploy_nothing() -> None:
     events = list(loop(interventions=(1000,), evaluations=(200, 1000, 3000)).run())
     phase = [Gathered, Trained, Evaluated]
     assert [type(event) for event in events] == [*phase, *phase, Deployed, *phase, *phase]
-    assert [e.timesteps for e in events if isinstance(e, Evaluated)] == [200, 1000, 3000, 5000]
+    assert [e.impressions for e in events if isinstance(e, Evaluated)] == [200, 1000, 3000, 5000]
     # One policy logs until 1000, another from then on.
-    assert [p.timesteps for p in events[-1].state.statistics.policies.values()] == [1000, 4000]
+    assert [p.impressions for p in events[-1].state.statistics.policies.values()] == [1000, 4000]
 
 
 @pytest.mark.parametrize("interventions", ["all", (), (200, 1000)])
@@ -189,9 +189,9 @@ def test_online_methods_learn_through_the_same_loop(name: str, interventions: ob
     made = loop(method=online.method(name), interventions=interventions, evaluations=(500,))
     events = list(made.run())
     end = events[-1].state
-    assert end.timesteps == events[-1].timesteps == 5000
+    assert end.impressions == events[-1].impressions == 5000
     assert end.learned.fingerprint != START.fingerprint
-    deployed = [e.timesteps for e in events if isinstance(e, Deployed)]
+    deployed = [e.impressions for e in events if isinstance(e, Deployed)]
     assert deployed == ([] if interventions == "all" else list(interventions))  # type: ignore[call-overload]
     logging = {"all": end.learned.fingerprint, (): START.fingerprint}
     assert interventions not in logging or end.logging.fingerprint == logging[interventions]  # type: ignore[index]
@@ -217,7 +217,7 @@ def test_what_online_methods_cannot_do_is_refused() -> None:
         loop(method=online.method("pdgd"), floor=0.1)
 
 
-def test_too_few_interactions_leave_the_starting_policy() -> None:
+def test_too_few_impressions_leave_the_starting_policy() -> None:
     events = list(loop(interventions=(1,), horizon=2).run())
     assert all(e.epochs == () for e in events if isinstance(e, Trained))
     assert events[-1].state.learned is START
@@ -240,7 +240,7 @@ def test_a_bad_floor_is_refused() -> None:
         loop(floor=1.0)
 
 
-def test_a_share_of_the_interactions_explores_and_both_policies_have_their_own_statistics() -> None:
+def test_a_share_of_the_impressions_explores_and_both_policies_have_their_own_statistics() -> None:
     explored = Explore(to=0.5, share=0.25)
     events = list(loop(exploration=explored, learning=replace(QUICK, name="quick")).run())
     deployed = [event for event in events if isinstance(event, Deployed)]
@@ -249,10 +249,10 @@ def test_a_share_of_the_interactions_explores_and_both_policies_have_their_own_s
     assert moved, "the learned policies must be more peaked than what explores"
     last = events[-1].state
     soft, sharp = (last.statistics.policies[policy_id(last.logging, scale)] for scale in (last.scale, 1.0))
-    gathered = soft.timesteps + sharp.timesteps
+    gathered = soft.impressions + sharp.impressions
     assert gathered == 4000
     # Five standard deviations: a false alarm in 1,700,000 seeds.
-    assert abs(soft.timesteps - 1000) < 5 * np.sqrt(4000 * 0.25 * 0.75)
+    assert abs(soft.impressions - 1000) < 5 * np.sqrt(4000 * 0.25 * 0.75)
     assert soft.exposure.alpha.std() < sharp.exposure.alpha.std()
 
 

@@ -65,8 +65,8 @@ def test_a_policy_is_scored_once(values: PolicyValues) -> None:
         values.exposure(model, scale)
         values.expected_alpha(model, scale)
         values.scores(model)
-    # One call per split that interactions come from.
-    assert sorted(model.calls) == sorted([DATASET.train.n_docs, DATASET.validation.n_docs])
+    # One call per split that impressions come from.
+    assert sorted(model.calls) == sorted([DATASET.train.n_documents, DATASET.validation.n_documents])
     values.test_value(model, 1.0)
     values.test_value(model, 1.0)
     assert len(model.calls) == 3

@@ -79,21 +79,21 @@ def test_derivatives_are_asked_for_at_the_scores_so_far() -> None:
 
 
 def test_it_stops_early_and_keeps_the_best_round(features: Float32, rng: np.random.Generator) -> None:
-    signal, noise = features[:, 0].astype(np.float64), rng.normal(size=200)
+    amount, noise = features[:, 0].astype(np.float64), rng.normal(size=200)
     held_out = features[100:]
     values: list[float] = []
     model = boost(
         features[:100],
-        squares((signal + 2 * noise)[:100]),
+        squares((amount + 2 * noise)[:100]),
         rounds=60,
-        held_out=EarlyStopping(held_out, loss(signal[100:]), patience=7),
+        held_out=EarlyStopping(held_out, loss(amount[100:]), patience=7),
         parameters={"num_leaves": 4, "learning_rate": 0.3, "min_data_in_leaf": 2},
         watch=values.append,
     )
     best = int(np.argmax(values))
     assert 0 < best + 1 + 7 == len(values) < 60
     assert model.n_trees == best + 1
-    assert loss(signal[100:])(model.scores(held_out)) == pytest.approx(values[best], rel=1e-9)
+    assert loss(amount[100:])(model.scores(held_out)) == pytest.approx(values[best], rel=1e-9)
 
 
 def test_where_no_tree_helps_there_is_none(features: Float32) -> None:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rankloop.models.lightgbm import LightGBMModel, boost
-from rankloop.models.lightgbm_check import check_text
-from rankloop.models.lightgbm_sum import add_trees
+from rankloop.models.lightgbm import LightGBMModel, add_trees, boost
+from rankloop.models.lightgbm_text import check_text
 from rankloop.types import Float32, Float64
 
 FEATURES: Float32 = np.random.default_rng(0).random((200, 3), dtype=np.float32)

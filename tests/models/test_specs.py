@@ -25,8 +25,8 @@ SPELLINGS = {
     "mlp(activation=relu, hidden=64-32-16)": MLPSpec(hidden=(64, 32, 16), activation="relu"),
     "linear": LinearSpec(),
     "lightgbm": LightGBMSpec(),
-    "lightgbm(leaves=7, min_docs=1, patience=9, rate=0.1, rounds=20, subsample=1)": LightGBMSpec(
-        rounds=20, patience=9, rate=0.1, leaves=7, min_docs=1, subsample=1.0
+    "lightgbm(leaves=7, min_documents=1, patience=9, rate=0.1, rounds=20, subsample=1)": LightGBMSpec(
+        rounds=20, patience=9, rate=0.1, leaves=7, min_documents=1, subsample=1.0
     ),
 }
 
@@ -57,7 +57,7 @@ def test_a_network_has_the_shape_it_was_given() -> None:
 
 
 def test_options_of_trees_in_lightgbms_words() -> None:
-    spec = LightGBMSpec(rate=0.1, leaves=7, min_docs=3, subsample=0.5)
+    spec = LightGBMSpec(rate=0.1, leaves=7, min_documents=3, subsample=0.5)
     assert spec.parameters == {
         "learning_rate": 0.1,
         "num_leaves": 7,
@@ -94,7 +94,7 @@ def test_names_that_spell_nothing_are_refused(text: str, message: str) -> None:
         ("lightgbm(rounds=0)", "rounds must be at least 1, got 0"),
         ("lightgbm(patience=0)", "patience must be at least 1, got 0"),
         ("lightgbm(leaves=1)", "leaves must be at least 2, got 1"),
-        ("lightgbm(min_docs=0)", "min_docs must be at least 1, got 0"),
+        ("lightgbm(min_documents=0)", "min_documents must be at least 1, got 0"),
         ("lightgbm(rate=0)", "rate must be positive and finite, got 0"),
         ("lightgbm(rate=-0.1)", "rate must be positive and finite, got -0.1"),
         ("lightgbm(subsample=0)", "subsample must be above 0 and at most 1, got 0"),

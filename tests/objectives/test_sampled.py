@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from rankloop import rank_weights
-from rankloop.objectives import expected_reward, pl_rank_gradient, reinforce_gradient
+from rankloop.objectives import expected_metric, pl_rank_gradient, reinforce_gradient
 from rankloop.policies import sample_rankings
 
 ESTIMATORS = {"reinforce": reinforce_gradient, "pl_rank_3": pl_rank_gradient}
@@ -38,7 +38,7 @@ def test_drawn_rankings_average_to_the_exact_gradient(name: str, rng: np.random.
     offsets = np.array([0, 7, 9, 10])
     scores, weights = rng.normal(size=10), rng.normal(size=10)
     theta = rank_weights.dcg(3)
-    exact = expected_reward(scores, offsets, weights, theta).gradient
+    exact = expected_metric(scores, offsets, weights, theta).gradient
     batches = np.array(
         [
             ESTIMATORS[name](
@@ -66,15 +66,15 @@ def test_the_result_does_not_overflow(name: str) -> None:
 def test_scores_that_are_far_apart(distance: float) -> None:
     """Before: PL-Rank gave NaN for score differences of 710 and more.
 
-    Both rankings of two items, weighted by their probabilities, give the exact gradient; in the limit, only
-    the likely one is left.
+    Both rankings of two documents, weighted by their probabilities, give the exact gradient; in the limit,
+    only the likely one is left.
     """
-    scores, offsets, rewards = np.array([0.0, distance]), np.array([0, 2]), [1.0, 0.25]
+    scores, offsets, metrics = np.array([0.0, distance]), np.array([0, 2]), [1.0, 0.25]
     likely, unlikely = (
-        pl_rank_gradient(scores, offsets, rewards, [1.0, 0.5], [[order]]) for order in ([1, 0], [0, 1])
+        pl_rank_gradient(scores, offsets, metrics, [1.0, 0.5], [[order]]) for order in ([1, 0], [0, 1])
     )
     assert np.isfinite(likely).all()
     assert np.isfinite(unlikely).all()
     p = 1.0 / (1.0 + np.exp(-distance))
-    exact = expected_reward(scores, offsets, rewards, [1.0, 0.5]).gradient
+    exact = expected_metric(scores, offsets, metrics, [1.0, 0.5]).gradient
     np.testing.assert_allclose(p * likely + (1.0 - p) * unlikely, exact, rtol=1e-6, atol=1e-9)

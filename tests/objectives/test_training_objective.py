@@ -8,22 +8,22 @@ import pytest
 from rankloop.errors import DataError, RankloopError
 from rankloop.objectives import (
     TRAINING_OBJECTIVES,
-    ExpectedReward,
-    LinearReward,
+    ExpectedMetric,
+    LinearMetric,
     PairwiseLogistic,
     Softmax,
     TrainingObjective,
-    expected_reward,
+    expected_metric,
     training_objective,
 )
 from rankloop.rank_weights import dcg
-from tests.enumeration import all_rankings, reward_gradient
+from tests.enumeration import all_rankings, metric_gradient
 
 RNG = np.random.default_rng(0)
 OFFSETS = np.array([0, 1, 5, 7, 12])
 SCORES = RNG.normal(size=12) * 2.0
 WEIGHTS = RNG.normal(size=12)
-ALL = [ExpectedReward(), ExpectedReward(ranks=4), LinearReward(), PairwiseLogistic(), Softmax()]
+ALL = [ExpectedMetric(), ExpectedMetric(ranks=4), LinearMetric(), PairwiseLogistic(), Softmax()]
 
 
 def total(objective: TrainingObjective, scores: np.ndarray, weights: np.ndarray = WEIGHTS) -> float:
@@ -42,29 +42,29 @@ def test_the_gradient_is_that_of_finite_differences(objective: TrainingObjective
         assert found[d] == pytest.approx(slope, abs=1e-6)
 
 
-def test_the_linear_reward_is_the_expectation_over_all_rankings() -> None:
+def test_the_linear_metric_is_the_expectation_over_all_rankings() -> None:
     scores, weights = SCORES[7:], WEIGHTS[7:]
     theta = np.array([4, 3, 2, 1, 0]) / 4
     rankings, log_probability = all_rankings(scores)
     value = np.exp(log_probability) @ (weights[rankings] @ theta)
-    found = LinearReward().value(scores, np.array([0, 5]), weights, [1.0])
+    found = LinearMetric().value(scores, np.array([0, 5]), weights, [1.0])
     assert found.values[0] == pytest.approx(value, abs=1e-12)
-    np.testing.assert_allclose(found.gradient, reward_gradient(scores, weights, theta), atol=1e-12)
+    np.testing.assert_allclose(found.gradient, metric_gradient(scores, weights, theta), atol=1e-12)
 
 
-def test_the_linear_reward_agrees_with_the_exact_expectation_of_many_items() -> None:
+def test_the_linear_metric_agrees_with_the_exact_expectation_of_many_documents() -> None:
     n = 40
     scores, weights = RNG.normal(size=n) * 3.0, RNG.normal(size=n)
     theta = np.arange(n - 1, -1, -1.0) / (n - 1)
     offsets = np.array([0, n])
-    slow = expected_reward(scores, offsets, weights, theta)
-    fast = LinearReward().value(scores, offsets, weights, [1.0])
+    slow = expected_metric(scores, offsets, weights, theta)
+    fast = LinearMetric().value(scores, offsets, weights, [1.0])
     # 1e-6 is the relative error of the quadrature; the pairwise form has none.
     np.testing.assert_allclose(fast.values, slow.values, rtol=1e-5)
     np.testing.assert_allclose(fast.gradient, slow.gradient, atol=1e-5)
 
 
-@pytest.mark.parametrize("objective", [LinearReward(), Softmax()], ids=str)
+@pytest.mark.parametrize("objective", [LinearMetric(), Softmax()], ids=str)
 def test_linear_in_the_weights(objective: TrainingObjective) -> None:
     """So an unbiased estimate of the weights is an unbiased estimate of the objective and its gradient."""
     other = RNG.normal(size=12)
@@ -108,6 +108,6 @@ def test_names_parse_back_and_bad_ones_are_refused() -> None:
     assert [training_objective(str(objective)) for objective in ALL] == ALL
     assert {objective.name for objective in ALL} == set(TRAINING_OBJECTIVES)
     with pytest.raises(RankloopError, match="ranks must be 0 or more"):
-        training_objective("expected-reward(ranks=-1)")
+        training_objective("expected-metric(ranks=-1)")
     with pytest.raises(DataError, match="needs finite scores"):
         Softmax().value([0.0, -np.inf], np.array([0, 2]), [1.0, 0.0], dcg(2))

@@ -11,14 +11,14 @@ from rankloop.bias import BiasOptions
 from rankloop.errors import DataError
 from rankloop.logs import PolicyTraffic, write_simulated
 from rankloop.offline import open_log
-from rankloop.offline.assumed_bias import item_features
+from rankloop.offline.assumed_bias import document_features
 from tests.offline.worlds_of_logs import simulated
 
 
-def test_features_are_those_of_the_counted_items(tmp_path: Path) -> None:
+def test_features_are_those_of_the_counted_documents(tmp_path: Path) -> None:
     world = simulated(tmp_path / "log")
     counts = world.log.count()
-    read = item_features(world.log, counts)
+    read = document_features(world.log, counts)
     assert read is not None
     assert counts.query_ids.tolist() == world.split.query_ids.tolist()
     # The ids of this log are in ascending order, as those of its counts.
@@ -36,6 +36,6 @@ def test_a_log_without_features_has_none(tmp_path: Path) -> None:
     world = simulated(tmp_path / "log")
     parts = [PolicyTraffic(name, world.scores[name], part) for name, part in world.gathered.items()]
     log = open_log(write_simulated(tmp_path / "bare", world.split, parts, features=False))
-    assert item_features(log, log.count()) is None
+    assert document_features(log, log.count()) is None
     with pytest.raises(DataError, match="the log has no features"):
         log.estimate_bias(BiasOptions("features"))

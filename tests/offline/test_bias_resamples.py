@@ -9,18 +9,17 @@ import numpy as np
 import pytest
 
 from rankloop.bias import BiasEstimate, BiasOptions, save_bias
-from rankloop.bias.anchor import Lines
-from rankloop.offline.assumed_bias import NO_RESAMPLES, assume_bias
-from rankloop.offline.bias_resamples import BiasResamples, BiasSpread, QueryValues
-from rankloop.offline.control_variate import ControlVariate
-from rankloop.offline.policy_rankings import Measure, RankingResolver
-from rankloop.types import Bias, BiasEvidence
+from rankloop.offline.assumed_bias import NO_RESAMPLES, BiasResamples, assume_bias
+from rankloop.offline.policy_rankings import RankingResolver
+from rankloop.types import BiasEvidence, Lines
+from rankloop.value.uncertainty import BiasSpread, bias_spread
+from rankloop.value.valuation import LoggedMetric, Valuation
 from tests.offline.worlds_of_logs import BIAS, Simulated, simulated
 
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Simulated:
-    return simulated(tmp_path_factory.mktemp("resamples") / "log", queries=40, interactions=20_000)
+    return simulated(tmp_path_factory.mktemp("resamples") / "log", queries=40, impressions=20_000)
 
 
 @pytest.fixture(scope="module")
@@ -28,37 +27,24 @@ def estimate(world: Simulated) -> BiasEstimate:
     return world.log.estimate_bias(BiasOptions(resamples=20, held_out=False))
 
 
-def query_values(world: Simulated, bias: Bias = BIAS) -> QueryValues:
-    found, counts = world.log.statistics(bias), world.log.count(bias.ranks)
-    resolver = RankingResolver(world.log, counts, Measure.of("dcg", bias))
-    rankings = resolver.resolve(("later", "production"), "sorted")
-    times = found.statistics.query_counts
-    variate = ControlVariate.of(found.statistics, bias, times > 0, support=0.0)
-    return QueryValues(
-        world.log.rank_shares(found),
-        counts.displays_by_rank,
-        found.statistics.clicks,
-        times,
-        rankings,
-        variate,
-    )
-
-
 def spread(world: Simulated, factors: list[float]) -> BiasSpread:
     """Of resamples whose α are those of the bias times a factor; of another log."""
-    alpha = np.outer(factors, BIAS.alpha)
-    lines = Lines(alpha, np.broadcast_to(BIAS.beta, alpha.shape))
-    return query_values(world).spread(BIAS, BiasResamples(lines), world.log.fingerprint)
+    found, counts = world.log.statistics(BIAS), world.log.count(BIAS.positions)
+    metric = LoggedMetric.of("dcg", BIAS)
+    rankings = RankingResolver(world.log, counts, metric).resolve(("later", "production"), "sorted")
+    valuation = Valuation(found.statistics, BIAS, metric, rankings, support=0.0)
+    lines = [Lines(factor * BIAS.alpha, BIAS.beta) for factor in factors]
+    return bias_spread(valuation, lines, world.log.rank_shares(found), None)
 
 
 def test_rank_shares_give_the_exposures(world: Simulated) -> None:
     found = world.log.statistics(BIAS)
-    variate = ControlVariate.of(found.statistics, BIAS, found.statistics.query_counts > 0)
-    np.testing.assert_allclose(world.log.rank_shares(found) @ BIAS.alpha, variate.alpha, rtol=1e-5)
+    alpha, _ = found.statistics.mean_exposure("query")
+    np.testing.assert_allclose(world.log.rank_shares(found) @ BIAS.alpha, alpha, rtol=1e-5)
     displays = replace(world.log, exposure="displays")
     found = displays.statistics(BIAS)
-    variate = ControlVariate.of(found.statistics, BIAS, found.statistics.query_counts > 0)
-    np.testing.assert_allclose(displays.rank_shares(found) @ BIAS.alpha, variate.alpha, rtol=1e-9)
+    alpha, _ = found.statistics.mean_exposure("query")
+    np.testing.assert_allclose(displays.rank_shares(found) @ BIAS.alpha, alpha, rtol=1e-9)
 
 
 def test_a_bias_that_does_not_vary_changes_nothing(world: Simulated) -> None:
@@ -79,13 +65,13 @@ def test_values_are_in_units_of_relevance(world: Simulated) -> None:
 def test_the_same_queries_are_drawn_again(world: Simulated, estimate: BiasEstimate) -> None:
     resamples = BiasResamples.of_estimate(estimate)
     assert resamples is not None
-    shown = np.ones(40, np.bool_)
-    draws = resamples.draws(shown, world.log.fingerprint)
+    counts = world.log.count()
+    draws = resamples.draws(counts)
     assert draws is not None
     assert draws.shape == (20, 40)
     assert (draws.sum(axis=1) == 40).all()
-    assert resamples.draws(shown, "another log") is None
-    assert replace(resamples, seed=None).draws(shown, world.log.fingerprint) is None
+    assert replace(resamples, log="another log").draws(counts) is None
+    assert replace(resamples, seed=None).draws(counts) is None
 
 
 def test_a_stored_bias_keeps_its_resamples(world: Simulated, estimate: BiasEstimate, tmp_path: Path) -> None:
@@ -102,7 +88,7 @@ def test_a_stored_bias_keeps_its_resamples(world: Simulated, estimate: BiasEstim
     assert not assume_bias(world.log, "paper@3").estimated
 
 
-def test_an_estimated_bias_widens_the_interval_and_allows_a_firm_verdict(
+def test_an_estimated_bias_widens_the_interval_and_allows_a_firm_decision(
     world: Simulated, estimate: BiasEstimate
 ) -> None:
     """The note "its uncertainty is not part of any interval here" is gone, because it is part of it."""
@@ -110,8 +96,8 @@ def test_an_estimated_bias_widens_the_interval_and_allows_a_firm_verdict(
     found = world.log.evaluate("later", "production", bias=estimate)
     assert found.difference.estimate.value == pytest.approx(assumed.difference.estimate.value)
     assert found.difference.estimate.error > assumed.difference.estimate.error
-    assert (found.evidence.bias_estimated, assumed.evidence.bias_estimated) == (True, False)
-    assert found.evidence.explores
+    assert (found.holds("bias"), assumed.holds("bias")) == (True, False)
+    assert found.holds("exploration")
     assert not any("uncertainty" in note for note in found.notes)
     evidence = BiasEvidence(estimate.method)
     without = replace(estimate, bias=replace(estimate.bias, evidence=evidence))
@@ -125,7 +111,7 @@ def test_a_bias_with_evidence_counts_as_estimated(world: Simulated, estimate: Bi
     assert found.resamples is not None
     assert estimate.resampled is not None
     np.testing.assert_array_equal(found.resamples.lines.alpha, estimate.resampled.alpha)
-    assert found.resamples.draws(np.ones(3, np.bool_), world.log.fingerprint) is None
+    assert found.resamples.draws(world.log.count()) is None
     assert not assume_bias(world.log, BIAS).estimated
     assert not assume_bias(world.log, replace(BIAS, evidence=BiasEvidence("assumed"))).estimated
     unknown = assume_bias(world.log, replace(BIAS, evidence=BiasEvidence("pairs")))

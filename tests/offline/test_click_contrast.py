@@ -1,4 +1,4 @@
-"""Logs whose clicks tell nothing are refused, and logs that lack something have no firm verdict."""
+"""Logs whose clicks tell nothing are refused, and logs that lack something have no firm decision."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def scores(folder: Path, log: Log) -> Path:
     [
         (lambda _, __: False, "the log has no clicks"),
         (lambda _, __: True, "100.0% of the rows of the log are clicked"),
-        (lambda rank, rng: rank == 0 and rng.random() < 0.5, "clicks of the log are at rank 1"),
+        (lambda rank, rng: rank == 0 and rng.random() < 0.5, "clicks of the log are at position 1"),
     ],
 )
 def test_clicks_that_tell_nothing(tmp_path: Path, clicked: Clicks, reason: str) -> None:
@@ -61,22 +61,22 @@ def test_clicks_that_tell_nothing(tmp_path: Path, clicked: Clicks, reason: str) 
         log.evaluate(policy, against="production", bias="position@4(eta=1)")
     with pytest.raises(DataError, match=reason):
         log.relevance(bias="position@4(eta=1)")
-    assert log.check().verdict.summary == "Nothing should be learned from this log as it is."
+    assert log.check().summary == "Nothing should be learned from this log as it is."
 
 
-def test_one_query_has_an_interval_and_no_firm_verdict(tmp_path: Path) -> None:
+def test_one_query_has_an_interval_and_no_firm_decision(tmp_path: Path) -> None:
     """Before, the interval had no width, so that any difference decided."""
     log = log_of(tmp_path, lambda rank, rng: bool(rng.random() < 0.5 / (rank + 1)), queries=1)
     result = log.evaluate(scores(tmp_path, log), against="production", bias="position@4(eta=1)")
     gain = result.difference.estimate
     assert (gain.low, gain.high) == (gain.same_low, gain.same_high)
     assert gain.low < gain.value < gain.high
-    assert not result.evidence.firm
-    assert "one query does not tell" in result.evidence.gaps
+    assert not result.holds("queries")
+    assert "one query does not tell" in result.conclusion
 
 
 def test_impressions_without_a_click_are_missed(tmp_path: Path) -> None:
-    """Before, `check` warned, and the verdict of `evaluate` was firm."""
+    """Before, `check` warned, and the decision of `evaluate` was firm."""
     usual = log_of(tmp_path / "usual", lambda _, rng: bool(rng.random() < 0.25))
     table = pq.read_table(usual.folder / "impressions.parquet").to_pylist()
     clicked = {row["impression_id"] for row in table if row["clicked"]}
@@ -85,7 +85,7 @@ def test_impressions_without_a_click_are_missed(tmp_path: Path) -> None:
     assert not only_clicked_impressions(usual, usual.count())
     assert only_clicked_impressions(lacking, lacking.count())
     result = lacking.evaluate(scores(tmp_path, lacking), against="production", bias="position@4(eta=1)")
-    assert "impressions without a click" in result.evidence.gaps
+    assert not result.holds("complete")
 
 
 def test_what_click_rates_predict_by_hand() -> None:

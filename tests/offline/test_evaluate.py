@@ -62,14 +62,14 @@ def test_the_estimate_is_that_of_the_estimators_weights(world: Simulated, linear
     difference = found.new.estimate.value - found.against.estimate.value
     assert found.difference.estimate.value == pytest.approx(difference)
     assert found.estimator == str(ESTIMATOR)
-    assert (found.measure, found.impressions, found.queries) == ("dcg@3", 400, 8)
+    assert (found.metric, found.impressions, found.queries) == ("dcg@3", 400, 8)
     assert (found.new.ranking, found.against.ranking) == ("sorted", "drawn")
 
 
 def test_clicks_are_alpha_times_relevance_and_beta(world: Simulated, linear: rankloop.Linear) -> None:
-    found = evaluate(world.log, BIAS, linear, "later", measure="clicks", support=0.0)
+    found = evaluate(world.log, BIAS, linear, "later", metric="clicks", support=0.0)
     scores, offsets = linear.scores(world.split.features), world.split.offsets
-    came = world.log.statistics(BIAS).statistics.query_counts
+    came = world.log.statistics(BIAS).statistics.impressions_by_query
     always = segment_sum(sorted_rank_weights(scores, offsets, BIAS.beta), offsets)
     expected = by_weights(world, sorted_rank_weights(scores, offsets, BIAS.alpha))
     expected += float(np.average(always, weights=came))
@@ -79,7 +79,7 @@ def test_clicks_are_alpha_times_relevance_and_beta(world: Simulated, linear: ran
 def test_a_policys_own_clicks_are_near_what_was_clicked(world: Simulated) -> None:
     """400 impressions; the rate of clicks is known to ± 0.05, so that four deviations are a false alarm."""
     single = {name: log.clicks.sum(axis=1).mean() for name, log in world.gathered.items()}
-    found = evaluate(world.log, BIAS, "later", "production", measure="clicks")
+    found = evaluate(world.log, BIAS, "later", "production", metric="clicks")
     assert found.new.estimate.value == pytest.approx(single["later"], abs=0.3)
     assert found.against.estimate.value == pytest.approx(single["production"], abs=0.3)
 
@@ -108,7 +108,7 @@ def test_every_way_to_name_a_policy_gives_the_same(
     drawn = write_scores(tmp_path / "own.parquet", world.split, world.scores["production"])
     same = evaluate(world.log, BIAS, drawn, "production", ranking="drawn")
     assert same.difference.estimate.value == pytest.approx(0.0, abs=1e-12)
-    assert same.verdict.kind == "same"
+    assert same.decision.kind == "same"
     assert same.difference.estimate == (0.0,) * 6
 
 
@@ -130,7 +130,7 @@ def test_on_some_queries_alone(world: Simulated, linear: rankloop.Linear) -> Non
     weights = ESTIMATOR.weights(statistics, BIAS)
     expected = float(segment_sum(weights * earned, split.offsets).mean())
     assert found.new.estimate.value == pytest.approx(expected, rel=1e-10)
-    assert (found.queries, found.impressions) == (3, statistics.timesteps)
+    assert (found.queries, found.impressions) == (3, statistics.impressions)
 
 
 def test_documents_that_the_log_does_not_know_are_outside_its_support(
@@ -139,7 +139,7 @@ def test_documents_that_the_log_does_not_know_are_outside_its_support(
     top = {("q000", "stranger"): 99.0, ("elsewhere", "d0"): 1.0}
     table = write_scores(tmp_path / "scores.parquet", world.split, world.scores["production"], top)
     found = evaluate(world.log, BIAS, table, "production", support=0.0)
-    came = world.log.statistics(BIAS).statistics.query_counts
+    came = world.log.statistics(BIAS).statistics.impressions_by_query
     share, theta = came[0] / came.sum(), dcg(3)
     per_query = np.array([theta[: min(size, 3)].sum() for size in world.split.sizes])
     # It stands on top, and moves the others of its query down.
@@ -171,7 +171,7 @@ def test_a_document_below_the_support_counts_as_average(world: Simulated, linear
     everything = evaluate(world.log, BIAS, linear, "production", support=0.999)
     assert everything.new.outside == pytest.approx(1.0)
     sums = sorted_rank_weights(linear.scores(world.split.features), world.split.offsets, dcg(3))
-    came = world.log.statistics(BIAS).statistics.query_counts
+    came = world.log.statistics(BIAS).statistics.impressions_by_query
     expected = everything.guess * np.average(segment_sum(sums, world.split.offsets), weights=came)
     assert everything.new.estimate.value == pytest.approx(expected)
     assert everything.new.if_nothing == pytest.approx(0.0)
@@ -191,7 +191,7 @@ def test_a_log_without_candidates_goes_by_displays(world: Simulated, tmp_path: P
     found = evaluate(log, BIAS, "later", "production")
     displays = log.count(3)
     number = displays.policy_ids.index("later")
-    came = np.repeat(displays.query_counts[number], np.diff(displays.offsets))
+    came = np.repeat(displays.impressions_by_policy[number], np.diff(displays.offsets))
     earned = displays.displays_of(number) @ dcg(3) / came
     weights = ESTIMATOR.weights(log.statistics(BIAS).statistics, BIAS)
     assert found.new.estimate.value == pytest.approx(segment_sum(weights * earned, displays.offsets).mean())
@@ -238,8 +238,11 @@ def empty_log(folder: Path) -> Any:
         ),
         ({"against": "nobody"}, "'nobody' is neither a policy of the log"),
         ({"new": rankloop.Linear(9, np.zeros(10))}, "3 features, but .* takes 9: give the features"),
-        ({"measure": "ndcg@5"}, "unknown measure 'ndcg', did you mean 'dcg'"),
-        ({"measure": "clicks@5"}, "expected 'clicks', 'dcg' or a cut-off"),
+        (
+            {"metric": "ndcg@5"},
+            "'ndcg@5' cannot be estimated from clicks: expected 'clicks', 'dcg' or",
+        ),
+        ({"metric": "clicks@5"}, "expected 'clicks', 'dcg' or a cut-off"),
         ({"ranking": "shuffled"}, "rankings are sorted or drawn, not 'shuffled'"),
         ({"support": 1.5}, "support is an expected α"),
         ({"rerank": "page"}, "policies re-rank each impression or query, not 'page'"),
@@ -298,30 +301,34 @@ def test_an_empty_log_and_one_without_features(
 
 
 def test_a_log_explores_if_a_query_ever_had_two_rankings(tmp_path: Path) -> None:
-    """That a log never explores was said by `fit` alone; the verdict of `evaluate` was firm all the same."""
-    static = [Row(f"{n}", "q", "a", k + 1, doc, n % 3 == k) for n in range(6) for k, doc in enumerate("xy")]
+    """That a log never explores was said by `fit` alone; the decision of `evaluate` was firm all the same."""
+    static = [
+        Row(f"{n}", "q", "a", k + 1, document, n % 3 == k)
+        for n in range(6)
+        for k, document in enumerate("xy")
+    ]
     log = open_log(write_rows(tmp_path / "static", static))
     table = tmp_path / "other.csv"
     table.write_text("query_id,doc_id,score\nq,x,0\nq,y,1\n")
     found = evaluate(log, BIAS, table, "a")
-    assert not found.evidence.explores
-    assert found.verdict.kind not in ("better", "worse")
-    assert "the log never explores" in found.verdict.text
+    assert not found.holds("exploration")
+    assert found.decision.kind not in ("better", "worse")
+    assert "the log never explores" in found.conclusion
     swapped = [*static, Row("9", "q", "a", 1, "y", False), Row("9", "q", "a", 2, "x", False)]
     varied = open_log(write_rows(tmp_path / "varied", swapped))
-    assert evaluate(varied, BIAS, table, "a").evidence.explores
+    assert evaluate(varied, BIAS, table, "a").holds("exploration")
     # Queries that never come again: whether documents move between queries.
     once = [Row("1", "q", "a", 1, "x", True), Row("2", "r", "a", 1, "x", False)]
-    assert not evaluate(open_log(write_rows(tmp_path / "once", once)), BIAS, "a", "a").evidence.explores
+    assert not evaluate(open_log(write_rows(tmp_path / "once", once)), BIAS, "a", "a").holds("exploration")
     moved = [*once, Row("3", "s", "a", 1, "y", True), Row("3", "s", "a", 2, "x", False)]
-    assert evaluate(open_log(write_rows(tmp_path / "moved", moved)), BIAS, "a", "a").evidence.explores
+    assert evaluate(open_log(write_rows(tmp_path / "moved", moved)), BIAS, "a", "a").holds("exploration")
 
 
 def test_a_measure_may_have_more_ranks_than_the_bias(tmp_path: Path) -> None:
-    """A logged policy was valued down to the last rank of the bias, a table to that of the measure."""
+    """A logged policy was valued down to the last rank of the bias, a table to that of the metric."""
     rows = [Row(f"{n}", "q", "a", k + 1, f"d{k}", False) for n in range(3) for k in range(5)]
     log = open_log(write_rows(tmp_path / "log", rows))
     table = tmp_path / "copy.csv"
     table.write_text("query_id,doc_id,score\n" + "".join(f"q,d{k},{-k}\n" for k in range(5)))
     for rerank in ("impression", "query"):
-        assert evaluate(log, BIAS, table, "a", measure="dcg@5", rerank=rerank).verdict.kind == "same"
+        assert evaluate(log, BIAS, table, "a", metric="dcg@5", rerank=rerank).decision.kind == "same"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,8 @@ import pytest
 import rankloop
 from rankloop.errors import DataError, ModelFileError
 from rankloop.exchange import ExportError
+from rankloop.models import LightGBMModel
+from rankloop.models.lightgbm import boost
 from rankloop.offline import Fit, Log, rank
 from tests.offline.test_model_inputs import NAMES, QUICK, TREES, columns_of, imported
 
@@ -50,6 +54,29 @@ def test_an_exported_policy_ranks_as_the_fit_does(log: Log, trees: Fit, to: str,
         log.evaluate(policy, "production", bias="paper@3", queries="all") for policy in (trees, path)
     )
     assert one.difference.estimate.value == pytest.approx(other.difference.estimate.value, abs=CLOSE)
+
+
+def test_a_fit_to_missing_values_of_both_signs_is_read_by_every_command(tmp_path: Path) -> None:
+    """Before: `fit` wrote a split of missing against present as ``threshold=inf``, and others refused it."""
+    columns = columns_of()
+    rng = np.random.default_rng(0)
+    for name in NAMES:
+        columns[name] = [None if rng.random() < 0.5 else value for value in columns[name]]
+    holey = imported(tmp_path / "holey", columns)
+    features = np.column_stack([np.array(columns[name], np.float32) for name in NAMES])
+    target = np.isnan(features) @ [3.0, -2.0, 1.0]
+    grown = boost(features, lambda scores: (target - scores, np.ones(len(target))), rounds=5)
+    assert re.search(r"^threshold=(.* )?inf( |$)", grown.text, re.MULTILINE)
+    fit = replace(holey.fit(TREES, bias="paper@3", learning=QUICK), model=LightGBMModel(grown.text, NAMES))
+    policy = fit.save(tmp_path / "policy")
+    assert rankloop.load_fit(policy).model.fingerprint == fit.model.fingerprint
+    expected = holey.rank(fit).tsv()
+    assert holey.rank(policy).tsv() == expected
+    assert rankloop.evaluate(holey, policy, "production").queries == len(fit.held_out_queries)
+    for to in ("opensearch", "solr", "vespa", "xgboost", "lightgbm"):
+        path = rankloop.export(policy, to).save(tmp_path / to / "model")[0]
+        there = holey.rank(path)
+        np.testing.assert_allclose(there.scores, holey.rank(fit).scores, atol=CLOSE)
 
 
 def test_onnx_ranks_as_the_fit_does(log: Log, tmp_path: Path) -> None:

@@ -26,12 +26,12 @@ from tests.logs.logs_of import Row, write_rows
 from tests.offline.worlds_of_logs import BIAS, Simulated, simulated
 
 QUICK = replace(ROBUST, settings=Settings(epochs=3, caution=3.0))
-TREES = "lightgbm(min_docs=2, rounds=5)"
+TREES = "lightgbm(min_documents=2, rounds=5)"
 
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Simulated:
-    return simulated(tmp_path_factory.mktemp("fitting") / "log", queries=20, interactions=2_000)
+    return simulated(tmp_path_factory.mktemp("fitting") / "log", queries=20, impressions=2_000)
 
 
 def tasks(world: Simulated, train: Any, held_out: Any, learning: Any = QUICK) -> tuple[Task, Task]:
@@ -76,7 +76,7 @@ def test_trees_grow_from_nothing(world: Simulated) -> None:
     train, held_out = tasks(world, found.train_queries, found.held_out_queries)
     rng = np.random.default_rng(5)
     rng.permutation(20)
-    spec = LightGBMSpec(min_docs=2, rounds=5, objective="lambdarank")
+    spec = LightGBMSpec(min_documents=2, rounds=5, objective="lambdarank")
     expected = train_trees(train, spec, held_out=held_out, rng=rng)
     # To the last byte what weights alone give: there is nothing of the bias in the model.
     assert found.model.to_bytes() == expected.model.to_bytes()
@@ -89,7 +89,9 @@ def test_a_log_of_too_few_documents_for_trees_is_fitted_and_says_so(tmp_path: Pa
     few = simulated(tmp_path / "log", queries=5)
     found = few.log.fit(f"lightgbm(objective={objective}, imitate=off)", bias=BIAS)
     (note,) = (note for note in found.notes if "no trees" in note)
-    documents = few.split.select(np.flatnonzero(np.isin(few.split.query_ids, found.train_queries))).n_docs
+    documents = few.split.select(
+        np.flatnonzero(np.isin(few.split.query_ids, found.train_queries))
+    ).n_documents
     assert f"the {documents} documents of the training queries are too few" in note
     assert found.comparison is not None
     assert not any("no trees" in note for note in few.log.fit("linear", bias=BIAS).notes)
@@ -100,25 +102,26 @@ def test_the_paper_does_not_clip_held_out_weights(world: Simulated) -> None:
     found = world.log.fit("linear", bias=BIAS, learning=learning)
     _, held_out = tasks(world, found.train_queries, found.held_out_queries, learning)
     assert found.best.held_out == held_out.value(found.model.scores(held_out.features))
-    assert found.reward == "clicks"
+    assert found.metric == "clicks"
     assert found.estimator == "intervention-aware"
 
 
 def test_held_out_numbers_are_those_of_evaluate(world: Simulated) -> None:
     """Values of `fit` and `evaluate` differed up to 13-fold for one model and the same held-out queries.
 
-    The estimates of `fit` were shrunk by the prior of the training weights; now both print the same numbers.
+    The estimates of `fit` were shrunk by the strength of the training weights; now both print the same
+    numbers.
     """
     for model in ("linear", TREES):
         found = world.log.fit(model, bias=BIAS, learning=replace(DOUBLY_ROBUST, settings=QUICK.settings))
         judged = world.log.evaluate(found, against="later")
         held = found.held_out
         assert held is not None
-        assert (held.measure, held.against, held.queries) == (judged.measure, "later", 4)
+        assert (held.metric, held.against, held.queries) == (judged.metric, "later", 4)
         assert held.new == judged.new.estimate[:3]
         assert held.old == judged.against.estimate[:3]
         assert held.gain == judged.difference.estimate[:3]
-        assert (held.verdict, held.text) == (judged.verdict.kind, judged.verdict.text)
+        assert (held.decision, held.text) == (judged.decision.kind, judged.conclusion)
 
 
 def test_notes_of_training_do_not_show_the_training_objective(world: Simulated) -> None:
@@ -133,7 +136,7 @@ def test_notes_of_training_do_not_show_the_training_objective(world: Simulated) 
 
 def test_ctrl_c_keeps_the_best_model_so_far(world: Simulated) -> None:
     """Ctrl-C lost everything that had been trained; now the best model until then is the result."""
-    for model, unit in (("lightgbm(min_docs=2, rounds=50)", 3), ("linear", 2)):
+    for model, unit in (("lightgbm(min_documents=2, rounds=50)", 3), ("linear", 2)):
 
         def interrupt(update: Update, at: int = unit) -> None:
             if getattr(update.detail, "number", 0) == at:
@@ -145,13 +148,13 @@ def test_ctrl_c_keeps_the_best_model_so_far(world: Simulated) -> None:
         assert found.held_out is not None
 
 
-@pytest.mark.parametrize(("interactions", "objective"), [(100, "click-likelihood"), (2_000, "lambdarank")])
+@pytest.mark.parametrize(("impressions", "objective"), [(100, "click-likelihood"), (2_000, "lambdarank")])
 def test_how_often_queries_come_decides_what_trees_are_grown_on(
-    tmp_path: Path, interactions: int, objective: str
+    tmp_path: Path, impressions: int, objective: str
 ) -> None:
-    log = simulated(tmp_path / "log", queries=20, interactions=interactions).log
+    log = simulated(tmp_path / "log", queries=20, impressions=impressions).log
     chosen = log.fit(TREES, bias=BIAS, seed=3)
-    named = log.fit(f"lightgbm(min_docs=2, objective={objective}, rounds=5)", bias=BIAS, seed=3)
+    named = log.fit(f"lightgbm(min_documents=2, objective={objective}, rounds=5)", bias=BIAS, seed=3)
     assert chosen.model.to_bytes() == named.model.to_bytes()
 
 
@@ -164,7 +167,7 @@ def test_what_the_logging_policies_know_is_added(tmp_path: Path, knows: bool) ->
     """
     split = rankloop.synthetic(queries=400, features=8, seed=6).train
     rng = np.random.default_rng(4)
-    scores = 3.0 * split.labels / 4 if knows else rng.random(split.n_docs)
+    scores = 3.0 * split.labels / 4 if knows else rng.random(split.n_documents)
     shown = gather_log(scores, split.offsets, split.labels / 4, users("paper@5"), 600, rng)
     log = open_log(write_simulated(tmp_path / "log", split, [PolicyTraffic("production", scores, shown)]))
     names = ("lightgbm(imitate=off, rounds=20)", "lightgbm(rounds=20)")
@@ -185,8 +188,8 @@ def test_ctrl_c_while_the_order_is_imitated_keeps_the_trees_on_clicks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Ctrl-C at this moment lost the whole model."""
-    log = simulated(tmp_path / "log", queries=20, interactions=100).log
-    names = ("lightgbm(min_docs=2, rounds=5, imitate=off)", "lightgbm(min_docs=2, rounds=5)")
+    log = simulated(tmp_path / "log", queries=20, impressions=100).log
+    names = ("lightgbm(min_documents=2, rounds=5, imitate=off)", "lightgbm(min_documents=2, rounds=5)")
     alone = log.fit(names[0], bias=BIAS)
     monkeypatch.setattr("rankloop.offline._fit.imitate_order", Mock(side_effect=KeyboardInterrupt))
     found = log.fit(names[1], bias=BIAS)
@@ -271,20 +274,20 @@ def log_of(folder: Path, rows: list[Row], features: dict[str, Any]) -> Any:
 
 FEATURES = {"query_id": ["q", "q", "r", "r"], "doc_id": ["x", "y", "x", "y"], "age": [1.0, 2.0, 3.0, 4.0]}
 ALWAYS = [
-    Row(f"{query}{number}", query, "sorts", rank + 1, doc, number == rank)
+    Row(f"{query}{number}", query, "sorts", rank + 1, document, number == rank)
     for query in "qr"
     for number in range(3)
-    for rank, doc in enumerate("xy")
+    for rank, document in enumerate("xy")
 ]
 
 
 def test_a_log_that_never_explores_is_warned_of(tmp_path: Path) -> None:
     found = log_of(tmp_path / "log", ALWAYS, FEATURES).fit("linear", bias=BIAS, learning=QUICK)
-    assert any(note.startswith("The log never explores") for note in found.notes)
+    assert any(note.startswith("The log does not explore") for note in found.notes)
     assert any(note.startswith("Exposures are estimated from how often") for note in found.notes)
     moved = [*ALWAYS, Row("again", "q", "sorts", 1, "y", True)]
     found = log_of(tmp_path / "moved", moved, FEATURES).fit("linear", bias=BIAS, learning=QUICK)
-    assert not any(note.startswith("The log never explores") for note in found.notes)
+    assert not any(note.startswith("The log does not explore") for note in found.notes)
 
 
 @pytest.mark.parametrize(

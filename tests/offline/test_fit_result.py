@@ -22,7 +22,7 @@ IDS = ["line\nbreak", "line\r\nbreak", "line\u2028separator", "\u0085next", "nul
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Simulated:
-    return simulated(tmp_path_factory.mktemp("fits") / "log", queries=12, interactions=3_000)
+    return simulated(tmp_path_factory.mktemp("fits") / "log", queries=12, impressions=3_000)
 
 
 @pytest.fixture
@@ -64,7 +64,7 @@ def test_a_stored_fit_of_a_log_with_strange_ids_knows_its_held_out_queries(tmp_p
             "query_id": [query for query in queries for _ in range(2)],
             "policy_id": ["production"] * 2 * len(queries),
             "position": [1, 2] * len(queries),
-            "doc_id": [doc for _ in queries for doc in rng.permutation(["x", "y"])],
+            "doc_id": [document for _ in queries for document in rng.permutation(["x", "y"])],
             "clicked": rng.random(2 * len(queries)) < 0.5,
         }
     )
@@ -102,9 +102,9 @@ def test_a_fit_replaces_a_fit_and_nothing_else(fit: Fit, tmp_path: Path) -> None
     [
         ("fit.json", None, "is not a fit"),
         ("fit.json", "{", "the fit is damaged"),
-        ("fit.json", "[]", "expected a file of format rankloop-fit, version 3"),
-        ("fit.json", '{"format": "rankloop-fit", "version": 4}', "expected a file of format"),
-        ("fit.json", '{"format": "rankloop-fit", "version": 3}', "the fit is damaged: KeyError"),
+        ("fit.json", "[]", "expected a file of format rankloop-fit, version 4"),
+        ("fit.json", '{"format": "rankloop-fit", "version": 5}', "expected a file of format"),
+        ("fit.json", '{"format": "rankloop-fit", "version": 4}', "the fit is damaged: KeyError"),
         ("bias.json", None, "the fit is damaged"),
         ("bias.json", "{}", "not a bias file"),
         ("model.rankloop", None, "cannot read the model"),

@@ -10,13 +10,13 @@ import pytest
 
 from rankloop.errors import RankloopError
 from rankloop.offline import Fit, open_log
-from rankloop.offline.judged_queries import judge_on
+from rankloop.offline.fit_result import judge_on
 from tests.offline.worlds_of_logs import BIAS, Simulated, simulated
 
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Simulated:
-    return simulated(tmp_path_factory.mktemp("judged") / "log", queries=20, interactions=1_000)
+    return simulated(tmp_path_factory.mktemp("judged") / "log", queries=20, impressions=1_000)
 
 
 @pytest.fixture(scope="module")
@@ -38,9 +38,9 @@ def test_a_fit_is_judged_on_its_held_out_queries_wherever_the_log_is(
 
 
 def test_on_another_log_all_queries_are_used(fit: Fit, tmp_path: Path) -> None:
-    shorter = simulated(tmp_path / "shorter", queries=20, interactions=500, seed=1).log
+    shorter = simulated(tmp_path / "shorter", queries=20, impressions=500, seed=1).log
     assert judge_on(None, [fit, "production"], shorter.count()) == (None, ())
-    longer = simulated(tmp_path / "longer", queries=20, interactions=1_500, seed=1).log
+    longer = simulated(tmp_path / "longer", queries=20, impressions=1_500, seed=1).log
     ids, notes = judge_on(None, [fit], longer.count())
     assert ids is None
     assert notes[0].startswith("new was fitted to another log. If the impressions of that log are part of")

@@ -20,12 +20,12 @@ from rankloop.training import learning_named
 QUERIES, DOCS = [f"red shoes {number}" for number in range(12)], [f"d{number}" for number in range(6)]
 NAMES = ("price", "list age", "stock")
 QUICK = learning_named("robust")
-TREES = "lightgbm(min_docs=2, rounds=5)"
+TREES = "lightgbm(min_documents=2, rounds=5)"
 
 
 def columns_of(seed: int = 0, **changes: Any) -> dict[str, Any]:
     rng = np.random.default_rng(seed)
-    pairs = [(query, doc) for query in QUERIES for doc in DOCS]
+    pairs = [(query, document) for query in QUERIES for document in DOCS]
     values = {name: rng.normal(size=len(pairs)).tolist() for name in NAMES}
     return {"query_id": [q for q, _ in pairs], "doc_id": [d for _, d in pairs], **values, **changes}
 
@@ -35,8 +35,8 @@ def impressions(path: Path) -> Path:
     lines = ["session,query,rank,doc,clicked"]
     for number in range(240):
         query = QUERIES[number % len(QUERIES)]
-        for place, doc in enumerate(rng.permutation(DOCS)[:3], 1):
-            lines.append(f"s{number},{query},{place},{doc},{int(rng.random() < 0.6 / place)}")
+        for place, document in enumerate(rng.permutation(DOCS)[:3], 1):
+            lines.append(f"s{number},{query},{place},{document},{int(rng.random() < 0.6 / place)}")
     path.write_text("\n".join(lines) + "\n")
     return path
 
@@ -151,7 +151,7 @@ def test_a_table_of_documents_is_joined_for_every_query(log: Log, tmp_path: Path
     assert alone.feature_names == ("weight",)
     split = alone.split()
     assert split.doc_ids is not None
-    assert split.features[:, 0].tolist() == [float(doc[1:]) for doc in split.doc_ids]
+    assert split.features[:, 0].tolist() == [float(document[1:]) for document in split.doc_ids]
     both = imported(tmp_path / "both", columns_of(), documents)
     assert both.feature_names == (*NAMES, "weight")
     np.testing.assert_array_equal(both.split().features[:, :3], log.split().features)
@@ -199,7 +199,9 @@ def test_documents_without_features_are_left_out_and_counted(tmp_path: Path) -> 
     """Before: "no features for query …: every document needs exactly one row", and no fit."""
     columns = columns_of()
     kept = [
-        i for i, doc in enumerate(columns["doc_id"]) if doc != "d0" and columns["query_id"][i] != QUERIES[0]
+        i
+        for i, document in enumerate(columns["doc_id"])
+        if document != "d0" and columns["query_id"][i] != QUERIES[0]
     ]
     some = imported(tmp_path / "some", {name: [values[i] for i in kept] for name, values in columns.items()})
     fit = some.fit(TREES, bias="paper@3", learning=QUICK)

@@ -9,10 +9,12 @@ import pytest
 
 from rankloop.models import Linear
 from rankloop.offline import Log, open_log
-from rankloop.offline.policy_rankings import Measure, PolicyRanking, RankingResolver
+from rankloop.offline.policy_rankings import RankingResolver
 from rankloop.policies import expected_rank_weights, sorted_rank_weights
+from rankloop.ragged import segment_sum
 from rankloop.rank_weights import dcg
 from rankloop.types import Float32, Float64
+from rankloop.value.valuation import LoggedMetric, PolicyRanking
 from tests.logs.logs_of import Row, write_rows
 from tests.offline.worlds_of_logs import BIAS, simulated
 
@@ -30,7 +32,7 @@ def test_a_model_scores_only_the_queries_that_are_judged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`fit` held out a fifth of the queries and then scored all of them, which took a quarter of its time."""
-    world = simulated(tmp_path / "log", queries=10, interactions=200)
+    world = simulated(tmp_path / "log", queries=10, impressions=200)
     counts, model = world.log.count(3), Linear(3, np.array([1.0, -0.5, 0.3, 0.0]))
     judged = np.arange(counts.n_queries) % 5 == 0
     scored, scores = [], Linear.scores
@@ -42,11 +44,11 @@ def test_a_model_scores_only_the_queries_that_are_judged(
     monkeypatch.setattr(Linear, "scores", counted)
     found = []
     for queries in (None, judged):
-        resolver = RankingResolver(world.log, counts, Measure.of("dcg", BIAS), queries=queries)
+        resolver = RankingResolver(world.log, counts, LoggedMetric.of("dcg", BIAS), queries=queries)
         found.append(resolver.resolve((model, "production"), "sorted")[0])
     inside = np.repeat(judged, np.diff(counts.offsets))
     assert scored == [len(inside), inside.sum()]
-    np.testing.assert_array_equal(found[0].weights[inside], found[1].weights[inside])
+    np.testing.assert_array_equal(found[0].placed[inside], found[1].placed[inside])
     np.testing.assert_array_equal(found[0].known, found[1].known)
 
 
@@ -76,9 +78,22 @@ def log(tmp_path: Path) -> Log:
     return open_log(write_rows(tmp_path / "log", ROWS, CANDIDATES))
 
 
+CLICKS = LoggedMetric.of("clicks", BIAS)
+
+
+def weights(ranking: PolicyRanking) -> Float64:
+    """What the rank of each document is worth in clicks, per unit of relevance."""
+    return CLICKS.gain(ranking.placed, BIAS)
+
+
+def always(ranking: PolicyRanking, offsets: tuple[int, ...] = (0, 2, 4)) -> Float64:
+    """The clicks per query whatever the relevance."""
+    return CLICKS.always(segment_sum(ranking.placed, np.array(offsets)) + ranking.elsewhere, BIAS)
+
+
 def resolve(log: Log, policy: object, within: object = False) -> PolicyRanking:
     chosen = np.broadcast_to(np.asarray(within), 2)
-    resolver = RankingResolver(log, log.count(3), Measure.of("clicks", BIAS), within=chosen)
+    resolver = RankingResolver(log, log.count(3), LoggedMetric.of("clicks", BIAS), within=chosen)
     return resolver.resolve((policy, policy), "sorted")[0]  # type: ignore[arg-type]
 
 
@@ -91,23 +106,23 @@ def test_a_policys_candidates_tell_of_queries_that_never_came(log: Log) -> None:
     second = expected_rank_weights([-1.0, 0.0], np.array([0, 2]), vectors)
     assert shown.ranking == "drawn"
     assert shown.known.tolist() == [True, True]
-    np.testing.assert_allclose(shown.weights, [*first[:, 0], *second[:, 0]])
-    np.testing.assert_allclose(shown.always, [first[:, 1].sum(), second[:, 1].sum()])
+    np.testing.assert_allclose(weights(shown), [*first[:, 0], *second[:, 0]])
+    np.testing.assert_allclose(always(shown), [first[:, 1].sum(), second[:, 1].sum()])
     np.testing.assert_allclose(shown.elsewhere, 0.0)
 
 
 def test_where_there_are_no_candidates_displays_tell(log: Log) -> None:
     shown = resolve(log, "b")
     assert shown.known.tolist() == [True, True]
-    np.testing.assert_allclose(shown.weights, [BIAS.alpha[0] / 2, BIAS.alpha[0] / 2, BIAS.alpha[0], 0.0])
-    np.testing.assert_allclose(shown.always, [BIAS.beta[0], BIAS.beta[0]])
+    np.testing.assert_allclose(weights(shown), [BIAS.alpha[0] / 2, BIAS.alpha[0] / 2, BIAS.alpha[0], 0.0])
+    np.testing.assert_allclose(always(shown), [BIAS.beta[0], BIAS.beta[0]])
     displayed = resolve(log, "b", within=True)
     assert displayed.ranking == "as displayed"
     assert displayed.known.tolist() == [True, False]
-    np.testing.assert_allclose(displayed.weights[:2], shown.weights[:2])
+    np.testing.assert_allclose(weights(displayed)[:2], weights(shown)[:2])
     mixed = resolve(log, "a", within=[True, False])
-    np.testing.assert_allclose(mixed.weights[:2], BIAS.alpha[:2])
-    np.testing.assert_allclose(mixed.weights[2:], resolve(log, "a").weights[2:])
+    np.testing.assert_allclose(weights(mixed)[:2], BIAS.alpha[:2])
+    np.testing.assert_allclose(weights(mixed)[2:], weights(resolve(log, "a"))[2:])
 
 
 def test_tied_documents_share_their_ranks_whatever_their_names(log: Log, tmp_path: Path) -> None:
@@ -115,11 +130,11 @@ def test_tied_documents_share_their_ranks_whatever_their_names(log: Log, tmp_pat
     table = tmp_path / "scores.csv"
     table.write_text("query_id,doc_id,score\nr,y,1\nr,a,1\nr,x,1\nq,y,2\nq,x,1\n")
     shown = resolve(log, table)
-    np.testing.assert_allclose(shown.weights[:2], [BIAS.alpha[1] / 3, BIAS.alpha[0]])
-    np.testing.assert_allclose(shown.weights[2:], np.full(2, BIAS.alpha.mean()))
+    np.testing.assert_allclose(weights(shown)[:2], [BIAS.alpha[1] / 3, BIAS.alpha[0]])
+    np.testing.assert_allclose(weights(shown)[2:], np.full(2, BIAS.alpha.mean()))
     # The document that the log does not know shares with the others.
-    np.testing.assert_allclose(shown.elsewhere, [0.0, BIAS.alpha.mean()])
-    np.testing.assert_allclose(shown.always, [BIAS.beta[0] + BIAS.beta[1] / 3, BIAS.beta.sum()])
+    np.testing.assert_allclose(CLICKS.gain(shown.elsewhere, BIAS), [0.0, BIAS.alpha.mean()])
+    np.testing.assert_allclose(always(shown), [BIAS.beta[0] + BIAS.beta[1] / 3, BIAS.beta.sum()])
 
 
 def test_an_impressions_own_documents_are_ranked_among_its_own_slots(tmp_path: Path) -> None:
@@ -134,15 +149,15 @@ def test_an_impressions_own_documents_are_ranked_among_its_own_slots(tmp_path: P
     log = open_log(write_rows(tmp_path / "log", rows))
     table = tmp_path / "scores.csv"
     table.write_text("query_id,doc_id,score\nq,x,1\nq,y,3\nq,z,3\nq,elsewhere,9\n")
-    resolver = RankingResolver(log, log.count(3), Measure.of("clicks", BIAS), within=np.array([True]))
+    resolver = RankingResolver(log, log.count(3), LoggedMetric.of("clicks", BIAS), within=np.array([True]))
     first, second, third = BIAS.alpha
     tied = (first + second) / 2
     alone, _ = resolver.resolve((table, table), "sorted")
-    np.testing.assert_allclose(alone.weights, np.array([third + third, first + tied, second + tied]) / 3)
+    np.testing.assert_allclose(weights(alone), np.array([third + third, first + tied, second + tied]) / 3)
     # Against a policy of the log, its own impressions are re-ranked.
     against, logged = resolver.resolve((table, "a"), "sorted")
-    np.testing.assert_allclose(against.weights, np.array([third, first, second]) / 2)
-    np.testing.assert_allclose(logged.weights, np.array([first, third, second]) / 2)
-    np.testing.assert_allclose(against.always, logged.always)
+    np.testing.assert_allclose(weights(against), np.array([third, first, second]) / 2)
+    np.testing.assert_allclose(weights(logged), np.array([first, third, second]) / 2)
+    np.testing.assert_allclose(always(against, (0, 3)), always(logged, (0, 3)))
     assert against.ranking == "sorted within impressions"
     np.testing.assert_allclose(against.elsewhere, 0.0)

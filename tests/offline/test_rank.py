@@ -83,8 +83,8 @@ def test_drawn_rankings_are_plackett_luce(tmp_path: Path) -> None:
     for _ in range(times):
         ranked = rank(FIRST, tmp_path / "features.parquet", rng=rng)
         assert (np.diff(ranked.scores.reshape(queries, 3)) < 0).all()
-        seen.update((doc, row % 3) for row, doc in enumerate(ranked.doc_ids.to_pylist()))
-    found = np.array([[seen[doc, k] for k in range(3)] for doc in "xyz"]) / (queries * times)
+        seen.update((document, row % 3) for row, document in enumerate(ranked.doc_ids.to_pylist()))
+    found = np.array([[seen[document, k] for k in range(3)] for document in "xyz"]) / (queries * times)
     np.testing.assert_allclose(found, marginals(np.array(scores), 3), atol=0.04)
 
 
@@ -93,7 +93,7 @@ def test_a_logs_features_are_scored_in_batches(tmp_path: Path) -> None:
     model = rankloop.Linear(3, np.array([1.0, -0.5, 0.25, 0.0]))
     updates: list[Update] = []
     ranked = world.log.rank(model, progress=updates.append)
-    assert updates[-1].detail == world.split.n_docs == len(ranked)
+    assert updates[-1].detail == world.split.n_documents == len(ranked)
     # Queries are in the order of their ids there.
     expected = np.concatenate(
         [

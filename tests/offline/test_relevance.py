@@ -11,11 +11,11 @@ import pyarrow.parquet as pq
 import pytest
 
 import rankloop
-from rankloop.bias import simulated_counts
-from rankloop.clicks import Counts, bias_of, gather_log, users
+from rankloop.clicks import bias_of, gather_log, users
 from rankloop.errors import RankloopError
-from rankloop.offline._relevance import estimate_relevance
+from rankloop.statistics import CellTable, Counts
 from rankloop.types import Bias
+from rankloop.value.shrinkage import shrink_relevance
 
 BIAS = Bias(alpha=[0.6, 0.3], beta=[0.3, 0.1], examination=[1.0, 0.5])
 
@@ -28,11 +28,11 @@ def test_it_is_unbiased_by_enumeration_of_all_clicks() -> None:
     for outcome in product((0, 1), repeat=len(places)):
         clicks = np.zeros_like(shown)
         probability = 1.0
-        for (item, rank), clicked in zip(places, outcome, strict=True):
-            clicks[item, rank] = clicked
-            probability *= chance[item, rank] if clicked else 1 - chance[item, rank]
-        counts = simulated_counts(np.array([0, 2]), {"a": Counts(np.array([2]), shown, clicks)})
-        expected += probability * estimate_relevance(counts, BIAS, shrink=False).relevance
+        for (document, rank), clicked in zip(places, outcome, strict=True):
+            clicks[document, rank] = clicked
+            probability *= chance[document, rank] if clicked else 1 - chance[document, rank]
+        counts = Counts.of_arrays(np.array([0, 2]), {"a": (np.array([2]), shown, clicks)})
+        expected += probability * shrink_relevance(CellTable.of(counts), BIAS, shrink=False).relevance
         total += probability
     np.testing.assert_allclose([total, *expected], [1.0, *truth], atol=1e-12)
 
@@ -63,12 +63,11 @@ def test_shrinking_predicts_better_and_its_errors_are_right(
     """
     log, _, truth = world
     counts, bias = log.count(5), bias_of(users("paper@5"))
-    plain, shrunk = (estimate_relevance(counts, bias, shrink=shrink) for shrink in (False, True))
-    seen = shrunk.displays > 0
-    assert ((shrunk.relevance - truth)[seen] ** 2).mean() < 0.8 * (
-        (plain.relevance - truth)[seen] ** 2
-    ).mean()
-    standardised = ((shrunk.relevance - truth)[seen] / shrunk.errors[seen]) ** 2
+    table = CellTable.of(counts)
+    plain, shrunk = (shrink_relevance(table, bias, shrink=shrink) for shrink in (False, True))
+    truth = truth[table.documents]
+    assert ((shrunk.relevance - truth) ** 2).mean() < 0.8 * ((plain.relevance - truth) ** 2).mean()
+    standardised = ((shrunk.relevance - truth) / shrunk.errors) ** 2
     assert 0.5 < standardised.mean() < 1.5
 
 

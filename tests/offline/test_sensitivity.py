@@ -35,9 +35,9 @@ def test_every_row_is_the_comparison_under_its_bias(world: Simulated) -> None:
     assert found.text in page
 
 
-def test_the_sentence_says_whether_the_verdict_depends_on_the_bias(world: Simulated) -> None:
+def test_the_sentence_says_whether_the_decision_depends_on_the_bias(world: Simulated) -> None:
     given = (named_bias("paper@3"), "position@3")
     found = rankloop.sensitivity(world.log, "later", "production", given)
     assert [row.name for row in found.rows] == ["bias 1", "position@3"]
-    same = len({row.comparison.verdict.kind for row in found.rows}) == 1
-    assert found.text.startswith("The verdict is the same under all 2" if same else "The verdict depends")
+    same = len({row.comparison.decision.kind for row in found.rows}) == 1
+    assert found.text.startswith("The decision is the same under all 2" if same else "The decision depends")

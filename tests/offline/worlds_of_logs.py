@@ -45,17 +45,17 @@ def simulated(
     folder: Path,
     *,
     queries: int = 8,
-    interactions: int = 400,
+    impressions: int = 400,
     policies: tuple[str, ...] = ("production", "later"),
     seed: int = 0,
 ) -> Simulated:
     """A log of a few policies with different scores, with candidates and features."""
     rng = np.random.default_rng(seed)
     sizes = rng.integers(2, 7, queries)
-    n_docs = int(sizes.sum())
-    labels = rng.integers(0, 5, n_docs)
+    n_documents = int(sizes.sum())
+    labels = rng.integers(0, 5, n_documents)
     split = Split.build(
-        np.column_stack([labels + rng.normal(size=n_docs), rng.normal(size=(n_docs, 2))]),
+        np.column_stack([labels + rng.normal(size=n_documents), rng.normal(size=(n_documents, 2))]),
         labels,
         sizes,
         query_ids=[f"q{q:03d}" for q in range(queries)],
@@ -63,9 +63,9 @@ def simulated(
     )
     scores, gathered = {}, {}
     for policy in policies:
-        scores[policy] = rng.normal(size=n_docs)
+        scores[policy] = rng.normal(size=n_documents)
         gathered[policy] = gather_log(
-            scores[policy], split.offsets, labels / 4, USERS, interactions // len(policies), rng
+            scores[policy], split.offsets, labels / 4, USERS, impressions // len(policies), rng
         )
     parts = [PolicyTraffic(policy, scores[policy], gathered[policy]) for policy in policies]
     return Simulated(open_log(write_simulated(folder, split, parts)), split, scores, gathered)
@@ -83,7 +83,7 @@ def write_scores(
     rows |= more or {}
     columns = {
         "query_id": [query for query, _ in rows],
-        "doc_id": [doc for _, doc in rows],
+        "doc_id": [document for _, document in rows],
         "score": pa.array(list(rows.values()), pa.float64()),
     }
     pq.write_table(pa.table(columns), path)

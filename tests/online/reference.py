@@ -1,4 +1,4 @@
-"""A readable reference for rankloop.online: NumPy in float64, one interaction at a time, no kernels.
+"""A readable reference for rankloop.online: NumPy in float64, one impression at a time, no kernels.
 
 Probabilities of rankings are products over all ranks, nothing is shared between a ranking and its swaps, and
 every document of a query goes through the network.

@@ -1,6 +1,6 @@
 """Whole runs against a transcription of the authors' update: distributions of what PDGD has learned.
 
-``authors_pdgd.json`` has 20 queries, and what 24 runs of 2,000 interactions learned on them by a NumPy
+``authors_pdgd.json`` has 20 queries, and what 24 runs of 2,000 impressions learned on them by a NumPy
 transcription of the update and the click simulation in the authors' programs
 (HarrieO/2021wsdm-unifying-LTR, ``utils/PDGD.py`` and ``utils/click_generation.py``), for a linear model. The
 programs themselves, which need TensorFlow, were not run for it.

@@ -42,7 +42,7 @@ def test_risk_against_the_reference(n, ranks, rng):
 
 
 def test_a_candidate_is_normalised_with_its_own_scores():
-    """The candidate likes the item that is not shown e⁵⁰-fold: w = e⁻⁵⁰ / (1/3) and e⁻⁵⁰ / (1/2), 3 to 2.
+    """The candidate likes the document that is not shown e⁵⁰-fold: w = e⁻⁵⁰ / (1/3) and e⁻⁵⁰ / (1/2), 3 to 2.
 
     Divided by the logging policy's remainder, the weights would be 1 and 1, and the loss 1/2; and scores that
     are all higher by one number, which is the same policy, would give others again.
@@ -66,7 +66,7 @@ def test_a_candidate_beside_the_logging_policys_remainder():
 
 
 def test_the_remainder_decides_which_candidates_win(rng):
-    """One and the same interaction, learned from with both: the logging policy's remainder favours others."""
+    """One and the same impression, learned from with both: the logging policy's remainder favours others."""
     features, start = rng.random((6, 3)).astype(np.float32), Linear.initialise(3, rng)
     queries = Queries.of(Split.build(features, np.zeros(6), [6]))
     log = Impressions(np.array([0]), np.array([[0, 1]]), np.array([[False, True]]))
@@ -81,7 +81,7 @@ def test_the_remainder_decides_which_candidates_win(rng):
 
 
 @pytest.mark.parametrize("clicks", ["000", "111", "100", "110"])
-def test_without_skipped_items_there_is_no_risk(clicks):
+def test_without_skipped_documents_there_is_no_risk(clicks):
     scores = np.array([0.5, 2.0, -1.0])
     assert snips_risk(scores, np.zeros(3), [0, 1, 2], [click == "1" for click in clicks]) == 0.0
 
@@ -94,7 +94,7 @@ def test_arbitrary_scores(rng):
 
 
 def test_invalid_arguments():
-    with pytest.raises(DataError, match="3 items need 3 scores"):
+    with pytest.raises(DataError, match="3 documents need 3 scores"):
         snips_risk(np.zeros(3), np.zeros(2), [0], [True])
     for option, value, wanted in (
         ("candidates", 0, "an integer of at least 1"),
@@ -108,7 +108,7 @@ def test_invalid_arguments():
             COLTR(**{option: value})
 
 
-# Two of four items are shown, and the second is clicked.
+# Two of four documents are shown, and the second is clicked.
 RANKING, CLICKS = [2, 0], [False, True]
 
 
@@ -119,7 +119,7 @@ def model_of(hidden, features, rng):
 
 
 def one_step(method, model, queries, stream, logging=None):
-    """Compute the step of one interaction, in units of the rate."""
+    """Compute the step of one impression, in units of the rate."""
     log = Impressions(np.zeros(1, np.int64), np.array([RANKING], np.int32), np.array([CLICKS]))
     after = replay(method, MethodState(model, 0, np.empty(0), stream), queries, log, logging=logging)
     return (after.learned.parameters - model.parameters) / method.rate
@@ -200,7 +200,7 @@ def test_a_single_candidate_is_a_winning_unit_vector(hidden, logging, rng):
     assert 5 < won < 35
 
 
-def test_parameters_do_not_change_without_skipped_items(rng):
+def test_parameters_do_not_change_without_skipped_documents(rng):
     rows = rng.random((4, 6), dtype=np.float32)
     model, queries = Linear.initialise(6, rng), Queries((rows,), np.array([0, 4]))
     log = Impressions(

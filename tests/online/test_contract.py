@@ -71,9 +71,9 @@ def test_every_method_keeps_the_contract(chosen, model, counterfactual, clause):
     clause(MethodCase(chosen, model, counterfactual))
 
 
-def test_most_interactions_have_clicks_and_not_all_displays_are_clicked(chosen, model, logging, traffic, rng):
+def test_most_impressions_have_clicks_and_not_all_displays_are_clicked(chosen, model, logging, traffic, rng):
     _, counts = interact(chosen, MethodState.start(chosen, model, rng), traffic, 200, logging=logging)
-    assert 200 < counts.clicks_by_rank.sum() < counts.displays_by_rank.sum()
+    assert 200 < counts.clicks_by_position.sum() < counts.displays_by_position.sum()
 
 
 def test_runs_in_threads_share_the_traffic(chosen, model, traffic):

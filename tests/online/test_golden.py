@@ -1,4 +1,4 @@
-"""Agreement with the paper authors' code, interaction by interaction."""
+"""Agreement with the paper authors' code, impression by impression."""
 
 from __future__ import annotations
 

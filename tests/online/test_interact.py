@@ -44,7 +44,7 @@ def small_traffic(rng, who="paper@5", **shape):
 @pytest.mark.parametrize("hidden", [(), (5,), (4, 3)])
 @pytest.mark.parametrize("counterfactual", [False, True])
 def test_the_compiled_loop_equals_the_reference(method, hidden, counterfactual, rng):
-    """80 interactions with large steps, in float64: NumPy, all documents, no kernels, no sharing."""
+    """80 impressions with large steps, in float64: NumPy, all documents, no kernels, no sharing."""
     traffic = small_traffic(rng, parts=2)
     if hidden:
         model = MLP.initialise(6, rng, hidden=hidden, dtype=np.float64)
@@ -81,7 +81,7 @@ def test_a_step_equals_that_of_a_learner(rng):
 
 
 @pytest.mark.parametrize("who", ["paper@5", "paper@3", "position@5"])
-def test_interactions_follow_traffic_policy_and_users(who, rng):
+def test_impressions_follow_traffic_policy_and_users(who, rng):
     """Counts within 5 standard errors of their expectation; fails for one of 10,000 seeds."""
     traffic, n = small_traffic(rng, who), 50_000
     scores, bias = rng.normal(size=OFFSETS[-1]), bias_of(users(who))
@@ -94,12 +94,12 @@ def test_interactions_follow_traffic_policy_and_users(who, rng):
             np.abs(observed - trials * chance) <= 5 * np.sqrt(trials * chance * (1 - chance)) + 1e-9
         ).all()
 
-    near(counts.query_counts, n, 1 / len(SIZES))
-    came = np.repeat(counts.query_counts, SIZES)[:, None]
-    near(counts.displays_by_rank, came, rank_marginals(scores, OFFSETS, bias.ranks))
+    near(counts.impressions_by_query, n, 1 / len(SIZES))
+    came = np.repeat(counts.impressions_by_query, SIZES)[:, None]
+    near(counts.displays_by_position, came, rank_marginals(scores, OFFSETS, bias.positions))
     near(
-        counts.clicks_by_rank,
-        counts.displays_by_rank,
+        counts.clicks_by_position,
+        counts.displays_by_position,
         np.outer(traffic.relevance, bias.alpha) + bias.beta,
     )
 
@@ -150,16 +150,18 @@ def test_long_runs_are_divided_into_blocks(rng):
     first, part = interact(PDGD(), state, traffic, 100)
     rest, other = interact(PDGD(), first, traffic, n - 100)
     assert whole.to_bytes() == rest.to_bytes()
-    assert counts.interactions == n
-    np.testing.assert_array_equal(counts.clicks_by_rank, part.clicks_by_rank + other.clicks_by_rank)
+    assert counts.impressions == n
+    np.testing.assert_array_equal(
+        counts.clicks_by_position, part.clicks_by_position + other.clicks_by_position
+    )
 
 
-def test_no_interaction_changes_nothing(rng):
+def test_no_impression_changes_nothing(rng):
     state = MethodState.start(PDGD(), Linear.initialise(6, rng), rng)
     after, counts = interact(PDGD(), state, small_traffic(rng), 0)
     assert after.to_bytes() == state.to_bytes()
-    assert counts.displays_by_rank.shape == (OFFSETS[-1], 5)
-    assert counts.interactions == 0
+    assert counts.displays_by_position.shape == (OFFSETS[-1], 5)
+    assert counts.impressions == 0
 
 
 def test_features_may_be_read_only_in_one_part(rng):
@@ -178,15 +180,15 @@ def test_divergence_is_reported(counterfactual, rng):
     logging = np.zeros(OFFSETS[-1]) if counterfactual else None
     method = PDGD(rate=1e9)
     state = MethodState.start(method, Linear.initialise(6, rng), rng)
-    with pytest.raises(RankloopError, match=r"pdgd\(rate=1000000000\) diverged after \d+ interactions"):
+    with pytest.raises(RankloopError, match=r"pdgd\(rate=1000000000\) diverged after \d+ impressions"):
         interact(method, state, traffic, 1000, logging=logging)
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"interactions": -1}, "integer of at least 0"),
-        ({"interactions": 1.5}, "integer of at least 0"),
+        ({"impressions": -1}, "integer of at least 0"),
+        ({"impressions": 1.5}, "integer of at least 0"),
         ({"logging": np.zeros(3)}, "scores of all 25 documents"),
         ({"logging": "start"}, "scores of all 25 documents"),
         ({"logging": np.full(25, np.nan)}, "query number 0, document 0: the score is nan"),
@@ -194,7 +196,7 @@ def test_divergence_is_reported(counterfactual, rng):
 )
 def test_invalid_arguments(change, message, rng):
     state = MethodState.start(PDGD(), Linear.initialise(6, rng), rng)
-    arguments = {"interactions": 10, "logging": None} | change
+    arguments = {"impressions": 10, "logging": None} | change
     with pytest.raises(DataError, match=message):
         interact(PDGD(), state, small_traffic(rng), **arguments)
 
@@ -208,9 +210,9 @@ def test_a_model_with_another_number_of_features(rng):
 @pytest.mark.parametrize(
     ("queries", "rankings", "clicks", "message"),
     [
-        ([0, 5], [[0], [0]], [[True], [True]], "interaction number 1: the query must be between 0 and 4"),
-        ([1, 1], [[0], [2]], [[True], [True]], "interaction number 1: no such item"),
-        ([4], [[1, 1]], [[True, False]], "interaction number 0: an item is shown twice"),
+        ([0, 5], [[0], [0]], [[True], [True]], "impression number 1: the query must be between 0 and 4"),
+        ([1, 1], [[0], [2]], [[True], [True]], "impression number 1: no such document"),
+        ([4], [[1, 1]], [[True, False]], "impression number 0: a document is shown twice"),
         ([4], [[-1, 1]], [[False, False]], "below an empty rank"),
         ([4], [[1, -1]], [[False, True]], "a click at an empty rank"),
         ([4, 4], [[1, 0]], [[False, True]], "a log needs one query and one ranking"),
@@ -240,7 +242,7 @@ def test_invalid_queries(features, offsets, message):
 
 
 def test_invalid_relevance(rng):
-    with pytest.raises(DataError, match="25 items need 25 relevances"):
+    with pytest.raises(DataError, match="25 documents need 25 relevances"):
         Traffic(small_queries(rng), np.zeros(3), users("paper@5"))
 
 
@@ -258,7 +260,7 @@ def test_learning_does_not_depend_on_how_it_is_divided(rng, monkeypatch):
     traffic, start = small_traffic(rng), Linear.initialise(6, rng)
     state = MethodState.start(PDGD(rate=1.0), start, rng)
     whole, log = interact_log(PDGD(rate=1.0), state, traffic, 100)
-    monkeypatch.setattr(sys.modules["rankloop.online.interact"], "INTERACTIONS_PER_CALL", 7)
+    monkeypatch.setattr(sys.modules["rankloop.online.interact"], "IMPRESSIONS_PER_CALL", 7)
     parts, same = interact_log(PDGD(rate=1.0), state, traffic, 100)
     assert parts.to_bytes() == whole.to_bytes()
     assert (same.clicks == log.clicks).all()

@@ -8,18 +8,18 @@ from rankloop.online import biased_pdgd_gradient, pdgd_gradient, swap_probabilit
 from tests.online import reference
 
 
-def random_interaction(rng, n, ranks):
+def random_impression(rng, n, ranks):
     ranking = rng.permutation(n)[:ranks]
     return rng.normal(size=n) * 2, rng.normal(size=n) * 2, ranking, rng.random(len(ranking)) < 0.5
 
 
-# Truncated and complete rankings, and more ranks than items.
+# Truncated and complete rankings, and more ranks than documents.
 SHAPES = [(2, 2), (5, 3), (6, 6), (9, 4), (3, 5)]
 
 
 @pytest.mark.parametrize(("n", "ranks"), SHAPES)
 def test_swap_probabilities_equal_those_of_whole_rankings(n, ranks, rng):
-    scores, _, ranking, _ = random_interaction(rng, n, ranks)
+    scores, _, ranking, _ = random_impression(rng, n, ranks)
     rho = swap_probabilities(scores, ranking)
     for k in range(len(ranking)):
         for m in range(len(ranking)):
@@ -31,7 +31,7 @@ def test_swap_probabilities_equal_those_of_whole_rankings(n, ranks, rng):
 @pytest.mark.parametrize(("n", "ranks"), SHAPES)
 def test_gradients_equal_the_sums_over_pairs(n, ranks, rng):
     for _ in range(20):
-        scores, logging, ranking, clicks = random_interaction(rng, n, ranks)
+        scores, logging, ranking, clicks = random_impression(rng, n, ranks)
         np.testing.assert_allclose(
             pdgd_gradient(scores, ranking, clicks),
             reference.pdgd_gradient(scores, ranking, clicks, scores),
@@ -55,7 +55,7 @@ def test_gradients_equal_the_sums_over_pairs(n, ranks, rng):
 @pytest.mark.parametrize("counterfactual", [False, True])
 def test_the_gradient_is_that_of_the_weighted_preferences(counterfactual, rng):
     """Central differences of ``Σ ρ σ(s_k − s_l)``, with weights fixed to those of the logging policy."""
-    scores, logging, ranking, _ = random_interaction(rng, 7, 5)
+    scores, logging, ranking, _ = random_impression(rng, 7, 5)
     clicks = [False, True, True, False, False]
     if not counterfactual:
         logging = scores
@@ -88,7 +88,7 @@ def test_which_pairs_count(clicks, won_and_lost):
 
 
 def test_by_hand():
-    """Weights 4, 2, 1, 1; ranking (0, 1) truncated at two; the second item was clicked.
+    """Weights 4, 2, 1, 1; ranking (0, 1) truncated at two; the second document was clicked.
 
     π(0, 1) = 4/8 · 2/4 = 1/4 and π(1, 0) = 2/8 · 4/6 = 1/6, so ρ = (1/6) / (1/4 + 1/6) = 2/5.
     σ' = 4/6 · 2/6 = 2/9.
@@ -104,7 +104,7 @@ def test_by_hand():
 def test_arbitrary_scores(spread, shift, rng):
     """Weights from e^−10000 to e^10000 times each other; the reference adds them in logarithms too."""
     for _ in range(20):
-        scores, logging, ranking, clicks = random_interaction(rng, 8, 5)
+        scores, logging, ranking, clicks = random_impression(rng, 8, 5)
         scores, logging = spread * scores, spread * logging
         rho = swap_probabilities(logging + shift, ranking)
         assert np.isfinite(rho).all()
@@ -115,8 +115,8 @@ def test_arbitrary_scores(spread, shift, rng):
         np.testing.assert_allclose(gradient, expected, rtol=1e-8 if shift else 1e-10, atol=1e-300)
 
 
-def test_a_dominant_item_does_not_cause_cancellation():
-    """Item 0 outweighs all others e^700-fold: what is left without it is a sum of the others.
+def test_a_dominant_document_does_not_cause_cancellation():
+    """Document 0 outweighs all others e^700-fold: what is left without it is a sum of the others.
 
     ρ of the ranks below it is that of the ranking without it.
     """
@@ -127,7 +127,7 @@ def test_a_dominant_item_does_not_cause_cancellation():
     assert 0.0 < rho[0, 1] < 1e-250
 
 
-def test_short_rankings_and_items_that_are_never_shown():
+def test_short_rankings_and_documents_that_are_never_shown():
     clicks = [False, True]
     full = pdgd_gradient([0.3, -0.2], [1, 0], clicks)
     padded = pdgd_gradient([0.3, -0.2], [1, 0, -1, -1], [*clicks, False, False])
@@ -142,21 +142,21 @@ def test_short_rankings_and_items_that_are_never_shown():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (([0.0, 1.0], [0, 2], [True, False]), "no such item"),
+        (([0.0, 1.0], [0, 2], [True, False]), "no such document"),
         (([0.0, 1.0], [0, 0], [True, False]), "shown twice"),
         (([0.0, 1.0], [0, -1], [True, True]), "a click at an empty rank"),
         (([0.0, 1.0], [-1, 0], [False, True]), "below an empty rank"),
         (([0.0, 1.0], [0, 1], [True]), "clicks must have the shape of the rankings"),
-        (([0.0, 1.0], [0.5, 1.0], [True, False]), "positions"),
+        (([0.0, 1.0], [0.5, 1.0], [True, False]), "list of document numbers"),
         (([0.0, np.nan], [0, 1], [True, False]), "document 1: the score is nan"),
         (([0.0, -np.inf], [0, 1], [True, False]), "the score -inf, which is never shown"),
     ],
 )
-def test_invalid_interactions(arguments, message):
+def test_invalid_impressions(arguments, message):
     with pytest.raises(DataError, match=message):
         pdgd_gradient(*arguments)
 
 
-def test_logging_scores_of_other_items():
-    with pytest.raises(DataError, match="2 items need 2 scores"):
+def test_logging_scores_of_other_documents():
+    with pytest.raises(DataError, match="2 documents need 2 scores"):
         pdgd_gradient([0.0, 1.0], [0, 1], [True, False], logging_scores=[0.0, 1.0, 2.0])

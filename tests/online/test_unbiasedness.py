@@ -1,4 +1,4 @@
-"""The mean preference of PDGD: all rankings and click patterns of four items, with their probabilities.
+"""The mean preference of PDGD: all rankings and click patterns of four documents, with their probabilities.
 
 The expected gradient is a sum over pairs, ``Σ_{i<j} m_ij · ∂σ(s_i − s_j)``. Theorem of the PDGD paper: m_ij
 has the sign of ``R_i − R_j``. m_ij is read off the gradient itself: the learned scores are set so far apart
@@ -16,7 +16,7 @@ from rankloop.clicks import bias_of, users
 from rankloop.online import biased_pdgd_gradient, pdgd_gradient
 from tests.enumeration import all_rankings
 
-# Two items that are equally relevant, of which the policy prefers one; it ranks the best item lowest.
+# Two documents that are equally relevant, of which the policy prefers one; it ranks the best document lowest.
 RELEVANCE = np.array([0.5, 0.0, 1.0, 0.5])
 LOGGING = np.array([1.2, 0.3, -0.9, -0.2])
 PAIRS = list(combinations(range(4), 2))
@@ -40,7 +40,7 @@ def expected(gradient, who, ranks):
 
 
 def alone(i, j):
-    """Scores at which only items i and j have a gradient."""
+    """Scores at which only documents i and j have a gradient."""
     scores = 1000.0 * np.arange(1, 5)
     scores[[i, j]] = 0.0
     return scores
@@ -62,7 +62,7 @@ def preferences(who, ranks, *, debiased=True):
 
 @pytest.mark.parametrize("ranks", [2, 3, 4])
 @pytest.mark.parametrize("who", [FAIR, POSITION, TRUST], ids=["fair", "position", "trust"])
-def test_on_average_the_more_relevant_item_is_preferred_and_equal_items_tie(who, ranks):
+def test_on_average_the_more_relevant_document_is_preferred_and_equal_documents_tie(who, ranks):
     for (i, j), preference in preferences(who, ranks).items():
         if RELEVANCE[i] == RELEVANCE[j]:
             assert preference == pytest.approx(0.0, abs=1e-13)
@@ -71,8 +71,8 @@ def test_on_average_the_more_relevant_item_is_preferred_and_equal_items_tie(who,
 
 
 @pytest.mark.parametrize("who", [FAIR, POSITION, TRUST], ids=["fair", "position", "trust"])
-def test_without_weights_equal_items_do_not_tie(who):
-    """Items 0 and 3 are equally relevant. The policy shows 0 higher: it is skipped more often there."""
+def test_without_weights_equal_documents_do_not_tie(who):
+    """Documents 0 and 3 are equally relevant. The policy shows 0 higher: it is skipped more often there."""
     assert abs(preferences(who, 4, debiased=False)[0, 3]) > 0.01
 
 

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from rankloop.kernels.interaction import next_query, show
+from rankloop.kernels.impression import next_query, show
 from rankloop.kernels.jit import kernel
 from rankloop.kernels.network_layers import forward
 from rankloop.kernels.query_sizes import longest_query

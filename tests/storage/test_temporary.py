@@ -9,7 +9,7 @@ import pytest
 
 from rankloop.storage import locks
 from rankloop.storage.files import write_whole
-from rankloop.storage.temporary import scratch_folder, sweep, temporary_file, temporary_folder
+from rankloop.storage.locks import scratch_folder, sweep, temporary_file, temporary_folder
 from tests.storage.killed import run_until_killed
 
 pytestmark = pytest.mark.skipif(not locks.CAN_LOCK, reason="this system has no locks")
@@ -18,7 +18,7 @@ IN_THE_MIDDLE = """
 import sys, time
 from pathlib import Path
 from rankloop.storage.files import replace_file, replace_folder
-from rankloop.storage.temporary import scratch_folder
+from rankloop.storage.locks import scratch_folder
 folder = Path(sys.argv[1])
 with replace_file(folder / "file") as file, replace_folder(folder / "folder") as filled:
     file.write(b"half")

@@ -26,4 +26,4 @@ def linear_problem(queries: int, seed: int, *, noise: float = 0.0) -> Split:
 
 def opposed(task: Task) -> Task:
     """The task of doing the opposite: every gain of the given task is a loss."""
-    return Task(task.features, task.offsets, -task.doc_weights, task.rank_weights)
+    return Task(task.features, task.offsets, -task.document_weights, task.rank_weights)

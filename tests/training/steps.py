@@ -10,7 +10,7 @@ import numpy as np
 from rankloop import ragged
 from rankloop.models.mlp import Network
 from rankloop.models.optimisers import Optimiser
-from rankloop.objectives import expected_reward
+from rankloop.objectives import expected_metric
 from rankloop.training import Task
 from rankloop.types import Float32, Float64, Learner, Model
 
@@ -25,16 +25,18 @@ def in_plain_python(
         for first in range(0, len(order), batch):
             queries = order[first : first + batch]
             rows = np.concatenate([np.arange(task.offsets[q], task.offsets[q + 1]) for q in queries])
-            if all(np.ptp(task.doc_weights[task.offsets[q] : task.offsets[q + 1]]) == 0 for q in queries):
+            if all(
+                np.ptp(task.document_weights[task.offsets[q] : task.offsets[q + 1]]) == 0 for q in queries
+            ):
                 continue
             features = task.features[rows]
-            reward = expected_reward(
+            metric = expected_metric(
                 learner.scores(features),
                 ragged.offsets_of(np.diff(task.offsets)[queries]),
-                task.doc_weights[rows],
+                task.document_weights[rows],
                 task.rank_weights,
             )
-            learner.update(features, reward.gradient)
+            learner.update(features, metric.gradient)
             steps += 1
     return steps
 

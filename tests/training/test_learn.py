@@ -51,7 +51,7 @@ def test_an_untrained_model_is_never_the_result(easy: Dataset) -> None:
 
 def test_trees_grow_from_nothing(easy: Dataset) -> None:
     problem = LearningProblem.from_labels(easy, "ndcg@5")
-    spec = LightGBMSpec(rounds=3, min_docs=5)
+    spec = LightGBMSpec(rounds=3, min_documents=5)
     expected = train_trees(problem.train, spec, held_out=problem.held_out, rng=new_rng())
     result = learn(str(spec), problem, rng=new_rng())
     assert result.model.to_bytes() == expected.model.to_bytes()

@@ -25,7 +25,7 @@ CLIPPED = Affine(clip=0.9)
 
 @pytest.fixture(scope="module")
 def statistics() -> tuple[Statistics, Statistics]:
-    scores = np.zeros(DATA.train.n_docs + DATA.validation.n_docs)
+    scores = np.zeros(DATA.train.n_documents + DATA.validation.n_documents)
     exposure = Exposure.of_scores(scores, USERS.offsets, USERS.bias)
     log = USERS.gather("uniform", scores, exposure, 2_000, np.random.default_rng(0))
     n_train = DATA.train.n_queries
@@ -35,7 +35,7 @@ def statistics() -> tuple[Statistics, Statistics]:
 def weights(learning: Learning, statistics: tuple[Statistics, Statistics]) -> tuple[Float64, Float64]:
     problem = learning.problem(SPLITS, statistics, USERS.bias)
     assert problem.held_out is not None
-    return problem.train.doc_weights, problem.held_out.doc_weights
+    return problem.train.document_weights, problem.held_out.document_weights
 
 
 @pytest.mark.parametrize("clip_validation", [True, False])
@@ -59,8 +59,8 @@ def test_a_rank_is_worth_its_discount_or_its_clicks(statistics: tuple[Statistics
             np.testing.assert_array_equal(task.rank_weights, expected)
 
 
-def test_queries_without_interactions_are_refused(statistics: tuple[Statistics, Statistics]) -> None:
-    nothing = Statistics.empty(DATA.validation.offsets, USERS.bias.ranks)
+def test_queries_without_impressions_are_refused(statistics: tuple[Statistics, Statistics]) -> None:
+    nothing = Statistics.empty(DATA.validation.offsets, USERS.bias.positions)
     with pytest.raises(DataError, match="nothing to estimate"):
         ROBUST.problem(SPLITS, (statistics[0], nothing), USERS.bias)
 
@@ -68,4 +68,4 @@ def test_queries_without_interactions_are_refused(statistics: tuple[Statistics, 
 def test_presets_go_by_their_names() -> None:
     assert LEARNING == {"robust": ROBUST, "paper": PAPER, "doubly-robust": DOUBLY_ROBUST}
     assert Learning() == ROBUST
-    assert replace(PAPER, reward="dcg").name == "paper"
+    assert replace(PAPER, metric="dcg").name == "paper"

@@ -234,5 +234,5 @@ def test_epochs_do_not_depend_on_how_they_are_divided(
         ).model.to_bytes()
 
     whole = trained()
-    monkeypatch.setattr("rankloop.training.task.QUERIES_PER_CALL", 4)
+    monkeypatch.setattr("rankloop.models.history.QUERIES_PER_CALL", 4)
     assert trained() == whole

@@ -17,7 +17,7 @@ def test_labels_of_both_splits_become_tasks(noisy: Dataset) -> None:
     for task, split in ((problem.train, noisy.train), (problem.held_out, noisy.validation)):
         expected = Task.supervised(split, "ndcg@3")
         assert task.features is split.features
-        np.testing.assert_array_equal(task.doc_weights, expected.doc_weights)
+        np.testing.assert_array_equal(task.document_weights, expected.document_weights)
         np.testing.assert_array_equal(task.rank_weights, expected.rank_weights)
 
 
@@ -27,8 +27,8 @@ def test_weights_are_taken_as_they_are(noisy: Dataset) -> None:
     problem = LearningProblem.from_weights(splits, weights, DCG_AT_3)
     assert problem.held_out is not None
     for task, split, given in zip((problem.train, problem.held_out), splits, weights, strict=True):
-        np.testing.assert_array_equal(task.doc_weights, given)
+        np.testing.assert_array_equal(task.document_weights, given)
         np.testing.assert_array_equal(task.offsets, split.offsets)
         np.testing.assert_array_equal(task.rank_weights, DCG_AT_3)
-    with pytest.raises(DataError, match="60 items need 60 weights"):
+    with pytest.raises(DataError, match="60 documents need 60 weights"):
         LearningProblem.from_weights(splits, (weights[0], weights[1][:5]), DCG_AT_3)

@@ -30,7 +30,7 @@ def loss_of(model: Model, policy: Model) -> float:
 def test_an_infinite_width_is_no_limit() -> None:
     limited = stay_near(PROBLEM, START, np.inf)
     scores = np.random.default_rng(1).normal(size=len(PROBLEM.train.features))
-    free, bound = PROBLEM.train.reward(scores), limited.train.reward(scores)
+    free, bound = PROBLEM.train.metric(scores), limited.train.metric(scores)
     np.testing.assert_allclose(bound.gradient, free.gradient, atol=1e-12)
     assert limited.train.value(scores) == pytest.approx(PROBLEM.train.value(scores), abs=1e-12)
 
@@ -63,7 +63,7 @@ def test_trees_stay_nearer_in_a_trust_region() -> None:
     """Trees start from equal scores, which is the policy that they stay near."""
     equal = Linear(8, np.zeros(9))
     models = [
-        learn("lightgbm(objective=expected-reward, rounds=30)", problem, rng=np.random.default_rng(0)).model
+        learn("lightgbm(objective=expected-metric, rounds=30)", problem, rng=np.random.default_rng(0)).model
         for problem in (stay_near(PROBLEM, equal, 0.1), PROBLEM)
     ]
     losses = [loss_of(model, equal) for model in models]

@@ -22,7 +22,9 @@ def test_a_metric_that_is_not_a_sum_over_documents_is_refused(easy: Dataset, met
         train(easy, "linear", metric=metric)
 
 
-@pytest.mark.parametrize("model", ["linear", "mlp(hidden=8)", "lightgbm(rounds=25, rate=0.3, min_docs=5)"])
+@pytest.mark.parametrize(
+    "model", ["linear", "mlp(hidden=8)", "lightgbm(rounds=25, rate=0.3, min_documents=5)"]
+)
 def test_every_model_learns_a_linear_problem(easy: Dataset, model: str) -> None:
     settings = Settings(Adam(rate=0.02), epochs=25)
     result = train(easy, model, settings=settings)
@@ -45,7 +47,7 @@ def test_specs_and_names_are_the_same(easy: Dataset) -> None:
         assert named.model.kind == name.split("(")[0]
 
 
-@pytest.mark.parametrize("model", ["mlp(hidden=4)", "linear", "lightgbm(rounds=3, min_docs=5)"])
+@pytest.mark.parametrize("model", ["mlp(hidden=4)", "linear", "lightgbm(rounds=3, min_documents=5)"])
 def test_the_seed_decides_everything(easy: Dataset, model: str) -> None:
     settings = Settings(epochs=2)
     first, same, other = (train(easy, model, settings=settings, seed=seed) for seed in (1, 1, 2))
@@ -54,7 +56,7 @@ def test_the_seed_decides_everything(easy: Dataset, model: str) -> None:
     assert first.model.fingerprint != other.model.fingerprint
 
 
-@pytest.mark.parametrize("model", ["mlp(hidden=4)", "lightgbm(rounds=3, min_docs=5)"])
+@pytest.mark.parametrize("model", ["mlp(hidden=4)", "lightgbm(rounds=3, min_documents=5)"])
 def test_the_number_of_threads_changes_no_bit(
     easy: Dataset, model: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -67,7 +69,9 @@ def test_the_number_of_threads_changes_no_bit(
     assert results[0].model.to_bytes() == results[1].model.to_bytes()
 
 
-@pytest.mark.parametrize("model", ["mlp(hidden=8)", "lightgbm(rounds=200, patience=4, rate=0.3, min_docs=2)"])
+@pytest.mark.parametrize(
+    "model", ["mlp(hidden=8)", "lightgbm(rounds=200, patience=4, rate=0.3, min_documents=2)"]
+)
 def test_the_best_epoch_is_the_one_that_is_kept(noisy: Dataset, model: str) -> None:
     result = train(noisy, model, settings=Settings(Adam(rate=0.05), epochs=200, patience=4))
     values = [epoch.held_out for epoch in result.history]
@@ -92,7 +96,7 @@ def test_training_continues_from_a_model(easy: Dataset) -> None:
 
 
 def test_progress_reports_every_epoch(easy: Dataset) -> None:
-    for model in ("linear", "lightgbm(rounds=3, min_docs=5)"):
+    for model in ("linear", "lightgbm(rounds=3, min_documents=5)"):
         seen: list[Update] = []
         result = train(easy, model, settings=Settings(epochs=3), progress=seen.append)
         assert tuple(update.detail for update in seen) == result.history
@@ -109,7 +113,7 @@ def test_the_test_split_is_not_read() -> None:
     assert first.model.fingerprint == second.model.fingerprint
 
 
-@pytest.mark.parametrize("objective", ["pairwise-logistic", "softmax", "linear", "expected-reward(ranks=2)"])
+@pytest.mark.parametrize("objective", ["pairwise-logistic", "softmax", "linear", "expected-metric(ranks=2)"])
 def test_a_network_learns_on_another_objective_and_is_judged_by_the_metric(
     easy: Dataset, objective: str
 ) -> None:

@@ -10,8 +10,8 @@ import pytest
 from rankloop.errors import DataError
 from rankloop.evaluation import policy_metrics
 from rankloop.models import Linear
+from rankloop.models import history as history_module
 from rankloop.training import Settings, Task, train_network
-from rankloop.training import task as task_module
 from rankloop.types import Dataset
 from tests.training.problems import N_FEATURES, new_rng
 
@@ -27,8 +27,8 @@ def task(rng: np.random.Generator) -> Task:
     [
         ({"features": np.zeros(30)}, "documents × features"),
         ({"offsets": np.array([0, 10])}, "end at the number of documents"),
-        ({"doc_weights": np.zeros(3)}, "30 items need 30 weights"),
-        ({"doc_weights": np.full(30, np.nan)}, "the weight of item 0 is nan"),
+        ({"document_weights": np.zeros(3)}, "30 documents need 30 weights"),
+        ({"document_weights": np.full(30, np.nan)}, "the weight of document 0 is nan"),
         ({"rank_weights": np.zeros((2, 3))}, "one vector of rank weights"),
         ({"rank_weights": np.zeros(0)}, "rank weights must be finite"),
     ],
@@ -36,7 +36,9 @@ def task(rng: np.random.Generator) -> Task:
 def test_a_task_that_does_not_fit_together_is_refused(
     task: Task, change: dict[str, Any], message: str
 ) -> None:
-    given = {name: getattr(task, name) for name in ("features", "offsets", "doc_weights", "rank_weights")}
+    given = {
+        name: getattr(task, name) for name in ("features", "offsets", "document_weights", "rank_weights")
+    }
     with pytest.raises(DataError, match=message):
         Task(**{**given, **change})
 
@@ -46,7 +48,7 @@ def test_a_task_takes_any_array_of_numbers(task: Task) -> None:
     other = Task(
         np.asfortranarray(task.features, dtype=np.float64),
         task.offsets.astype(np.int32),
-        task.doc_weights.tolist(),
+        task.document_weights.tolist(),
         task.rank_weights.tolist(),
     )
     start = Linear.initialise(3, np.random.default_rng(0))
@@ -58,28 +60,28 @@ def test_a_task_takes_any_array_of_numbers(task: Task) -> None:
 
 
 def test_the_objective_is_the_mean_expected_metric(noisy: Dataset) -> None:
-    scores = new_rng().normal(size=noisy.test.n_docs)
+    scores = new_rng().normal(size=noisy.test.n_documents)
     for metric in ["ndcg@3", "dcg", "precision@2", "rctr@4", "nrctr@4"]:
         (expected,) = policy_metrics(scores, noisy.test, [metric]).values()
         assert Task.supervised(noisy.test, metric).value(scores) == pytest.approx(expected, rel=1e-9)
 
 
-def test_values_by_query_are_those_of_the_reward(easy: Dataset) -> None:
+def test_values_by_query_are_those_of_the_metric(easy: Dataset) -> None:
     task = Task.supervised(easy.train, "ndcg@5")
     scores = Linear.initialise(N_FEATURES, new_rng()).scores(task.features)
-    np.testing.assert_allclose(task.values(scores), task.reward(scores).values, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(task.values(scores), task.metric(scores).values, rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize("batch", [1, 3, 4, 100])
 def test_an_epoch_is_divided_into_whole_batches(batch: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(task_module, "QUERIES_PER_CALL", 4)
-    parts = list(task_module.in_parts(np.arange(31), batch))
+    monkeypatch.setattr(history_module, "QUERIES_PER_CALL", 4)
+    parts = list(history_module.in_parts(np.arange(31), batch))
     assert np.concatenate(parts).tolist() == list(range(31))
     assert all(len(part) % batch == 0 for part in parts[:-1])
     assert len(parts) == {1: 8, 3: 6, 4: 8, 100: 1}[batch]
 
 
-def test_items_with_equal_scores_are_worth_the_same_in_any_order() -> None:
+def test_documents_with_equal_scores_are_worth_the_same_in_any_order() -> None:
     """Before: ties went by row, and an untrained model won where the rows of a log were in a good order."""
     weights = np.array([3.0, 1.0, 0.0, 2.0])
     task = Task(np.zeros((4, 1), np.float32), np.array([0, 4]), weights, np.array([1.0, 0.5]))

@@ -15,7 +15,7 @@ from tests.training.problems import new_rng, opposed
 
 def test_trees_that_never_help_are_not_kept(easy: Dataset) -> None:
     task = Task.supervised(easy.train, "ndcg@5")
-    spec = LightGBMSpec(rounds=20, patience=3, min_docs=5)
+    spec = LightGBMSpec(rounds=20, patience=3, min_documents=5)
     result = train_trees(task, spec, held_out=opposed(task), rng=new_rng())
     assert isinstance(result.model, LightGBMModel)
     assert result.best.number == result.model.n_trees == 0
@@ -24,7 +24,7 @@ def test_trees_that_never_help_are_not_kept(easy: Dataset) -> None:
 
 def test_without_held_out_queries_all_trees_are_kept(easy: Dataset) -> None:
     task = Task.supervised(easy.train, "ndcg@5")
-    result = train_trees(task, LightGBMSpec(rounds=7, min_docs=5), held_out=None, rng=new_rng())
+    result = train_trees(task, LightGBMSpec(rounds=7, min_documents=5), held_out=None, rng=new_rng())
     assert isinstance(result.model, LightGBMModel)
     assert result.model.n_trees == 7
     assert result.best is result.history[-1]

@@ -13,9 +13,8 @@ from rankloop.experiments.summary import Curve, Group, Mean
 from rankloop.loop import SUPPORT_LEVELS
 from rankloop.reports.document import Figure, Figures, LegendEntry
 from rankloop.reports.drawing import SHARE_LIMITS
+from rankloop.statistics.intervals import normal_quantile
 
-# A 90 % interval of a normal distribution is this many standard errors on either side.
-NORMAL_90 = 1.645
 # Free space above and below the curves, as a share of their height.
 MARGIN = 0.05
 # The dashes of the levels that runs are compared with.
@@ -44,7 +43,7 @@ def value_figures(groups: Sequence[Group], metric: str) -> Figures:
         Figure(
             partial(curves, name, _series(several), metric, span=_span(groups), levels=levels, limits=limits),
             captions[name],
-            f"{metric} of the {name} policies by logged interactions. {_ends(groups, several)}",
+            f"{metric} of the {name} policies by impressions. {_ends(groups, several)}",
         )
         for name, several in drawn.items()
     )
@@ -59,30 +58,30 @@ def estimate_figures(groups: Sequence[Group]) -> Figures:
     for i, group in enumerate(groups):
         estimate = group.curve(lambda row: row.estimate)
         errors = group.curve(lambda row: row.estimate_error).values
-        noisy = Curve(estimate.times, estimate.values, NORMAL_90 * np.nan_to_num(errors))
+        noisy = Curve(estimate.times, estimate.values, normal_quantile() * np.nan_to_num(errors))
         truth = group.curve(lambda row: row.truth)
         exact = Curve(truth.times, truth.values, np.zeros_like(truth.values))
         drawn = [Series(exact, None), Series(noisy, i)]
         figures.append(
             Figure(
-                partial(curves, f"estimate-{i}", drawn, "reward per held-out query", span=_span(groups)),
+                partial(curves, f"estimate-{i}", drawn, "metric per held-out query", span=_span(groups)),
                 full_name(group),
-                f"Estimated and true reward by logged interactions. At the end the estimate is "
+                f"Estimated and true metric by impressions. At the end the estimate is "
                 f"{noisy.values[-1]:.4f} ± {noisy.half_widths[-1]:.4f}, the truth {truth.values[-1]:.4f}.",
             )
         )
-    return Figures(tuple(figures), _legend(groups, ("true reward", TRUTH_DASHES)))
+    return Figures(tuple(figures), _legend(groups, ("true metric", TRUTH_DASHES)))
 
 
 def support_figures(groups: Sequence[Group]) -> Figures:
-    """The number of items that the logging policies hardly show, and the scales of these policies."""
+    """The number of documents that the logging policies hardly show, and the scales of these policies."""
     quantities: list[tuple[str, str, Callable[[Row], float], str, str]] = [
         (
             f"support-{level:g}",
-            "share of items",
+            "share of documents",
             _share_below(f"{level:g}"),
-            f"Items whose expected α is below {level:g} under the logging policy.",
-            f"Share of items with an expected α below {level:g}.",
+            f"Documents whose expected α is below {level:g} under the logging policy.",
+            f"Share of documents with an expected α below {level:g}.",
         )
         for level in SUPPORT_LEVELS
     ]

@@ -60,7 +60,7 @@ def results(groups: Sequence[Group], metric: str) -> Section:
         bound = NONE if line.oracle is None else str(line.oracle)
         values = [str(line.learned), gain, str(line.start), bound, str(line.logging), str(line.shown)]
         name = Cell(line.group.name, line.group.label)
-        rows.append([name, *values, f"{line.timesteps:,}", str(line.interventions)])
+        rows.append([name, *values, f"{line.impressions:,}", str(line.interventions)])
     columns: list[str | Column] = [
         "run",
         "learned",
@@ -69,7 +69,7 @@ def results(groups: Sequence[Group], metric: str) -> Section:
         Column("oracle", brief=False),
         Column("logging at the end", brief=False),
         "shown on average",
-        Column("interactions", brief=False),
+        Column("impressions", brief=False),
         Column("interventions", brief=False),
     ]
     unfinished = [f"{plots.full_name(group)} is not finished." for group in groups if not group.finished]
@@ -80,7 +80,7 @@ def results(groups: Sequence[Group], metric: str) -> Section:
             Text(
                 "Learned: the policy learned in the end. Oracle: the same network and training objective, "
                 "trained from the same start on the true relevance. Logging at the end: the policy that "
-                "collected the last clicks. Shown on average: what users were shown over all interactions; "
+                "collected the last clicks. Shown on average: what users were shown over all impressions; "
                 "compared with the start, it is the cost of exploration, or the gain during learning.",
                 "quiet",
             ),
@@ -100,8 +100,8 @@ def estimates(groups: Sequence[Group]) -> Section:
         "The estimate and the truth",
         (
             Text(
-                "The reward of the learned policy as estimated from held-out clicks, with the noise (90 %) "
-                "of one run over its queries, next to the true reward on the same queries. Clipping makes "
+                "The metric of the learned policy as estimated from held-out clicks, with the noise (90 %) "
+                "of one run over its queries, next to the true metric on the same queries. Clipping makes "
                 "estimates too low."
             ),
             plots.estimate_figures(groups),
@@ -115,9 +115,9 @@ def support(groups: Sequence[Group]) -> Section:
         "Support: how much can still be learned",
         (
             Text(
-                "An item’s expected α says how much its clicks reveal about its relevance, averaged over the "
-                "rankings of the logging policy. Almost nothing is learned about items that are hardly ever "
-                "shown."
+                "A document’s expected α says how much its clicks reveal about its relevance, averaged over "
+                "the rankings of the logging policy. Almost nothing is learned about documents that are "
+                "hardly ever shown."
             ),
             plots.support_figures(groups),
         ),
@@ -134,7 +134,7 @@ def starting_policy(runs: Sequence[RunResult]) -> Section:
         rows.append([start, f"{run.facts.start:.4f}", f"{sure.top_first:.3f}", *shares])
         if sure.nearly_deterministic:
             peaked.append(f"{start}: {PEAKED_ADVICE}")
-    levels = [f"items with expected α below {level}" for level in runs[0].facts.peakedness.support]
+    levels = [f"documents with expected α below {level}" for level in runs[0].facts.peakedness.support]
     return Section(
         "The starting policy",
         (
@@ -216,7 +216,7 @@ def evaluation_table(run: RunResult, *, brief: bool = False) -> Table:
     """All evaluations of one run."""
     levels = list(run.rows[0].support)
     columns: list[str | Column] = [
-        "interactions",
+        "impressions",
         "learned",
         "logging",
         Column("estimate", brief=False),
@@ -226,11 +226,11 @@ def evaluation_table(run: RunResult, *, brief: bool = False) -> Table:
         Column("scale", brief=False),
         Column("explored", brief=False),
         Column("gain of the guess", brief=False),
-        *(Column(f"items below {level}", brief=level == BRIEF_LEVEL) for level in levels),
+        *(Column(f"documents below {level}", brief=level == BRIEF_LEVEL) for level in levels),
     ]
     rows = [
         [
-            f"{row.timesteps:,}",
+            f"{row.impressions:,}",
             f"{row.learned:.4f}",
             f"{row.logging:.4f}",
             NONE if row.estimate is None else f"{row.estimate:.4f}",

@@ -90,7 +90,7 @@ def _difference(one: RunRows, other: RunRows) -> str:
         (column, left, right) for left, right in zip(one, other, strict=True) for column in left
         if left[column] != right.get(column)
     )  # fmt: skip
-    return f"{column} is {a[column]} and {b.get(column)} at {a['logged_queries']:,} logged queries"
+    return f"{column} is {a[column]} and {b.get(column)} at {a['impressions']:,} impressions"
 
 
 def _parts(folder: Path, about: About) -> Sequence[MergedPart]:

@@ -15,7 +15,7 @@ from rankloop._version import __version__
 from rankloop.data.by_name import is_generated
 from rankloop.experiments.files import read_model, write_json
 from rankloop.experiments.reproduce.costs import format_duration
-from rankloop.experiments.reproduce.evidence import Evidence
+from rankloop.experiments.reproduce.evidence import AllRuns
 from rankloop.experiments.reproduce.figures import DEFAULT_FIGURES, FIGURES, AnyFigure
 from rankloop.experiments.reproduce.presets import Preset
 from rankloop.experiments.reproduce.schedule import arms
@@ -131,7 +131,7 @@ def versions() -> dict[str, str]:
     }
 
 
-def missing_runs(about: About, figures: Sequence[AnyFigure], evidence: Evidence) -> dict[str, str]:
+def missing_runs(about: About, figures: Sequence[AnyFigure], evidence: AllRuns) -> dict[str, str]:
     """The runs of a complete reproduction that are not there: by learner, their seeds."""
     missing: dict[str, str] = {}
     for arm in arms(figures):
@@ -142,7 +142,7 @@ def missing_runs(about: About, figures: Sequence[AnyFigure], evidence: Evidence)
 
 
 def describe(
-    about: About, figures: Sequence[AnyFigure], evidence: Evidence, seconds: float, out: str
+    about: About, figures: Sequence[AnyFigure], evidence: AllRuns, seconds: float, out: str
 ) -> dict[str, str]:
     """The description of a reproduction for people.
 
@@ -160,7 +160,7 @@ def describe(
         "command": command(about, figures, out),
         "data": preset.data if preset.fold == 1 else f"{preset.data}, fold {preset.fold}",
         "size": f"{preset.runs} {'run' if preset.runs == 1 else 'runs'} of each learner, {preset.horizon:,} "
-        f"logged queries, evaluated at {len(preset.grid)} times",
+        f"impressions, evaluated at {len(preset.grid)} times",
         "seeds": (spell_seeds(evidence.seeds) or "none") + parts,
         **({"runs not made": spell_missing(missing)} if missing else {}),
         "learning": preset.learning,

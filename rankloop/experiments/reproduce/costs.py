@@ -23,7 +23,7 @@ from rankloop.types import Dataset, Split
 
 # How many training and validation queries to measure with: time is proportional to their number.
 QUERIES = 200
-# How many interactions to measure with: about a tenth of a second.
+# How many impressions to measure with: about a tenth of a second.
 GATHERED, LEARNED_ONLINE = 100_000, {"coltr": 100}
 LEARNED_ONLINE_BY_OTHERS = 2_000
 # How many epochs to measure: one, and this many.
@@ -48,23 +48,23 @@ class Costs:
         queries: number of training and validation queries.
         epoch: one pass over all training queries, by the name of the learning.
         phase: what comes with every training: exposures, weights and evaluation; by the name of the learning.
-        impression: one logged query.
-        interaction: one interaction that an online method learns from, by the method's name and by whether
-            the policy that it learns also logs: otherwise only documents that were shown are scored.
+        impression: one impression.
+        online_impression: one impression that an online method learns from, by the method's name and by
+            whether the policy that it learns also logs: otherwise only documents that were shown are scored.
     """
 
     queries: int
     epoch: Mapping[str, float]
     phase: Mapping[str, float]
     impression: float
-    interaction: Mapping[tuple[str, bool], float]
+    online_impression: Mapping[tuple[str, bool], float]
 
     def run(self, job: Job) -> float:
         """The seconds of a run."""
         learning = job.spec.learning
         phases = len(job.spec.times) * self.phase[learning]
         if job.arm.is_online:
-            return phases + job.spec.horizon * self.interaction[_logging(job)]
+            return phases + job.spec.horizon * self.online_impression[_logging(job)]
         # Queries without clicks are skipped: early on, that is most of them.
         shown = sum(-math.expm1(-time / self.queries) for time in job.spec.times)
         trained = shown * EPOCHS[learning] * self.epoch[learning]
@@ -84,12 +84,12 @@ def measure(environment: Environment, preset: Preset, jobs: Sequence[Job]) -> Co
     part_users = replace(
         users,
         relevance=np.concatenate(
-            [users.relevance[: part.train.n_docs],
-             users.relevance[collection.train.n_docs :][: part.validation.n_docs]]
+            [users.relevance[: part.train.n_documents],
+             users.relevance[collection.train.n_documents :][: part.validation.n_documents]]
         ),
         offsets=online.Queries.of(part.train, part.validation).offsets,
     )  # fmt: skip
-    more = (collection.train.n_docs + collection.validation.n_docs) / len(part_users.relevance)
+    more = (collection.train.n_documents + collection.validation.n_documents) / len(part_users.relevance)
     start = random_ranker(collection.n_features, np.random.default_rng(0))
     epoch, phase = {}, {}
     for name in {preset.learning, *(job.spec.learning for job in jobs)}:
@@ -110,14 +110,14 @@ def measure(environment: Environment, preset: Preset, jobs: Sequence[Job]) -> Co
         number = LEARNED_ONLINE.get(method.name, LEARNED_ONLINE_BY_OTHERS)
         interventions: tuple[()] | Literal["all"] = ALL if logs_itself else ()
         stages = _seconds(Loop(part, part_users, start, number, interventions, method=method))
-        # The time of an interaction does not depend on the number of queries.
+        # The time of an impression does not depend on the number of queries.
         online_seconds[learner, logs_itself] = stages["gathered"] / number
     return Costs(
         queries=collection.train.n_queries + collection.validation.n_queries,
         epoch=epoch,
         phase=phase,
         impression=seconds["gathered"] / GATHERED,
-        interaction=online_seconds,
+        online_impression=online_seconds,
     )
 
 

@@ -18,12 +18,12 @@ Impression = tuple[float, tuple[int, ...], tuple[bool, ...]]
 
 @dataclass(frozen=True, eq=False)
 class EnumeratedScenario:
-    """One query, whose items are shown by one policy after the other, for one timestep each.
+    """One query, whose documents are shown by one policy after the other, for one impression each.
 
     Attributes:
         bias: the bias of the users, who see as many ranks as it has.
-        relevance: the relevance of the items.
-        policies: the scores of the items by policy.
+        relevance: the relevance of the documents.
+        policies: the scores of the documents by policy.
     """
 
     bias: Bias
@@ -31,9 +31,9 @@ class EnumeratedScenario:
     policies: tuple[tuple[float, ...], ...]
 
     def expected_weights(self, estimator: Estimator) -> Float64:
-        """The mean of an estimator's weights over every possible log, one per item.
+        """The mean of an estimator's weights over every possible log, one per document.
 
-        Two items, one of which is shown, and users who click on relevant items:
+        Two documents, one of which is shown, and users who click on relevant documents:
 
         >>> from rankloop.estimators import IPS, PolicyAware
         >>> users = Bias(alpha=[1.0], beta=[0.0], examination=[1.0])
@@ -53,7 +53,7 @@ class EnumeratedScenario:
         offsets = np.array([0, len(self.relevance)])
         exposures = [Exposure.of_scores(np.array(scores), offsets, self.bias) for scores in self.policies]
         for steps in product(*(list(self._impressions(scores)) for scores in self.policies)):
-            log = Statistics.empty(offsets, self.bias.ranks)
+            log = Statistics.empty(offsets, self.bias.positions)
             for i, (_, ranking, clicks) in enumerate(steps):
                 log += of_impressions(
                     f"policy {i}", offsets, exposures[i], queries=[0], rankings=[ranking], clicks=[clicks]
@@ -61,14 +61,14 @@ class EnumeratedScenario:
             yield float(np.prod([probability for probability, _, _ in steps])), log
 
     def _impressions(self, scores: tuple[float, ...]) -> Iterator[Impression]:
-        """Every possible impression of one timestep, with its probability."""
-        weights, ranks = np.exp(scores), self.bias.ranks
+        """Every possible outcome of one impression, with its probability."""
+        weights, ranks = np.exp(scores), self.bias.positions
         for ranking in permutations(range(len(scores)), ranks):
             left, shown = weights.sum(), 1.0
-            for item in ranking:
-                shown *= weights[item] / left
-                left -= weights[item]
-            click = self.bias.alpha * np.array(self.relevance)[list(ranking)] + self.bias.beta
+            for document in ranking:
+                shown *= weights[document] / left
+                left -= weights[document]
+            click = self.bias.click_chance(np.array(self.relevance)[list(ranking)])
             for clicks in product([False, True], repeat=ranks):
                 yield float(shown * np.prod(np.where(clicks, click, 1.0 - click))), ranking, clicks
 

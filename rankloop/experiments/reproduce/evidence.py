@@ -27,7 +27,7 @@ class RunCurves:
     """The runs of one arm.
 
     Attributes:
-        times: logged queries, ascending.
+        times: numbers of impressions, ascending.
         values: runs × times, the true NDCG on the test queries.
         seeds: the seeds of the runs, ascending.
     """
@@ -82,7 +82,7 @@ class RunCurves:
 
 
 @dataclass(frozen=True, eq=False)
-class Evidence:
+class AllRuns:
     """All runs of a reproduction.
 
     Attributes:

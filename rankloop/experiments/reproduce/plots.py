@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from rankloop.estimators import InterventionAware, InterventionOblivious
-from rankloop.experiments.reproduce.evidence import Evidence
+from rankloop.experiments.reproduce.evidence import AllRuns
 from rankloop.experiments.reproduce.figures import AnyFigure, CurvesFigure, ExampleFigure, Panel
 from rankloop.experiments.reproduce.figures.base import Level
 from rankloop.reports.drawing import draw_band, set_log_axis, settings
@@ -55,7 +55,7 @@ LEVELS: dict[Level, tuple[str, Literal["--", "-.", ":"]]] = {
 }
 
 
-def draw(figure: AnyFigure, evidence: Evidence) -> Figure:
+def draw(figure: AnyFigure, evidence: AllRuns) -> Figure:
     """Draw the figure."""
     with matplotlib.rc_context(settings(figure.name)):
         if isinstance(figure, ExampleFigure):
@@ -63,7 +63,7 @@ def draw(figure: AnyFigure, evidence: Evidence) -> Figure:
         return _curves(figure, evidence)
 
 
-def write_figure(figure: AnyFigure, evidence: Evidence, folder: Path) -> list[Path]:
+def write_figure(figure: AnyFigure, evidence: AllRuns, folder: Path) -> list[Path]:
     """Write the figure in all formats, and its spec; return the paths."""
     drawn = draw(figure, evidence)
     paths = []
@@ -76,7 +76,7 @@ def write_figure(figure: AnyFigure, evidence: Evidence, folder: Path) -> list[Pa
     return [*paths, write_whole(folder / f"{figure.name}.json", spec)]
 
 
-def _curves(spec: CurvesFigure, evidence: Evidence) -> Figure:
+def _curves(spec: CurvesFigure, evidence: AllRuns) -> Figure:
     handles = _legend(spec, evidence)
     rows = -(-len(handles) // LEGEND_COLUMNS)
     height = len(spec.panels) * PANEL_INCHES + LEGEND_INCHES * rows
@@ -92,7 +92,7 @@ def _curves(spec: CurvesFigure, evidence: Evidence) -> Figure:
         _draw_lines(axes, panel, evidence)
         axes.set_title(f"({letter}) {panel.title}", fontsize=TEXT_POINTS, loc="left")
         axes.set_ylabel("NDCG@5")
-    several[-1].set_xlabel("logged queries")
+    several[-1].set_xlabel("impressions")
     figure.legend(
         handles=handles,
         loc="outside lower center",
@@ -104,14 +104,14 @@ def _curves(spec: CurvesFigure, evidence: Evidence) -> Figure:
     return figure
 
 
-def _draw_levels(axes: Axes, levels: Sequence[Level], evidence: Evidence) -> None:
+def _draw_levels(axes: Axes, levels: Sequence[Level], evidence: AllRuns) -> None:
     for name in levels if evidence.baselines else ():
         if not _is_below_start(name, evidence):
             height = float(evidence.baseline(name).mean())
             axes.axhline(height, color=colour(None), linestyle=LEVELS[name][1], linewidth=LEVEL_WIDTH)
 
 
-def _is_below_start(name: Level, evidence: Evidence) -> bool:
+def _is_below_start(name: Level, evidence: AllRuns) -> bool:
     """Whether a baseline did not even learn what the production ranker knows: then it bounds no curve.
 
     The axis would have to reach far down for it, and flatten everything else.
@@ -119,14 +119,14 @@ def _is_below_start(name: Level, evidence: Evidence) -> bool:
     return bool(evidence.baseline(name).mean() < evidence.baseline("start").mean())
 
 
-def _level_label(name: Level, evidence: Evidence) -> str:
+def _level_label(name: Level, evidence: AllRuns) -> str:
     label = LEVELS[name][0]
     if evidence.baselines and _is_below_start(name, evidence):
         return f"{label} ({evidence.baseline(name).mean():.3f}, not drawn)"
     return label
 
 
-def _draw_lines(axes: Axes, panel: Panel, evidence: Evidence) -> None:
+def _draw_lines(axes: Axes, panel: Panel, evidence: AllRuns) -> None:
     drawn = [line for line in panel.lines if line.arm in evidence.learned]
     horizon = max((int(evidence.curves(line.arm).times[-1]) for line in drawn), default=0)
     for line in drawn:
@@ -147,7 +147,7 @@ def _draw_lines(axes: Axes, panel: Panel, evidence: Evidence) -> None:
             axes.plot(curve.times[-1:], curve.values[-1:], color=colour(line.look), **END)
 
 
-def _legend(spec: CurvesFigure, evidence: Evidence) -> list[Line2D]:
+def _legend(spec: CurvesFigure, evidence: AllRuns) -> list[Line2D]:
     lines = {line.label: line for panel in spec.panels for line in panel.lines}
     # A label may stand for a line in each panel, of different runs.
     drawn = {line.label for panel in spec.panels for line in panel.lines if line.arm in evidence.learned}
@@ -177,7 +177,7 @@ def _legend(spec: CurvesFigure, evidence: Evidence) -> list[Line2D]:
     return handles
 
 
-def _some_end_early(spec: CurvesFigure, evidence: Evidence) -> bool:
+def _some_end_early(spec: CurvesFigure, evidence: AllRuns) -> bool:
     for panel in spec.panels:
         ends = {int(evidence.curves(x.arm).times[-1]) for x in panel.lines if x.arm in evidence.learned}
         if len(ends) > 1:
@@ -199,7 +199,7 @@ def _example(spec: ExampleFigure) -> Figure:
     exposures = [1.0 / values for values in weights]
     # The dashed line comes last: before the change both are the same, and it must not hide the other.
     for axes, values, names, title in (
-        (left, exposures, ("E[α | Π$_T$]", "E[α | π$_T$]"), "Expected α of the item"),
+        (left, exposures, ("E[α | Π$_T$]", "E[α | π$_T$]"), "Expected α of the document"),
         (right, weights, ("intervention-aware", "intervention-oblivious"), "Weight of a click at T"),
     ):
         for look, (series, name, dashes) in enumerate(zip(values, names, ("-", "--"), strict=True)):
@@ -215,7 +215,7 @@ def _example(spec: ExampleFigure) -> Figure:
                 )
         axes.axvline(spec.change, color=colour(None), linestyle=":", linewidth=1.0)
         axes.set_title(title, fontsize=TEXT_POINTS, loc="left")
-        axes.set_xlabel("timestep T")
+        axes.set_xlabel("impression T")
         axes.set_ylim(bottom=0.0)
         axes.legend(frameon=False, fontsize=LEGEND_POINTS)
     return figure

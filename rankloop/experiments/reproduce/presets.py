@@ -15,7 +15,6 @@ from rankloop.experiments.spec import (
     DATA_HELP,
     FOLD_HELP,
     RunSpec,
-    option_field,
 )
 from rankloop.experiments.spec_names import (
     AUTHORS,
@@ -24,6 +23,7 @@ from rankloop.experiments.spec_names import (
     check_relevance,
     check_supervision,
 )
+from rankloop.option_field import option_field
 
 
 class Arm(BaseModel):
@@ -53,7 +53,7 @@ class Arm(BaseModel):
     @property
     def kind(self) -> str:
         """The name of its learner without options."""
-        return self.learner.partition("(")[0]
+        return names.parse(self.learner).name
 
     @property
     def is_online(self) -> bool:
@@ -97,9 +97,9 @@ class Preset(BaseModel):
         shown_default="the preset's",
         ge=1,
     )
-    horizon: int = option_field(..., "Number of logged queries.", shown_default="the preset's", ge=10)
+    horizon: int = option_field(..., "Number of impressions.", shown_default="the preset's", ge=10)
     relevance: Annotated[str, AfterValidator(check_relevance)] = option_field(
-        "linear", "How a label becomes a probability of relevance, such as linear(max_label=2)."
+        "linear", "How a label becomes a probability of relevance, such as linear(max_label=2): {relevances}."
     )
     learning: Annotated[str, AfterValidator(check_learning)] = option_field(
         "paper", "How weights become a policy: paper (the paper's settings) or robust (rankloop's own)."

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from rankloop.experiments.reproduce.claims import FAILS, HOLDS, UNDECIDED, Finding, Judged
 from rankloop.experiments.reproduce.claims.power import spell_runs
-from rankloop.experiments.reproduce.evidence import Evidence
+from rankloop.experiments.reproduce.evidence import AllRuns
 from rankloop.experiments.reproduce.figures import AnyFigure, CurvesFigure, Panel
 from rankloop.experiments.summary import Mean
 from rankloop.reports.document import (
@@ -45,7 +45,7 @@ class FigureFiles:
     """
 
     figures: Sequence[AnyFigure]
-    evidence: Evidence
+    evidence: AllRuns
     folder: Path
 
 
@@ -85,8 +85,8 @@ def claims_document(
 
 
 def summary(judged: Sequence[Judged]) -> str:
-    """The number of claims per verdict."""
-    number = {verdict: sum(one.verdict == verdict for one in judged) for verdict in SIGNS}
+    """The number of claims per outcome."""
+    number = {outcome: sum(one.outcome == outcome for one in judged) for outcome in SIGNS}
     verb = "does" if number[FAILS] == 1 else "do"
     return (
         f"{number[HOLDS]} of {len(judged)} claims hold, {number[FAILS]} {verb} not, "
@@ -97,9 +97,9 @@ def summary(judged: Sequence[Judged]) -> str:
 def _claims(judged: Sequence[Judged]) -> Table:
     return Table.build(
         "The paper's claims, in its order",
-        ["claim", Column("verdict", words=True), Column("where", words=True), "runs to decide"],
+        ["claim", Column("outcome", words=True), Column("where", words=True), "runs to decide"],
         [
-            [f"{SIGNS[one.verdict]} {one.name}", one.verdict, one.where, spell_runs(one.runs_to_decide)]
+            [f"{SIGNS[one.outcome]} {one.name}", one.outcome, one.where, spell_runs(one.runs_to_decide)]
             for one in judged
         ],
         brief=True,
@@ -113,14 +113,14 @@ def _claim(one: Judged) -> Section:
     return Section(
         one.name,
         (
-            Text(f"{SIGNS[one.verdict]} {one.name}: {one.verdict}", "strong"),
+            Text(f"{SIGNS[one.outcome]} {one.name}: {one.outcome}", "strong"),
             Text(one.statement),
             Table.build(
                 f"{one.where}. Criterion: {one.criterion}.", columns, [_cells(each) for each in one.findings]
             ),
             *(
                 warnings([f"{one.name} does not hold. Likely cause: {one.cause}"])
-                if one.verdict == FAILS
+                if one.outcome == FAILS
                 else ()
             ),
         ),
@@ -134,7 +134,7 @@ def _cells(finding: Finding) -> list[str]:
         _number(finding.value),
         NONE if finding.low is None else f"{_number(finding.low)} to {_number(finding.high)}",
         finding.wanted or NONE,
-        SIGNS[finding.verdict],
+        SIGNS[finding.outcome],
         spell_runs(finding.runs_to_decide),
     ]
 
@@ -161,7 +161,7 @@ def _figures(drawn: FigureFiles) -> Iterator[Block]:
         yield Section(figure.name, (Figures((shown,)), *(Text(line, "quiet") for line in ends)))
 
 
-def _ends(panel: Panel, evidence: Evidence) -> str:
+def _ends(panel: Panel, evidence: AllRuns) -> str:
     ends = []
     for line in panel.lines:
         if line.arm not in evidence.learned:

@@ -22,7 +22,7 @@ from rankloop.errors import RankloopError
 from rankloop.experiments.reproduce.about import ABOUT, About, describe, missing_runs, versions
 from rankloop.experiments.reproduce.claims import CLAIMS, Judged, judge
 from rankloop.experiments.reproduce.costs import MINUTE, Costs, format_duration, measure
-from rankloop.experiments.reproduce.evidence import Evidence
+from rankloop.experiments.reproduce.evidence import AllRuns
 from rankloop.experiments.reproduce.executors import Executor, local
 from rankloop.experiments.reproduce.figures import AnyFigure
 from rankloop.experiments.reproduce.plots import write_figure
@@ -121,7 +121,7 @@ class Plan:
         return (
             f"{names}: {_count(arms, 'learner')} × {_count(len(self.jobs) // arms, 'run')} = "
             f"{_count(len(self.jobs), 'run')}{before} on "
-            f"{preset.data}, up to {preset.horizon:,} logged queries; "
+            f"{preset.data}, up to {preset.horizon:,} impressions; "
             f"{'' if self.seconds < MINUTE else 'about '}{format_duration(self.seconds)} on {cores}"
         )
 
@@ -201,7 +201,7 @@ def _reproduce(planned: Plan, executor: Executor, progress: Progress | None) -> 
 
 
 def write_outcome(
-    folder: Path, about: About, figures: Sequence[AnyFigure], evidence: Evidence, seconds: float
+    folder: Path, about: About, figures: Sequence[AnyFigure], evidence: AllRuns, seconds: float
 ) -> Reproduction:
     """Draw the figures, judge the claims and write the report.
 

@@ -13,7 +13,7 @@ import pyarrow
 from pyarrow import parquet
 
 from rankloop.errors import RankloopError
-from rankloop.experiments.reproduce.evidence import Evidence, RunCurves
+from rankloop.experiments.reproduce.evidence import AllRuns, RunCurves
 from rankloop.experiments.reproduce.presets import Arm
 from rankloop.experiments.reproduce.schedule import Job
 from rankloop.experiments.reproduce.work import finished_runs, run_of
@@ -25,7 +25,7 @@ from rankloop.storage.files import write_whole
 CSV, PARQUET = "results.csv", "results.parquet"
 BASELINES = ("random", "start", SUPERVISED, ORACLE)
 COLUMNS = (
-    "run", "learner", "interventions", "seed", "logged_queries", "learned", "logging", "estimate",
+    "run", "learner", "interventions", "seed", "impressions", "learned", "logging", "estimate",
     "estimate_error", "truth", "kept_start", "scale", *BASELINES,
 )  # fmt: skip
 
@@ -36,7 +36,7 @@ TableRow = Mapping[str, Any]
 class ResultTable:
     """The rows of all finished runs, by learner and seed; each run is read once.
 
-    Columns: run, learner, interventions, seed, logged_queries; the true NDCG of the policies learned and
+    Columns: run, learner, interventions, seed, impressions; the true NDCG of the policies learned and
     logging; estimate, its standard error and the truth that it estimates; kept_start, scale; and of the
     seed's baselines random, start, supervised and oracle.
 
@@ -65,7 +65,7 @@ class ResultTable:
         """Write the table as CSV and as Parquet."""
         write_table(self.rows, self._folder)
 
-    def evidence(self) -> Evidence:
+    def evidence(self) -> AllRuns:
         """The results so far, as claims and figures use them."""
         return evidence_of(self.rows)
 
@@ -78,7 +78,7 @@ def _rows(job: Job, result: RunResult) -> list[TableRow]:
             "learner": job.arm.learner,
             "interventions": spell(job.arm.interventions),
             "seed": job.spec.seed,
-            "logged_queries": row.timesteps,
+            "impressions": row.impressions,
             **row.model_dump(include={"learned", "logging", "estimate", "estimate_error", "truth"}),
             "kept_start": row.kept_start,
             "scale": row.scale,
@@ -100,7 +100,7 @@ def write_table(rows: Sequence[TableRow], folder: Path) -> None:
     write_whole(folder / PARQUET, buffer.getvalue())
 
 
-def evidence_of(rows: Sequence[TableRow]) -> Evidence:
+def evidence_of(rows: Sequence[TableRow]) -> AllRuns:
     """The curves and baselines of a table; every arm has the runs that are in it."""
     runs: dict[Arm, dict[int, list[TableRow]]] = {}
     for row in rows:
@@ -110,13 +110,13 @@ def evidence_of(rows: Sequence[TableRow]) -> Evidence:
         found = {}
         for arm, by_seed in runs.items():
             seeds = tuple(sorted(by_seed))
-            times = np.array([row["logged_queries"] for row in by_seed[seeds[0]]])
+            times = np.array([row["impressions"] for row in by_seed[seeds[0]]])
             values = np.array([[row[column] for row in by_seed[seed]] for seed in seeds])
             found[arm] = RunCurves(times, values, seeds)
         return found
 
     baselines = {row["seed"]: {name: row[name] for name in BASELINES} for row in rows}
-    return Evidence(curves("learned"), curves("logging"), baselines)
+    return AllRuns(curves("learned"), curves("logging"), baselines)
 
 
 def arm_of(row: TableRow) -> Arm:

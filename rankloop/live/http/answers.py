@@ -69,8 +69,8 @@ class DeploymentsAnswer(Struct):
     deployments: list[DeploymentAnswer]
 
 
-class VerdictAnswer(Struct):
-    """Something that the learner found out."""
+class DiaryAnswer(Struct):
+    """Something that the learner did or found."""
 
     created_at: float
     kind: str
@@ -79,11 +79,11 @@ class VerdictAnswer(Struct):
 
 
 class EvidenceAnswer(Struct):
-    """The trial and the trust in clicks, if any; what was found out; events by what became of them."""
+    """The trial and the trust in clicks, if any; the diary of the learner; events by what became of them."""
 
     trial: dict[str, Any] | None
     trust: dict[str, Any] | None
-    verdicts: list[VerdictAnswer]
+    diary: list[DiaryAnswer]
     events: dict[str, int]
 
 

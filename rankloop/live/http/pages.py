@@ -18,7 +18,7 @@ from rankloop.live.http.state import ServerState
 from rankloop.live.learner.notes import SETTINGS, load_note, load_trial, load_trust
 from rankloop.live.learner.settings import LearnerSettings
 from rankloop.live.learner.stages import full_shares
-from rankloop.live.overview import read_overview, read_verdicts
+from rankloop.live.overview import read_diary, read_overview
 from rankloop.live.page import page_document
 from rankloop.live.ranking.deployment import LiveDeployment
 from rankloop.live.store.database import read
@@ -111,14 +111,14 @@ def deploy_candidate(connection: Connection, candidate: str, who: str) -> LiveDe
 
 
 async def evidence(state: ServerState, request: Request) -> Response:
-    """Answer `GET /evidence`: the trial, and what the learner found out."""
+    """Answer `GET /evidence`: the trial, and what the learner did and found."""
     state.allow(request, ADMIN)
     with read(state.service.store) as connection:
         trial, trust = load_trial(connection), load_trust(connection)
         content = {
             "trial": None if trial is None else trial.numbers(),
             "trust": None if trust is None else trust.to_dict(),
-            "verdicts": read_verdicts(connection),
+            "diary": read_diary(connection),
             "events": read_tallies(connection),
         }
     return json_response(content)

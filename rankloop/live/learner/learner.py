@@ -17,23 +17,23 @@ from sqlalchemy import Connection, and_, func, or_, select
 
 from rankloop.errors import DataError, RankloopError
 from rankloop.live.learner.clock import SteadyClock, Windows
-from rankloop.live.learner.increments import agreement_increments, arm_increments, shadow_increments
 from rankloop.live.learner.notes import (
     LEARNED,
     TRIAL,
     TRIALS,
     TRUST,
-    add_verdict,
+    add_entry,
+    has_old_trial,
     load_note,
     load_trial,
     load_trust,
     lock_note,
     save_note,
 )
-from rankloop.live.learner.pages import read_part
+from rankloop.live.learner.pages import AMOUNT, CLICKS, PageEvidence, PartViews, read_part
 from rankloop.live.learner.retention import retain
 from rankloop.live.learner.settings import LearnerSettings
-from rankloop.live.learner.stages import LIVE, WHO, full_shares, trusted_policy, with_canary
+from rankloop.live.learner.stages import CANARY, LIVE, WHO, full_shares, trusted_policy, with_canary
 from rankloop.live.learner.trial import LiveTrial
 from rankloop.live.learner.trust import Trust
 from rankloop.live.ranking.deployment import LiveDeployment, Share
@@ -82,6 +82,7 @@ class LiveLearner:
             for part in self._seal()
         ]
         if not self.sealing_only:
+            done += self._end_old()
             done += self._watch()
             done += self._advance()
             done += self._learn()
@@ -138,7 +139,7 @@ class LiveLearner:
             trial = load_trial(connection)
             if trial is not None and trial.candidate == worst:
                 save_note(connection, TRIAL, None)
-            add_verdict(connection, "rollback", f"rolled back: {why}", numbers)
+            add_entry(connection, "rollback", f"rolled back: {why}", numbers)
         return [f"rolled back: {why}"]
 
     def _advance(self) -> list[str]:
@@ -154,9 +155,12 @@ class LiveLearner:
                     .order_by(parts.c.number)
                 )
             )
-            trust = current_trust(connection, trial.part)
+            trust = current_trust(connection, trial.part, trial)
         for number in new:
-            trial, trust = self.count(trial, trust, number)
+            views = self.read(number)
+            if trial.metric == CLICKS and views.metric == AMOUNT:
+                return self._end_other_metric(before)
+            trial, trust = self.count(trial, trust, views)
         if new:
             with self._turn() as connection:
                 if load_trial(connection) != before:
@@ -165,39 +169,64 @@ class LiveLearner:
                 save_note(connection, TRUST, trust.to_dict())
         return self._act(trial)
 
-    def count(self, trial: LiveTrial, trust: Trust, number: int) -> tuple[LiveTrial, Trust]:
-        """The trial and the trust after one more part."""
+    def read(self, number: int) -> PartViews:
+        """What the pages of a sealed part showed, and what users did there."""
         with read(self.store) as connection:
-            views = read_part(connection, number)
-        bias, mean = trial.assumed_bias, trial.mean
-        gains = shadow_increments(
-            views,
-            self._policy(trial.candidate),
-            self._policy(trial.baseline),
-            bias=bias,
-            mean=mean,
-            policies=self._policy,
-        )
-        differences = arm_increments(views, trial.candidate, trial.baseline)
+            return read_part(connection, number)
+
+    def count(self, trial: LiveTrial, trust: Trust, views: PartViews) -> tuple[LiveTrial, Trust]:
+        """The trial and the trust after one more part."""
+        evidence = PageEvidence(trial.assumed_bias, trial.mean, self._policy, trial.metric, trial.unit)
+        gains = evidence.gains(views, self._policy(trial.candidate), self._policy(trial.baseline))
+        differences = evidence.differences(views, trial.candidate, trial.baseline)
         served = sum(view.policy == trial.candidate for view in views.views)
-        agreement = agreement_increments(
-            views, self._policy(trust.policy), bias=bias, mean=mean, policies=self._policy
-        )
-        return trial.after(number, gains, differences, served), trust.after(number, agreement)
+        agreement = evidence.agreement(views, self._policy(trust.policy))
+        return trial.after(views.number, gains, differences, served), trust.after(views.number, agreement)
+
+    def _end_other_metric(self, trial: LiveTrial) -> list[str]:
+        """End a trial by clicks, since actions carry amounts now."""
+        why = "actions carry amounts now, and it was learned and compared by clicks"
+        with self._turn() as connection:
+            if load_trial(connection) != trial:
+                return []
+            # What is learned next is learned from the amounts: do not wait until the log has doubled.
+            save_note(connection, LEARNED, 0)
+            return [self._end(connection, trial.candidate, why, trial.numbers())]
+
+    def _end_old(self) -> list[str]:
+        """End a trial that another version stored in a form which this one does not read."""
+        with self._turn() as connection:
+            if not has_old_trial(connection):
+                return []
+            candidate = str(load_note(connection, TRIAL).get("candidate", "an earlier policy"))
+            return [self._end(connection, candidate, "another version of rankloop began it", {})]
+
+    def _end(self, connection: Connection, candidate: str, why: str, numbers: dict[str, Any]) -> str:
+        """End a trial without a decision: a canary is taken back, and what is fully deployed stays."""
+        text = f"the trial of {candidate} ended: {why}"
+        current = current_deployment(connection)
+        if current is not None and any(
+            share.policy == candidate and share.role == CANARY for share in current.shares
+        ):
+            self._deploy_without(connection, current, candidate, text, numbers)
+        save_note(connection, TRIAL, None)
+        add_entry(connection, "ended", text, numbers)
+        return text
 
     def _act(self, trial: LiveTrial) -> list[str]:
         with self._turn() as connection:
             current = current_deployment(connection)
             if current is None or load_trial(connection) != trial:
                 return []
-            trust = current_trust(connection, trial.part)
+            trust = current_trust(connection, trial.part, trial)
             room = trust.room(current, trial.baseline, self.settings)
             step = trial.next_step(self.settings, room)
             if step == "wait" or (step == "widen" and current.who != WHO):
                 return self._follow(connection, trial, current)
             numbers = {**trial.numbers(), "allowed": room.allowed}
-            gain = numbers["gain"]
-            words = f"{gain['mean']:+.4f} clicks per impression, [{gain['lower']:+.4f}, {gain['upper']:+.4f}]"
+            gain = trial.gained
+            ends = f"[{gain.lower:+.4f}, {gain.upper:+.4f}]"
+            words = f"{gain.estimate:+.4f} {trial.metric} per impression, {ends}"
             if step == "propose":
                 text = f"{trial.candidate} is better than {trial.baseline}: {words}"
                 save_note(connection, TRIAL, replace(trial, proposed=True).to_dict())
@@ -217,9 +246,9 @@ class LiveLearner:
                 save_note(connection, TRIAL, replace(trial, stage="full").to_dict())
             else:
                 text = f"{trial.candidate} does harm and was rolled back"
-                self._deploy_without(connection, current, trial, text, numbers)
+                self._deploy_without(connection, current, trial.candidate, text, numbers)
                 save_note(connection, TRIAL, None)
-            add_verdict(connection, step, text, numbers)
+            add_entry(connection, step, text, numbers)
         return [text]
 
     def _follow(self, connection: Connection, trial: LiveTrial, current: LiveDeployment) -> list[str]:
@@ -255,7 +284,7 @@ class LiveLearner:
         ):
             # It was deployed a moment ago: harm would show now.
             return []
-        if trial is not None and trial.stage == "shadow" and trial.gain.lower > 0.0:
+        if trial is not None and trial.stage == "shadow" and trial.gained.deploy:
             # Proven, and a person was asked: it stays what it is.
             return []
         # Loads engines and models that nothing else here needs.
@@ -266,7 +295,7 @@ class LiveLearner:
         except (DataError, RankloopError) as error:
             with self._turn() as connection:
                 save_note(connection, LEARNED, int(sealed))
-                add_verdict(connection, "not learned", f"nothing was learned: {error}", {})
+                add_entry(connection, "not learned", f"nothing was learned: {error}", {})
             return [f"nothing was learned: {error}"]
         return self._begin(learned, trial, int(sealed))
 
@@ -288,15 +317,21 @@ class LiveLearner:
                 mean=learned.mean,
                 part=last,
                 settings=self.settings,
+                metric=learned.metric,
+                unit=learned.unit,
+                first=learned.first,
             )
             save_note(connection, TRIAL, trial.to_dict())
             # Earlier parts have served to learn the bias, by which the following ones are judged.
-            trust = replace(current_trust(connection, last), part=last)
+            trust = replace(current_trust(connection, last, trial), part=last)
             save_note(connection, TRUST, trust.to_dict())
             save_note(connection, TRIALS, number)
             save_note(connection, LEARNED, sealed)
-            text = f"{name} was learned from {sealed:,} impressions; it is compared with {baseline} in shadow"
-            add_verdict(connection, "learned", text, learned.numbers)
+            text = (
+                f"{name} was learned from {sealed:,} impressions; it is compared with {baseline} in shadow, "
+                f"by {learned.metric}"
+            )
+            add_entry(connection, "learned", text, learned.numbers)
         return [text]
 
     def _deploy(
@@ -308,7 +343,7 @@ class LiveLearner:
         self,
         connection: Connection,
         current: LiveDeployment,
-        trial: LiveTrial,
+        candidate: str,
         why: str,
         numbers: dict[str, Any],
     ) -> None:
@@ -316,7 +351,7 @@ class LiveLearner:
         if current.who == WHO:
             roll_back(connection, who=WHO, why=why, numbers=numbers)
             return
-        left = [share for share in current.shares if share.policy != trial.candidate]
+        left = [share for share in current.shares if share.policy != candidate]
         total = sum(share.share for share in left)
         if left and total < 1.0:
             kept = [replace(share, share=share.share / total) for share in left]
@@ -329,10 +364,15 @@ class LiveLearner:
         return self._policies[name]
 
 
-def current_trust(connection: Connection, part: int) -> Trust:
-    """The policy that a person deployed last; without evidence, from this part on, if that is another now."""
+def current_trust(connection: Connection, part: int, trial: LiveTrial) -> Trust:
+    """The policy that a person deployed last, and how far users agree with it by the metric of a trial.
+
+    Without evidence, from this part on, if that policy or the metric is another now.
+    """
     trusted, stored = trusted_policy(connection), load_trust(connection)
-    return stored if stored is not None and stored.policy == trusted else Trust(trusted, part)
+    if stored is not None and (stored.policy, stored.metric) == (trusted, trial.metric):
+        return stored
+    return Trust.begin(trusted, part, metric=trial.metric, first=trial.gain.first)
 
 
 def recent_failures(connection: Connection, deployment: int) -> tuple[dict[str, int], dict[str, int]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,17 +10,21 @@ from typing import Any
 import numpy as np
 
 from rankloop.bias import BiasEstimate, BiasOptions
+from rankloop.live.learner.pages import AMOUNT, CLICKS, MetricName
 from rankloop.live.learner.settings import LearnerSettings
+from rankloop.live.learner.trial import FIRST_LOOK
 from rankloop.live.ranking.live_policy import LivePolicy, policy_of
 from rankloop.logs.features import read_features
 from rankloop.loop.exploration import Spread
 from rankloop.offline.log import Log, open_log
+from rankloop.relevance import mean_relevance
+from rankloop.relevance.click_model import Totals
 from rankloop.types import Bias
 
 # Bootstrap resamples of an estimated bias: enough for intervals on the page.
 RESAMPLES = 30
-# Relevance is a probability; a guess outside of this would only add noise.
-LOWEST_MEAN, HIGHEST_MEAN = 0.0, 1.0
+# Evidence is first looked at after as many impressions as this many equal amounts take.
+FEW_AMOUNTS = 200
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,15 +33,21 @@ class Learned:
 
     Attributes:
         policy: without a name of its own.
-        bias: how users click, as it was assumed.
+        bias: how displays gain the metric, as it was assumed: how users click, if that is the metric.
         mean: the mean relevance of what was shown, by that bias.
         numbers: for people.
+        metric: what it was fitted to: ``clicks``, or ``amount`` for what actions are worth.
+        unit: what relevance 1 is worth: 1 for clicks, and the highest amount of the log.
+        first: from how many impressions on evidence may be looked at.
     """
 
     policy: LivePolicy
     bias: Bias
     mean: float
     numbers: dict[str, Any]
+    metric: MetricName = CLICKS
+    unit: float = 1.0
+    first: int = FIRST_LOOK
 
 
 def learn(folder: Path, settings: LearnerSettings) -> Learned:
@@ -49,7 +60,7 @@ def learn(folder: Path, settings: LearnerSettings) -> Learned:
     bias = _bias(log, settings)
     # Features that were added later have no values in earlier parts.
     fit = log.fit(settings.model, bias=bias, learning=settings.learning, missing="mean", seed=settings.seed)
-    counts = log.count(fit.bias.ranks)
+    counts = log.count(fit.bias.positions)
     values = read_features(log, counts).values
     if fit.fill_values is not None:
         values = np.where(np.isnan(values), np.asarray(fit.fill_values, np.float32), values)
@@ -58,19 +69,20 @@ def learn(folder: Path, settings: LearnerSettings) -> Learned:
     found = fit.to_dict()
     numbers = {name: found[name] for name in ("model", "estimator", "held_out", "notes", "bias")}
     numbers["bias_intervals"] = _intervals(bias)
+    grading = log.grading()
+    graded_bias, first = grading.bias(fit.bias), FIRST_LOOK
+    totals: Totals = counts.totals_by_position()
+    if grading.graded:
+        totals = grading.statistics(log, graded_bias).statistics.totals_by_position()
+        # A few rare large amounts do not tell how much amounts vary.
+        rarity = int(counts.impressions_by_query.sum()) / grading.effective
+        first = max(FIRST_LOOK, math.ceil(FEW_AMOUNTS * rarity))
+    metric = AMOUNT if grading.graded else CLICKS
+    numbers["metric"] = metric
+    # Relevance is a share of the unit; a guess outside of this would only add noise.
+    mean = float(np.clip(mean_relevance(totals, graded_bias), 0.0, 1.0))
     policy = policy_of(fit, "learned", details={"soft": soft, "log": fit.log, "model": fit.spec})
-    return Learned(policy, fit.bias, mean_relevance(log, fit.bias), numbers)
-
-
-def mean_relevance(log: Log, bias: Bias) -> float:
-    """Σ (clicks − β) / Σ α over everything that was shown: one number for all documents."""
-    counts = log.count(bias.ranks)
-    displays = counts.displays_by_rank.sum(axis=0)[: bias.ranks]
-    clicks = counts.clicks_by_rank.sum(axis=0)[: bias.ranks]
-    ranks = len(displays)
-    shown = float(displays @ bias.alpha[:ranks])
-    mean = float(clicks.sum() - displays @ bias.beta[:ranks]) / shown if shown > 0.0 else 0.0
-    return float(np.clip(mean, LOWEST_MEAN, HIGHEST_MEAN))
+    return Learned(policy, graded_bias, mean, numbers, metric, grading.unit, first)
 
 
 def _bias(log: Log, settings: LearnerSettings) -> str | BiasEstimate:

@@ -4,28 +4,41 @@ from __future__ import annotations
 
 import json
 import time
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
 from sqlalchemy import Connection, insert, select
 
+from rankloop.errors import DataError
 from rankloop.live.learner.trial import LiveTrial
 from rankloop.live.learner.trust import Trust
 from rankloop.live.store.database import insert_new
-from rankloop.live.store.tables import notebook, verdicts
+from rankloop.live.store.tables import diary, notebook
 
+Note = TypeVar("Note", LiveTrial, Trust)
 TRIAL, TRIALS, TRUST, LEARNED, SETTINGS = "trial", "trials", "trust", "learned", "learner settings"
 
 
 def load_trial(connection: Connection) -> LiveTrial | None:
-    """The trial that is going on; None if there is none."""
-    state = load_note(connection, TRIAL)
-    return None if state is None else LiveTrial.from_dict(state)
+    """The trial that is going on; None if there is none that this version can read."""
+    return _read(LiveTrial.from_dict, load_note(connection, TRIAL))
+
+
+def has_old_trial(connection: Connection) -> bool:
+    """Whether a trial is stored in a form that this version does not read."""
+    return load_note(connection, TRIAL) is not None and load_trial(connection) is None
 
 
 def load_trust(connection: Connection) -> Trust | None:
     """The policy that a person deployed last, and whether clicks agree with it; None before any trial."""
-    state = load_note(connection, TRUST)
-    return None if state is None else Trust.from_dict(state)
+    return _read(Trust.from_dict, load_note(connection, TRUST))
+
+
+def _read(reader: Callable[[Mapping[str, Any]], Note], state: Any) -> Note | None:
+    try:
+        return None if state is None else reader(state)
+    except (DataError, KeyError, TypeError):
+        return None
 
 
 def load_note(connection: Connection, name: str) -> Any:
@@ -45,8 +58,8 @@ def save_note(connection: Connection, name: str, content: Any) -> None:
     connection.execute(notebook.update().where(notebook.c.name == name).values(content=json.dumps(content)))
 
 
-def add_verdict(connection: Connection, kind: str, text: str, numbers: dict[str, Any]) -> None:
+def add_entry(connection: Connection, kind: str, text: str, numbers: dict[str, Any]) -> None:
     """Append to the learner's diary."""
     connection.execute(
-        insert(verdicts).values(created_at=time.time(), kind=kind, text=text, numbers=json.dumps(numbers))
+        insert(diary).values(created_at=time.time(), kind=kind, text=text, numbers=json.dumps(numbers))
     )

@@ -1,20 +1,50 @@
-"""What was shown and clicked in a part of the log, as arrays that evidence is computed from."""
+"""What pages showed and what users did there, and what that says for a new policy and against the old one.
+
+In shadow, before anybody saw the new policy, by what users did on the pages of the old ones: the
+contribution of an impression (`rankloop.value.contribution`) with the difference of both policies as λ, and
+with the mixture that was live as ᾱ, which is known before the impression. In a canary, without assumptions
+about users, by what they did in both arms (`rankloop.value.arms`). Whether users agree with a policy is asked
+as in shadow, with a contrast in place of the difference (`agreement_contrast`).
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, Literal
 
 import msgspec
+import numpy as np
 from sqlalchemy import Connection, select
 
+from rankloop.evidence.trust_region import agreement_contrast
 from rankloop.live.ranking.deployment import Share
+from rankloop.live.ranking.live_policy import LivePolicy
 from rankloop.live.ranking.problem import RankingProblem
-from rankloop.live.store.events import CLICK
+from rankloop.live.store.events import Reaction, read_reactions
 from rankloop.live.store.impressions import read_drawn, read_pins
-from rankloop.live.store.tables import deployments, events, impressions, policies, problems
+from rankloop.live.store.tables import deployments, impressions, policies, problems
+from rankloop.policies import expected_rank_weights
+from rankloop.ragged import offsets_of
+from rankloop.statistics.tables import ImpressionRows
+from rankloop.storage.plain import from_plain
+from rankloop.types import Bias, Float64, Int64
+from rankloop.value import Contribution
+from rankloop.value.arms import arm_differences
+
+# What is learned, proven and watched: what users click, or what their actions are worth.
+MetricName = Literal["clicks", "amount"]
+CLICKS: MetricName = "clicks"
+AMOUNT: MetricName = "amount"
+# How much more a policy may show a document than the mixture that was live; what is beyond does not count,
+# so that a gain is never overestimated by much.
+LARGEST_RATIO = 100.0
+
+# The expected weights of the documents of several problems, under a policy.
+Expect = Callable[[LivePolicy], Float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,8 +57,9 @@ class PageView:
         deployment: the number of the deployment, in `PartViews.shares`.
         slots: positions that the policy filled, from 0, as far as the page goes.
         drawn: numbers of the documents in these positions.
-        clicked: for each of them, whether it was clicked.
+        reactions: for each of them, whether it was clicked, and what the best action was worth.
         clicks: all clicks on the page, pinned documents included.
+        amount: what all actions on the page were worth, likewise.
     """
 
     problem: bytes
@@ -36,8 +67,9 @@ class PageView:
     deployment: int
     slots: tuple[int, ...]
     drawn: tuple[int, ...]
-    clicked: tuple[bool, ...]
+    reactions: tuple[Reaction, ...]
     clicks: int
+    amount: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,11 +80,127 @@ class PartViews:
         views: the impressions in their order.
         problems: what was ranked, by key.
         shares: the shares of each deployment, by its number.
+        number: the number of the part.
     """
 
     views: tuple[PageView, ...]
     problems: dict[bytes, RankingProblem]
     shares: dict[int, tuple[Share, ...]]
+    number: int = 0
+
+    @property
+    def metric(self) -> MetricName:
+        """``amount`` if any action on a ranked document was not worth just a click, else ``clicks``."""
+        known = (each for view in self.views for each in view.reactions)
+        return AMOUNT if any(each.amount != each.clicked for each in known) else CLICKS
+
+
+@dataclass(frozen=True, eq=False)
+class PageEvidence:
+    """How pages are turned into evidence; the same for all parts of a trial.
+
+    Attributes:
+        bias: how displays gain the metric: α and β of clicks, β times what a click is worth in units.
+        mean: m, a guess of the mean relevance that was made before these pages.
+        policies: finds a policy by its name.
+        metric: ``clicks`` or ``amount``.
+        unit: what relevance 1 is worth: 1 for clicks.
+    """
+
+    bias: Bias
+    mean: float
+    policies: Callable[[str], LivePolicy]
+    metric: MetricName = CLICKS
+    unit: float = 1.0
+
+    def gains(self, part: PartViews, new: LivePolicy, old: LivePolicy) -> Float64:
+        """What each impression says about the gain of a learned policy per impression: float64."""
+
+        def contrast(expect: Expect, _offsets: Int64) -> Float64:
+            return expect(new) - expect(old)
+
+        return self._increments(part, contrast)
+
+    def agreement(self, part: PartViews, policy: LivePolicy) -> Float64:
+        """Numbers that are above 0 on average if what a policy shows more is worth more: float64."""
+
+        def contrast(expect: Expect, offsets: Int64) -> Float64:
+            given = np.maximum(expect(policy), 0.0)
+            return agreement_contrast(given, given, offsets)
+
+        return self._increments(part, contrast)
+
+    def differences(self, part: PartViews, new: str, old: str) -> Float64:
+        """What each impression says about the difference between two arms, while both are live: float64.
+
+        Impressions of deployments that do not have both policies are left out.
+        """
+        rows = []
+        for view in part.views:
+            shares: Mapping[str, float] = {one.policy: one.share for one in part.shares[view.deployment]}
+            if new in shares and old in shares:
+                total = view.amount if self.metric == AMOUNT else view.clicks
+                rows.append((total, view.policy == new, view.policy == old, shares[new], shares[old]))
+        return arm_differences(*np.array(rows, dtype=np.float64).reshape(-1, 5).T)
+
+    def _increments(self, part: PartViews, contrast: Callable[[Expect, Int64], Float64]) -> Float64:
+        result = np.zeros(len(part.views))
+        by_page: dict[tuple[tuple[int, ...], int], list[int]] = defaultdict(list)
+        for number, view in enumerate(part.views):
+            # A fallback page was not drawn: nothing is known about what else could have been shown.
+            if self.policies(view.policy).draws:
+                by_page[view.slots, view.deployment].append(number)
+        for (slots, deployment), numbers in by_page.items():
+            alpha = self.bias.alpha
+            weights = np.array([alpha[slot] if slot < self.bias.positions else 0.0 for slot in slots])
+            keys = list(dict.fromkeys(part.views[number].problem for number in numbers))
+            expect = partial(_expected, part, keys, weights)
+            offsets = _offsets(part, keys)
+            gain = contrast(expect, offsets)
+            exposure = sum(
+                (share.share * expect(self.policies(share.policy)) for share in part.shares[deployment]),
+                start=np.zeros(len(gain)),
+            )
+            rows = self._rows([part.views[number] for number in numbers], keys, offsets)
+            contribution = Contribution(
+                offsets,
+                np.bincount(rows.query, minlength=len(keys)),
+                alpha=exposure,
+                guess=np.full(len(gain), self.mean),
+                unexplained=np.zeros(len(gain)),
+                support=0.0,
+                largest_ratio=LARGEST_RATIO,
+            )
+            result[numbers] = contribution.by_impression(gain[:, None], rows, self.bias)[0][:, 0]
+        return result * self.unit
+
+    def _rows(self, views: Sequence[PageView], keys: Sequence[bytes], offsets: Int64) -> ImpressionRows:
+        """What pages showed in the positions that policies filled, and the shares of a unit gained there."""
+        place = {key: number for number, key in enumerate(keys)}
+        query = np.array([place[view.problem] for view in views])
+        sizes = np.array([min(len(view.slots), len(view.drawn)) for view in views])
+        cells = [
+            (slot, document, reaction.amount if self.metric == AMOUNT else reaction.clicked)
+            for view in views
+            for slot, document, reaction in zip(view.slots, view.drawn, view.reactions, strict=False)
+        ]
+        slot, document, gained = np.array(cells, dtype=np.float64).reshape(-1, 3).T
+        return ImpressionRows(
+            offsets_of(sizes),
+            query,
+            np.repeat(offsets[query], sizes) + document.astype(np.int64),
+            slot.astype(np.int64),
+            gained / self.unit,
+        )
+
+
+def _expected(part: PartViews, keys: list[bytes], weights: Float64, policy: LivePolicy) -> Float64:
+    scores = np.concatenate([policy.scores(part.problems[key]) for key in keys])
+    return expected_rank_weights(scores, _offsets(part, keys), weights)
+
+
+def _offsets(part: PartViews, keys: list[bytes]) -> Int64:
+    return np.cumsum([0, *(len(part.problems[key].documents) for key in keys)])
 
 
 def read_part(connection: Connection, part: int) -> PartViews:
@@ -78,23 +226,19 @@ def read_part(connection: Connection, part: int) -> PartViews:
             )
         ).mappings()
     }
-    clicked: dict[int, set[str]] = {}
-    for row in connection.execute(
-        select(events.c.impression, events.c.document)
-        .join(impressions, impressions.c.number == events.c.impression)
-        .where(impressions.c.part == part, events.c.kind == CLICK)
-    ):
-        clicked.setdefault(row.impression, set()).add(row.document)
+    reactions: dict[int, dict[str, Reaction]] = defaultdict(dict)
+    for (impression, document), reaction in read_reactions(connection, part).items():
+        reactions[impression][document] = reaction
     numbers = {row.deployment for row in rows}
     shares = {
-        row.number: tuple(Share(**share) for share in json.loads(row.shares))
+        row.number: from_plain(tuple[Share, ...], json.loads(row.shares))
         for row in connection.execute(select(deployments).where(deployments.c.number.in_(numbers)))
     }
-    views = tuple(_view(row, known[row.problem].documents, clicked.get(row.number, set())) for row in rows)
-    return PartViews(views, known, shares)
+    views = tuple(_view(row, known[row.problem].documents, reactions.get(row.number, {})) for row in rows)
+    return PartViews(views, known, shares, part)
 
 
-def _view(row: Any, documents: Sequence[str], clicked: set[str]) -> PageView:
+def _view(row: Any, documents: Sequence[str], reactions: Mapping[str, Reaction]) -> PageView:
     rules = msgspec.json.decode(row.rules)
     pins = read_pins(rules)
     drawn = tuple(read_drawn(row.drawn).tolist())
@@ -105,6 +249,7 @@ def _view(row: Any, documents: Sequence[str], clicked: set[str]) -> PageView:
         row.deployment,
         slots,
         drawn,
-        tuple([documents[number] in clicked for number in drawn]),
-        len(clicked),
+        tuple([reactions.get(documents[number], Reaction()) for number in drawn]),
+        sum(each.clicked for each in reactions.values()),
+        sum(each.amount for each in reactions.values()),
     )

@@ -6,7 +6,8 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from rankloop.live.settings import WindowSeconds, option
+from rankloop.live.settings import WindowSeconds
+from rankloop.option_field import option_field
 
 Count = Annotated[int, Field(ge=1)]
 Period = Annotated[float, Field(gt=0)]
@@ -24,39 +25,40 @@ class LearnerSettings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    deploy: Literal["ask", "auto"] = option(
-        "ask: a person deploys what is proven better. auto: canary, then full, on evidence.",
+    deploy: Literal["ask", "auto"] = option_field(
         "ask",
+        "ask: a person deploys what is proven better. auto: canary, then full, on evidence.",
         panel=LEARNING,
     )
-    model: str = option(
-        "The model to learn: lightgbm, mlp or linear, as in `rankloop fit`.", "lightgbm", panel=LEARNING
+    model: str = option_field(
+        "lightgbm", "The model to learn, as in `rankloop fit`: {models}.", panel=LEARNING
     )
-    learning: str = option(
-        "How clicks become labels: doubly-robust, robust or paper, as in `rankloop fit`.",
-        "doubly-robust",
-        panel=LEARNING,
+    learning: str = option_field(
+        "doubly-robust", "How clicks become labels, as in `rankloop fit`: {learning}.", panel=LEARNING
     )
-    bias: str | None = option(
+    bias: str | None = option_field(
+        None,
         "How users click: a file that `rankloop bias` wrote, or the name of simulated users such as paper@5.",
         panel=LEARNING,
         shown_default="estimated from the log",
     )
     window: WindowSeconds = 1800.0
-    every: Period = option("Seconds between two looks at the store.", 10.0, panel=LEARNING)
-    least: Count = option("Sealed impressions before the first policy is learned.", 1000, panel=LEARNING)
+    every: Period = option_field(10.0, "Seconds between two looks at the store.", panel=LEARNING)
+    least: Count = option_field(
+        1000, "Sealed impressions before the first policy is learned.", panel=LEARNING
+    )
     growth: Annotated[float, Field(gt=1)] = Field(
         default=2.0, description="By what factor the log must have grown before a policy is learned again."
     )
     level: Fraction = Field(
         default=0.05, description="The probability that anything is ever deployed on noise, at most."
     )
-    canary: Fraction = option("The share of the traffic that tries a new policy.", 0.1, panel=LEARNING)
+    canary: Fraction = option_field(0.1, "The share of the traffic that tries a new policy.", panel=LEARNING)
     canary_impressions: Count = Field(
         default=1000, description="Impressions that a canary serves before it can be deployed fully."
     )
-    explore: Annotated[float, Field(ge=0, lt=0.5)] = option(
-        "The share of the traffic that explores: the live policy, softened.", 0.1, panel=LEARNING
+    explore: Annotated[float, Field(ge=0, lt=0.5)] = option_field(
+        0.1, "The share of the traffic that explores: the live policy, softened.", panel=LEARNING
     )
     spread: Period = Field(
         default=1.5, description="How soft that is: the spread of its scores within a query."
@@ -64,15 +66,15 @@ class LearnerSettings(BaseModel):
     holdout: Annotated[float, Field(ge=0, lt=0.5)] = Field(
         default=0.05, description="The share that the previous policy keeps, to notice harm."
     )
-    risk: Annotated[float, Field(gt=0, le=1)] = option(
+    risk: Annotated[float, Field(gt=0, le=1)] = option_field(
+        0.1,
         "The share of the traffic that learned policies may get without a person, as long as clicks do not "
         "agree with the last policy that a person deployed. If clicks mean the opposite of what they seem "
         "to, no more than this share of its value is lost.",
-        0.1,
         panel=LEARNING,
     )
-    most: Annotated[float, Field(gt=0, le=1)] = option(
-        "The share that learned policies may get without a person, whatever clicks say.", 1.0, panel=LEARNING
+    most: Annotated[float, Field(gt=0, le=1)] = option_field(
+        1.0, "The share that learned policies may get without a person, whatever clicks say.", panel=LEARNING
     )
     failures: Fraction = Field(
         default=0.05, description="The share of failed or late answers at which a policy is rolled back."
@@ -81,10 +83,11 @@ class LearnerSettings(BaseModel):
     keep_seconds: Annotated[float, Field(ge=3600)] = Field(
         default=86_400.0, description="How long sealed impressions stay in the database, in seconds."
     )
-    retain_days: Annotated[float, Field(gt=0)] | None = option(
-        "Delete parts of the log that are older.", panel=RETENTION, shown_default="keep everything"
+    retain_days: Annotated[float, Field(gt=0)] | None = option_field(
+        None, "Delete parts of the log that are older.", panel=RETENTION, shown_default="keep everything"
     )
-    retain_bytes: Count | None = option(
+    retain_bytes: Count | None = option_field(
+        None,
         "Delete the oldest parts of the log if it is larger than this.",
         panel=RETENTION,
         shown_default="keep everything",

@@ -9,15 +9,19 @@ from typing import Any, Literal
 
 import numpy as np
 
-from rankloop.evidence import AsymptoticSequence
+from rankloop.evidence import Decision, DecisionKind, Evidence, decide
+from rankloop.evidence.rules import spent_level
+from rankloop.live.learner.pages import CLICKS, MetricName
 from rankloop.live.learner.settings import LearnerSettings
 from rankloop.live.learner.trust import Room
+from rankloop.statistics import AsymptoticSequence
+from rankloop.storage.plain import from_plain, plain_fields
 from rankloop.types import ASSUMED, Bias, BiasEvidence, Float64
 
 Stage = Literal["shadow", "canary", "full"]
 Step = Literal["wait", "propose", "canary", "full", "widen", "stop"]
 # Rare large increments need a late first look.
-FIRST_LOOK = 300
+FIRST_LOOK, TIGHT_AT = 300, 5_000
 
 
 @dataclass(frozen=True)
@@ -28,12 +32,14 @@ class LiveTrial:
         number: how many trials there were before, plus one.
         candidate: the name of the learned policy.
         baseline: the name of the policy that is compared with.
-        bias: α and β by rank, as they were assumed when the trial began.
+        bias: how displays gain the metric, as it was assumed when the trial began: α and β by rank.
         mean: the guess of the mean relevance.
         since: the part of the log after which it began.
         part: the last part of the log that was counted; a part is counted once.
-        gain: the gain in clicks per impression, by all clicks since the trial began.
-        arms: the difference in clicks between the two policies, while both are live.
+        gain: the gain per impression, by all that users did since the trial began.
+        arms: the difference per impression between the two policies, while both are live.
+        metric: what is gained: ``clicks``, or ``amount`` for what actions are worth.
+        unit: what relevance 1 is worth: 1 for clicks, and the highest amount when the trial began.
         stage: ``shadow``, ``canary`` or ``full``.
         served: impressions that the candidate served.
         proposed: whether a person was asked to deploy it.
@@ -48,6 +54,8 @@ class LiveTrial:
     part: int
     gain: AsymptoticSequence
     arms: AsymptoticSequence
+    metric: MetricName = CLICKS
+    unit: float = 1.0
     stage: Stage = "shadow"
     served: int = 0
     proposed: bool = False
@@ -63,8 +71,11 @@ class LiveTrial:
         mean: float,
         part: int,
         settings: LearnerSettings,
+        metric: MetricName = CLICKS,
+        unit: float = 1.0,
+        first: int = FIRST_LOOK,
     ) -> LiveTrial:
-        """A trial without any evidence, from the next part on."""
+        """A trial without any evidence, from the next part on; evidence is looked at from `first` on."""
         known = {"alpha": bias.alpha.tolist(), "beta": bias.beta.tolist(), "estimated": bias.is_estimated}
         level = spent_level(settings.level, number)
         return cls(
@@ -75,8 +86,10 @@ class LiveTrial:
             mean,
             part,
             part,
-            AsymptoticSequence(level=level, first=FIRST_LOOK, tight_at=5_000),
-            AsymptoticSequence(level=settings.level, first=FIRST_LOOK, tight_at=5_000),
+            AsymptoticSequence(level=level, first=first, tight_at=TIGHT_AT),
+            AsymptoticSequence(level=settings.level, first=first, tight_at=TIGHT_AT),
+            metric,
+            unit,
         )
 
     @property
@@ -98,6 +111,16 @@ class LiveTrial:
             served=self.served + served,
         )
 
+    @property
+    def gained(self) -> Decision:
+        """Whether the candidate is better than the baseline, by all that users did since the trial began."""
+        return decide(Evidence.of_sequence(self.gain), level=self.gain.level)
+
+    @property
+    def differed(self) -> Decision:
+        """The same by the two arms alone, while both are live."""
+        return decide(Evidence.of_sequence(self.arms), level=self.arms.level)
+
     def next_step(self, settings: LearnerSettings, room: Room | None = None) -> Step:
         """What the evidence allows, or demands.
 
@@ -108,24 +131,29 @@ class LiveTrial:
             settings: what may be deployed, and when.
             room: the traffic that learned policies may get; None for all of it.
         """
-        if self.arms.upper < 0.0 or (self.stage == "canary" and self.gain.upper < 0.0):
-            return "wait" if self.stage == "shadow" else "stop"
-        if self.gain.lower <= 0.0:
-            return "wait"
-        if self.stage == "full":
-            return "widen" if settings.deploy == "auto" and room is not None and room.grows else "wait"
-        if settings.deploy == "ask":
-            return "wait" if self.proposed else "propose"
-        if self.stage == "shadow":
-            return "canary"
-        enough = self.served >= settings.canary_impressions
-        return "full" if enough and (room is None or room.exceeds(settings.canary)) else "wait"
+        match self.stage, self.gained.kind, self.differed.kind:
+            case ("canary" | "full", _, DecisionKind.WORSE) | ("canary", DecisionKind.WORSE, _):
+                return "stop"
+            case (_, _, DecisionKind.WORSE):
+                return "wait"
+            case ("full", DecisionKind.BETTER, _):
+                return "widen" if settings.deploy == "auto" and room is not None and room.grows else "wait"
+            case (_, DecisionKind.BETTER, _) if settings.deploy == "ask":
+                return "wait" if self.proposed else "propose"
+            case ("shadow", DecisionKind.BETTER, _):
+                return "canary"
+            case ("canary", DecisionKind.BETTER, _):
+                enough = self.served >= settings.canary_impressions
+                return "full" if enough and (room is None or room.exceeds(settings.canary)) else "wait"
+            case _:
+                return "wait"
 
     def numbers(self) -> dict[str, Any]:
         """The evidence for people and for the history of deployments."""
         return {
             "candidate": self.candidate,
             "baseline": self.baseline,
+            "metric": self.metric,
             "stage": self.stage,
             "served": self.served,
             "gain": _interval(self.gain),
@@ -134,22 +162,16 @@ class LiveTrial:
 
     def to_dict(self) -> dict[str, Any]:
         """The state for JSON."""
-        return {**self.__dict__, "gain": self.gain.to_dict(), "arms": self.arms.to_dict()}
+        return plain_fields(self)
 
     @classmethod
     def from_dict(cls, state: Mapping[str, Any]) -> LiveTrial:
-        """The trial that `to_dict` stored."""
-        sequences = {name: AsymptoticSequence.from_dict(state[name]) for name in ("gain", "arms")}
-        return cls(**{**state, **sequences})
+        """The trial that `to_dict` stored.
 
-
-def spent_level(level: float, number: int) -> float:
-    """The level of the n-th trial: the levels of all trials together sum to ``level``.
-
-    >>> round(sum(spent_level(0.05, number) for number in range(1, 100_000)), 4)
-    0.05
-    """
-    return level * 6.0 / (math.pi * number) ** 2
+        Raises:
+            DataError: it has other fields than those of today.
+        """
+        return from_plain(cls, state, "not the state of a trial of this version")
 
 
 def _interval(sequence: AsymptoticSequence) -> dict[str, Any]:

@@ -14,9 +14,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from rankloop.evidence import AsymptoticSequence, TrustRegion
+from rankloop.evidence import TrustRegion
+from rankloop.live.learner.pages import CLICKS, MetricName
 from rankloop.live.learner.settings import LearnerSettings
 from rankloop.live.ranking.deployment import LiveDeployment
+from rankloop.statistics import AsymptoticSequence
+from rankloop.storage.plain import from_plain, plain_fields
 from rankloop.types import Float64
 
 # Rare large increments need a late first look, and agreement is usually plain after a thousand pages.
@@ -52,8 +55,8 @@ class Room:
         return self.limit or self.reached >= GROWTH * share
 
 
-def _no_evidence() -> AsymptoticSequence:
-    return AsymptoticSequence(first=FIRST_LOOK, tight_at=TIGHT_AT)
+def _no_evidence(first: int = FIRST_LOOK) -> AsymptoticSequence:
+    return AsymptoticSequence(first=first, tight_at=TIGHT_AT)
 
 
 @dataclass(frozen=True)
@@ -63,8 +66,9 @@ class Trust:
     Attributes:
         policy: its name.
         part: the last part of the log that was counted; a part is counted once.
-        agreement: above 0 on average if what the policy shows more is more relevant.
+        agreement: above 0 on average if what the policy shows more is more relevant, or worth more.
         highest: the logarithm of the highest e-value so far.
+        metric: what users agree by: ``clicks``, or ``amount`` for what their actions are worth.
 
     Example:
         >>> import numpy as np
@@ -80,6 +84,12 @@ class Trust:
     part: int
     agreement: AsymptoticSequence = field(default_factory=_no_evidence)
     highest: float = 0.0
+    metric: MetricName = CLICKS
+
+    @classmethod
+    def begin(cls, policy: str, part: int, *, metric: MetricName, first: int) -> Trust:
+        """Trust without any evidence; `first` is the impression of the first look."""
+        return cls(policy, part, _no_evidence(first), metric=metric)
 
     def after(self, part: int, increments: Float64) -> Trust:
         """The state after one more part; a part that was counted before changes nothing."""
@@ -106,9 +116,13 @@ class Trust:
 
     def to_dict(self) -> dict[str, Any]:
         """The state for JSON."""
-        return {**self.__dict__, "agreement": self.agreement.to_dict()}
+        return plain_fields(self)
 
     @classmethod
     def from_dict(cls, state: Mapping[str, Any]) -> Trust:
-        """The state that `to_dict` stored."""
-        return cls(**{**state, "agreement": AsymptoticSequence.from_dict(state["agreement"])})
+        """The state that `to_dict` stored.
+
+        Raises:
+            DataError: it has other fields than those of today.
+        """
+        return from_plain(cls, state, "not the state of trust of this version")

@@ -22,6 +22,7 @@ from rankloop.logs.problems import KINDS as IMPORT_KINDS
 
 CLICK = "click"
 ACCEPTED = "accepted"
+NO_WEIGHTS: Mapping[str, float] = MappingProxyType({})
 # Early clicks are kept, and so are those that say another position than the document's, as in imports.
 EARLY, WITHOUT, NOT_SHOWN = "early_clicks", "clicks_without_impression", "clicks_not_shown"
 AGAIN, MOVED = "repeated_clicks", "disagreeing_positions"
@@ -64,6 +65,18 @@ class UserEvent:
             return self.id
         content = json.dumps([self.impression, self.document, self.kind, self.value, self.time])
         return "=" + hashlib.blake2b(content.encode(), digest_size=16).hexdigest()
+
+
+class Reaction(NamedTuple):
+    """What a user did with a document on a page.
+
+    Attributes:
+        clicked: whether it was clicked.
+        amount: what the best action on it was worth: the value that the action has, or else 1 for a click.
+    """
+
+    clicked: bool = False
+    amount: float = 0.0
 
 
 class Recorded(NamedTuple):
@@ -157,6 +170,31 @@ def add_tallies(connection: Connection, counts: Mapping[str, int]) -> None:
 def read_tallies(connection: Connection) -> dict[str, int]:
     """How many events were accepted, and how many had which problem, since the store was made."""
     return {row.name: int(row[1]) for row in connection.execute(select(tallies))}
+
+
+def read_reactions(
+    connection: Connection, part: int, weights: Mapping[str, float] = NO_WEIGHTS
+) -> dict[tuple[int, str], Reaction]:
+    """What users did with the documents of a part, by impression and document.
+
+    Args:
+        connection: within a transaction.
+        part: the number of the part.
+        weights: what actions are worth that have no value of their own, by kind; a click is worth 1, and
+            others nothing.
+    """
+    found: dict[tuple[int, str], Reaction] = {}
+    kinds = {CLICK: 1.0, **weights}
+    for row in connection.execute(
+        select(events.c.impression, events.c.document, events.c.kind, events.c.value)
+        .join(impressions, impressions.c.number == events.c.impression)
+        .where(impressions.c.part == part)
+    ):
+        key = (row.impression, row.document)
+        before = found.get(key, Reaction())
+        amount = kinds.get(row.kind, 0.0) if row.value is None else row.value
+        found[key] = Reaction(before.clicked or row.kind == CLICK, max(before.amount, amount))
+    return found
 
 
 def _impressions(connection: Connection, ids: set[str]) -> dict[str, _Shown]:

@@ -5,7 +5,20 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from sqlalchemy import Column, Connection, Engine, Float, Integer, MetaData, Table, func, insert, select
+from sqlalchemy import (
+    Column,
+    Connection,
+    Engine,
+    Float,
+    Integer,
+    MetaData,
+    Table,
+    func,
+    insert,
+    inspect,
+    select,
+    text,
+)
 
 from rankloop.errors import DataError
 from rankloop.live.store.tables import METADATA
@@ -22,8 +35,14 @@ def _create_tables(connection: Connection) -> None:
     METADATA.create_all(connection)
 
 
+def _rename_diary(connection: Connection) -> None:
+    # `_create_tables` makes the tables of today: a new store has a diary, and nothing to rename.
+    if inspect(connection).has_table("verdicts"):
+        connection.execute(text("ALTER TABLE verdicts RENAME TO diary"))
+
+
 # A migration that was released is never changed: a change of the tables appends one that alters them.
-MIGRATIONS: tuple[Callable[[Connection], None], ...] = (_create_tables,)
+MIGRATIONS: tuple[Callable[[Connection], None], ...] = (_create_tables, _rename_diary)
 
 
 def migrate(engine: Engine) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any
 
 from sqlalchemy import Connection, func, insert, select
@@ -15,6 +15,7 @@ from rankloop.live.ranking.deployment import LiveDeployment, Mixture, Share, che
 from rankloop.live.ranking.live_policy import FALLBACK, LivePolicy
 from rankloop.live.store.database import insert_new
 from rankloop.live.store.tables import deployments, policies
+from rankloop.storage.plain import from_plain, to_plain
 
 ROLLBACK, RESTORES = "rollback", "restores"
 
@@ -83,7 +84,7 @@ def deploy(
             raise RankloopError(f"there is no policy {share.policy!r} to deploy; the policies are: {names}")
     values = {
         "kind": kind,
-        "shares": json.dumps([asdict(share) for share in checked]),
+        "shares": json.dumps(to_plain(checked)),
         "created_at": time.time(),
         "who": who,
         "why": why,
@@ -176,7 +177,7 @@ def history(connection: Connection, limit: int | None = 100) -> list[LiveDeploym
 def _deployment(row: Mapping[Any, Any]) -> LiveDeployment:
     return LiveDeployment(
         row["number"],
-        tuple(Share(**share) for share in json.loads(row["shares"])),
+        from_plain(tuple[Share, ...], json.loads(row["shares"])),
         row["kind"],
         row["created_at"],
         row["who"],

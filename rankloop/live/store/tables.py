@@ -5,10 +5,10 @@
     problems      a query with its candidates and their features; stored once, whoever ranks it
     scorings      what a policy makes of a problem; stored once
     impressions   what was shown: problem, policy, seed and rules, from which every propensity follows
-    events        clicks and other signals on impressions
+    events        clicks and other actions on impressions
     tallies       how often events were repeated, early, late or unknown
     parts         the parts of the log that were sealed
-    verdicts      what the learner found out, and when: append-only
+    diary         what the learner did and found, and when: append-only
     notebook      the learner's state, by name
     leases        which process seals, and which learns
     keys          hashes of the keys that clients authenticate with
@@ -142,8 +142,8 @@ parts = Table(
     Column("created_at", Seconds, nullable=False),
 )
 
-verdicts = Table(
-    "verdicts",
+diary = Table(
+    "diary",
     METADATA,
     Column("number", Integer, primary_key=True, autoincrement=True),
     Column("created_at", Seconds, nullable=False),

@@ -16,8 +16,8 @@ from rankloop.logs.engines import Batches, Engine, Expression
 from rankloop.logs.importers.earlier_log import EarlierLog
 from rankloop.logs.importers.files import LINE_BITS, place_of
 from rankloop.logs.importers.staging import CLICKS, SCORES
-from rankloop.logs.schema import CANDIDATES, COLUMNS, FEATURES, IMPRESSIONS, ITEM
-from rankloop.logs.writer import SIGNAL, LogWriter
+from rankloop.logs.schema import CANDIDATES, COLUMNS, FEATURES, IMPRESSIONS, QUERY_DOCUMENT
+from rankloop.logs.writer import AMOUNT, LogWriter
 
 if TYPE_CHECKING:
     from rankloop.logs.importers.pipeline import ImportSession
@@ -47,7 +47,7 @@ class Cleaning:
         self.finder = DefectFinder(engine, self.files.found, self.files.place_name)
         self.base = 1
         self.click_base: int | None = None
-        self.signals = session.signals or (earlier is not None and earlier.has_signals)
+        self.amounts = session.amounts or (earlier is not None and earlier.has_amounts)
         self.new_impressions = self.impressions = self.rows = self.clicks = self.candidates = 0
         # The log that the import is added to is the first file.
         self._first_place = 0 if earlier is None else place_of(1, 0)
@@ -74,9 +74,9 @@ class Cleaning:
         impressions = self.finder.impressions(rows)
         self._check_times(impressions.filter(_.kept & (_.place >= self._first_place)))
         rows = self._with_clicks(self._kept(rows, impressions), impressions)
-        if self.signals:
-            rows = self._with_signals(rows, shown)
-        self.items = rows.select(*ITEM, "place")
+        if self.amounts:
+            rows = self._with_amounts(rows, shown)
+        self.documents = rows.select(*QUERY_DOCUMENT, "place")
         self._write(writer, rows)
         self._write_candidates(writer)
 
@@ -94,7 +94,9 @@ class Cleaning:
 
     def pairs(self) -> Batches:
         """The ids of all queries and documents that were shown or are candidates, in order."""
-        return self.engine.batches(self.items.select(*ITEM).distinct().order_by(*ITEM))
+        return self.engine.batches(
+            self.documents.select(*QUERY_DOCUMENT).distinct().order_by(*QUERY_DOCUMENT)
+        )
 
     def check_features(self, featured: Path, source: object) -> None:
         """Count the documents without features; raise an error for duplicate features.
@@ -105,16 +107,16 @@ class Cleaning:
         """
         given = self.engine.table([featured])
         if self.earlier is not None and self.earlier.log.has(FEATURES):
-            known = self.engine.table(self.earlier.log.files(FEATURES)).select(*ITEM)
-            given = given.union(known.anti_join(given, ITEM))
-        given = given.group_by(*ITEM).agg(times=_.count())
-        for row in self.finder.fetch(given.filter(_.times > 1).order_by(*ITEM).limit(1)):
+            known = self.engine.table(self.earlier.log.files(FEATURES)).select(*QUERY_DOCUMENT)
+            given = given.union(known.anti_join(given, QUERY_DOCUMENT))
+        given = given.group_by(*QUERY_DOCUMENT).agg(times=_.count())
+        for row in self.finder.fetch(given.filter(_.times > 1).order_by(*QUERY_DOCUMENT).limit(1)):
             raise DataError(
                 f"{source}: {row['times']} rows for query {row['query_id']!r}, document {row['doc_id']!r}: "
                 f"expected one row of features per document"
             )
-        items = self.items.group_by(*ITEM).agg(place=_.place.min())
-        self.finder.add("missing_features", items.anti_join(given, ITEM), left_out=0)
+        documents = self.documents.group_by(*QUERY_DOCUMENT).agg(place=_.place.min())
+        self.finder.add("missing_features", documents.anti_join(given, QUERY_DOCUMENT), left_out=0)
 
     def _detect_base(self, shown: Expression) -> int:
         lowest = shown.group_by(*IMPRESSION).agg(low=_.position.min(), place=_.place.min())
@@ -159,14 +161,14 @@ class Cleaning:
         self.finder.add("conflicting_impressions", ids, left_out=self.finder.size(left_out))
         return earlier.union(new.anti_join(conflicts, IMPRESSION))
 
-    def _with_signals(self, rows: Expression, shown: Expression) -> Expression:
+    def _with_amounts(self, rows: Expression, shown: Expression) -> Expression:
         """Add what each document was worth: the highest weight of the actions on it."""
-        own = ibis.coalesce(_.signal, _.clicked.cast("float64"))
-        worth = shown.group_by(*DOCUMENT).agg(own=own.max())
-        rows = _left_join(rows, worth)
+        own = ibis.coalesce(_.amount, _.clicked.cast("float64"))
+        amount = shown.group_by(*DOCUMENT).agg(own=own.max())
+        rows = _left_join(rows, amount)
         if "value" not in rows.columns:
-            return rows.mutate(signal=_.own)
-        return rows.mutate(signal=ibis.greatest(_.own, ibis.coalesce(_.value, ibis.literal(0.0))))
+            return rows.mutate(amount=_.own)
+        return rows.mutate(amount=ibis.greatest(_.own, ibis.coalesce(_.value, ibis.literal(0.0))))
 
     def _check_times(self, kept: Expression) -> None:
         file = (_.place / 2**LINE_BITS).floor()
@@ -200,11 +202,11 @@ class Cleaning:
         finder.add("early_clicks", hits.filter(_.timestamp < _.at), left_out=0)
         self._compare_positions(hits)
         actions = hits.group_by(*DOCUMENT, "action").agg(
-            times=_.count(), place=_.place.max(), worth=_.value.max(), click=_.click.any()
+            times=_.count(), place=_.place.max(), amount=_.value.max(), click=_.click.any()
         )
         again = actions.filter(_.times > 1)
         finder.add("repeated_clicks", again, count=finder.total(again, _.times - 1))
-        hit = actions.group_by(*DOCUMENT).agg(hit=_.click.any(), value=_.worth.max())
+        hit = actions.group_by(*DOCUMENT).agg(hit=_.click.any(), value=_.amount.max())
         return _left_join(rows, hit).mutate(clicked=_.clicked | _.hit.fill_null(False))
 
     def _compare_positions(self, hits: Expression) -> None:
@@ -221,7 +223,7 @@ class Cleaning:
 
     def _write(self, writer: LogWriter, rows: Expression) -> None:
         columns = [*IMPRESSION, "at", "query_id", "policy_id", "position", "doc_id", "clicked"]
-        columns += [SIGNAL] if self.signals else []
+        columns += [AMOUNT] if self.amounts else []
         ordered = rows.select(*columns, "order").order_by("order", "impression_id", "position")
         last, writer.starts = pa.scalar(None, pa.string()), True
         for batch in self.engine.batches(ordered):
@@ -237,7 +239,7 @@ class Cleaning:
             writer.starts &= bool((first == 1).all())
             named = dict(zip(batch.schema.names, batch.columns, strict=True), timestamp=batch.column("at"))
             self._policies.update(pc.unique(batch.column("policy_id")).to_pylist())
-            extra = [SIGNAL] if self.signals else []
+            extra = [AMOUNT] if self.amounts else []
             writer.write(IMPRESSIONS, {name: named[name] for name in (*COLUMNS[IMPRESSIONS], *extra)})
 
     def _write_candidates(self, writer: LogWriter) -> None:
@@ -248,14 +250,14 @@ class Cleaning:
             scores = earlier if scores is None else earlier.union(scores.select(earlier.columns))
         if scores is None:
             return
-        by_item = self.engine.stored(
-            scores.group_by("policy_id", *ITEM).agg(
+        by_document = self.engine.stored(
+            scores.group_by("policy_id", *QUERY_DOCUMENT).agg(
                 score=_.score.argmin(_.place), low=_.score.min(), high=_.score.max(), place=_.place.max()
             )
         )
-        self.finder.add("score_conflicts", by_item.filter(_.low != _.high), left_out=0)
-        self.items = self.items.union(by_item.select(*ITEM, "place"))
-        for batch in self.engine.batches(by_item.order_by("policy_id", *ITEM)):
+        self.finder.add("score_conflicts", by_document.filter(_.low != _.high), left_out=0)
+        self.documents = self.documents.union(by_document.select(*QUERY_DOCUMENT, "place"))
+        for batch in self.engine.batches(by_document.order_by("policy_id", *QUERY_DOCUMENT)):
             writer.write(CANDIDATES, batch.select(list(COLUMNS[CANDIDATES])))
             self.candidates += len(batch)
 

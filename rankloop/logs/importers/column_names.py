@@ -12,7 +12,7 @@ NONE = "-"
 # A column that is looked for, and need not be there.
 AUTO = "auto"
 OPTIONAL = (
-    "impression_id", "timestamp", "query_id", "policy_id", "position", "clicked", "signal", "randomised",
+    "impression_id", "timestamp", "query_id", "policy_id", "position", "clicked", "amount", "randomised",
     "event", "page", "row_id",
 )  # fmt: skip
 
@@ -22,7 +22,7 @@ class Columns:
     """The names of the columns of a table; None if there is no such column.
 
     A name may be a path to a field of the objects in a column (``payload.query``; a path through a list,
-    ``items.id``, gives one value per element), ``a|b`` is the first of several that a row has, and
+    ``documents.id``, gives one value per element), ``a|b`` is the first of several that a row has, and
     ``doc_1..doc_10`` are columns that together are a list. Columns that are not given, and not there under
     their default names, are guessed.
 
@@ -40,7 +40,7 @@ class Columns:
             of these, or of the clicked documents or positions; the column of the documents itself if they
             end in ``-1`` or ``-0``.
         score: the policy's score, in a table of candidates.
-        signal: what the display was worth, a number from 0 on, such as 5 for a purchase.
+        amount: what the display was worth, a number from 0 on, such as 5 for a purchase.
         randomised: whether the documents were shown in random order. Such rows get a policy of their own,
             named after their policy.
         event: the kind of event, in tables that have one row per event.
@@ -61,7 +61,7 @@ class Columns:
     doc_id: str = "doc_id"
     clicked: str | None = "clicked"
     score: str = "score"
-    signal: str | None = None
+    amount: str | None = None
     randomised: str | None = AUTO
     event: str | None = AUTO
     page: str | None = AUTO

@@ -11,11 +11,11 @@ from contextlib import ExitStack
 from dataclasses import replace
 from types import MappingProxyType
 
+from rankloop.logs.importers.amounts import NO_AMOUNTS, Actions
 from rankloop.logs.importers.column_names import Columns
 from rankloop.logs.importers.files import Paths, as_paths
 from rankloop.logs.importers.pipeline import DEFAULTS, ImportOptions, ImportSession, run
 from rankloop.logs.importers.report import ImportReport
-from rankloop.logs.importers.signals import NO_SIGNALS, Actions
 from rankloop.logs.importers.staging import CLICKS
 from rankloop.logs.importers.tables.click_guess import shared_columns
 from rankloop.logs.importers.tables.events import Events
@@ -47,7 +47,7 @@ def import_columns(
     candidates: Paths | None = None,
     only: Mapping[str, str] = ALL_ROWS,
     events: Events = BY_NAME,
-    signals: Mapping[str, float] = NO_SIGNALS,
+    amounts: Mapping[str, float] = NO_AMOUNTS,
     feature_columns: Sequence[str] = (),
     options: ImportOptions = DEFAULTS,
 ) -> ImportReport:
@@ -65,7 +65,7 @@ def import_columns(
         only: a filter on rows of impressions, by column and value; other rows are ignored.
         events: which kinds of events show documents and which are clicks, in tables of events; recognised by
             their names if they are not given.
-        signals: the weights of kinds of events; in tables without events, of columns that are true where
+        amounts: the weights of kinds of events; in tables without events, of columns that are true where
             something happened, such as ``booking_bool``.
         feature_columns: columns of the table that become features, with wildcards; ``("auto",)`` for all
             columns of numbers that are known before a click.
@@ -96,12 +96,12 @@ def import_columns(
         clicked = guess.clicks
         shared = () if shape.arrays else shared_columns(names, clicked)
         by_name = clicked is None or not len(clicked) or bool(clicked.present(names.doc_id))
-        row_signals = NO_SIGNALS if names.event is not None else signals
-        fields = RowFields(shown, shape, row_signals, shared, names_document=by_name)
+        row_amounts = NO_AMOUNTS if names.event is not None else amounts
+        fields = RowFields(shown, shape, row_amounts, shared, names_document=by_name)
         everyone = policy
         if names.policy_id is None and policy is None:
             everyone = session.unnamed_policy()
-        actions = Actions(kinds.clicks, signals if names.event is not None else NO_SIGNALS)
+        actions = Actions(kinds.clicks, amounts if names.event is not None else NO_AMOUNTS)
         with ExitStack() as stack:
             collected = lists = None
             if chosen:

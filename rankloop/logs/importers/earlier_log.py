@@ -21,8 +21,8 @@ from rankloop.logs.folder import LogFolder, open_folder
 from rankloop.logs.importers.files import parquet_batches
 from rankloop.logs.importers.report import ImportReport
 from rankloop.logs.importers.staging import SCHEMAS, SCORES
-from rankloop.logs.schema import CANDIDATES, FEATURES, IMPRESSIONS, ITEM, REPORT_FILE
-from rankloop.logs.writer import SIGNAL, LogWriter
+from rankloop.logs.schema import CANDIDATES, FEATURES, IMPRESSIONS, QUERY_DOCUMENT, REPORT_FILE
+from rankloop.logs.writer import AMOUNT, LogWriter
 
 # Number of rows to copy at a time.
 ROWS_PER_BATCH = 500_000
@@ -53,9 +53,9 @@ class EarlierLog:
         return Path(self.log.source(IMPRESSIONS))
 
     @property
-    def has_signals(self) -> bool:
-        """Whether the log has a column of signals."""
-        return SIGNAL in pq.read_schema(self.log.files(IMPRESSIONS)[0].absolute()).names
+    def has_amounts(self) -> bool:
+        """Whether the log has a column of amounts."""
+        return AMOUNT in pq.read_schema(self.log.files(IMPRESSIONS)[0].absolute()).names
 
     def stage_impressions(self, folder: Path) -> Path:
         """Stage the rows of impressions; the log is file number 0."""
@@ -92,8 +92,8 @@ class EarlierLog:
         Args:
             writer: the writer of the log.
             engine: the engine that reads them.
-            new: a Parquet file with the ids of items whose features have been written already, which are
-                left out; None if there are no new ones.
+            new: a Parquet file with the ids of documents whose features have been written already, which are
+                left out; None if there are none.
         """
         if not self.log.has(FEATURES):
             return 0
@@ -104,7 +104,7 @@ class EarlierLog:
             copy(source, writer.scratch / source.name)
             return sum(pq.read_metadata(file.absolute()).num_rows for file in files)
         table = engine.table(files)
-        keys = [name for name in ITEM if name in table.columns]
+        keys = [name for name in QUERY_DOCUMENT if name in table.columns]
         written = 0
         given = engine.table([new]).select(*keys).distinct()
         try:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
 
 from rankloop.errors import DataError
 from rankloop.logs.problems import Problem, ProblemCounter
@@ -25,7 +26,8 @@ CLICK_PROBLEMS = ("clicks_without_impression", "clicks_on_left_out", "clicks_not
 COSTLY = ("broken_lines", *ROW_PROBLEMS, *CLICK_PROBLEMS)
 
 
-class Loss(NamedTuple):
+@dataclass(frozen=True)
+class Loss:
     """How many records of a kind are not in the log.
 
     Attributes:
@@ -34,6 +36,7 @@ class Loss(NamedTuple):
         total: the number of records in the source.
     """
 
+    plain_properties: ClassVar[tuple[str, ...]] = ("share",)
     what: str
     lost: int
     total: int
@@ -45,10 +48,6 @@ class Loss(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.lost:,} of {self.total:,} {self.what} ({self.share:.1%})"
-
-    def to_dict(self) -> dict[str, Any]:
-        """The same as a dictionary for JSON."""
-        return {**self._asdict(), "share": self.share}
 
 
 class ImportLossError(DataError):

@@ -44,12 +44,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from rankloop.logs.importers.amounts import NO_AMOUNTS, Actions
 from rankloop.logs.importers.files import Paths, Record
 from rankloop.logs.importers.item_features import ItemFields
 from rankloop.logs.importers.parsing import BadValueError, score, text_id
 from rankloop.logs.importers.pipeline import DEFAULTS, ImportOptions, ImportSession, run
 from rankloop.logs.importers.report import ImportReport
-from rankloop.logs.importers.signals import NO_SIGNALS, Actions
 from rankloop.logs.importers.staging import CLICKS, SCORES
 from rankloop.logs.importers.times import microseconds
 from rankloop.logs.schema import IMPRESSIONS
@@ -92,7 +92,7 @@ def import_metarank(
     *,
     policy: str | None = None,
     clicks: Collection[str] = CLICK_TYPES,
-    signals: Mapping[str, float] = NO_SIGNALS,
+    amounts: Mapping[str, float] = NO_AMOUNTS,
     fields: MetarankFields = FIELDS,
     options: ImportOptions = DEFAULTS,
 ) -> ImportReport:
@@ -103,11 +103,11 @@ def import_metarank(
         out: the folder of the log.
         policy: the policy of rankings without one; ``production`` by default.
         clicks: the types of interactions that count as clicks.
-        signals: the weights of types of interactions; the log then has a column ``signal``.
+        amounts: the weights of types of interactions; the log then has a column ``amount``.
         fields: where to find the query, the policy and scores.
         options: options of all imports.
     """
-    actions = Actions(clicks, signals)
+    actions = Actions(clicks, amounts)
 
     def read(session: ImportSession) -> None:
         reader = _Events(session, policy, actions, fields)
@@ -128,7 +128,7 @@ class _Events:
         self.session, self.policy, self.actions, self.fields = session, policy, actions, fields
         self.items = ItemFields()
         self.without_query = 0
-        session.signals = actions.any_signals
+        session.amounts = actions.any_amounts
 
     def __call__(self, record: Record) -> None:
         event = record.values.get("event")

@@ -5,7 +5,6 @@ A failed import leaves no files behind.
 
 from __future__ import annotations
 
-import json
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -16,8 +15,7 @@ import pyarrow as pa
 
 from rankloop.errors import DataError
 from rankloop.logs.engines import engine
-from rankloop.logs.feature_join import copy_features
-from rankloop.logs.features import PathLike, as_feature_paths
+from rankloop.logs.features import PathLike, as_feature_paths, copy_features
 from rankloop.logs.importers.cleaning import Cleaning
 from rankloop.logs.importers.earlier_log import EarlierLog
 from rankloop.logs.importers.files import Paths, Record, SourceFiles
@@ -30,8 +28,8 @@ from rankloop.logs.problems import ProblemCounter
 from rankloop.logs.schema import FEATURES, IMPRESSIONS, REPORT_FILE
 from rankloop.logs.writer import LogWriter
 from rankloop.progress import Progress, report
-from rankloop.storage.locks import hold_folder
-from rankloop.storage.temporary import scratch_folder
+from rankloop.storage.locks import hold_folder, scratch_folder
+from rankloop.storage.plain import to_json
 
 # Number of records between two progress updates.
 RECORDS_PER_UPDATE = 50_000
@@ -92,11 +90,11 @@ class ImportSession:
         hints: sentences for the report.
         randomised: policies that the source marks as randomised.
         features: if the source has features itself: yields tables with ``query_id``, ``doc_id`` and one
-            column per feature, given the ids of all items.
+            column per feature, given the ids of all documents.
         feature_files: files of features that the importer has written.
         named: whether any record names its policy.
         unnamed: number of times that a policy was needed and none was named.
-        signals: whether the log has a column of signals.
+        amounts: whether the log has a column of amounts.
         records: number of records by kind.
         broken: number of broken records by kind.
     """
@@ -113,7 +111,7 @@ class ImportSession:
         self.feature_files: list[Path] = []
         self.named = False
         self.unnamed = 0
-        self.signals = False
+        self.amounts = False
         self.records: Counter[str] = Counter()
         self.broken: Counter[str] = Counter()
         self._read = 0
@@ -232,7 +230,7 @@ def run(
             )
             check_losses(result, options.max_loss, diagnoses)
             result = result.after(None if earlier is None else earlier.report)
-            text = json.dumps(result.to_dict(), indent=2, ensure_ascii=False)
+            text = to_json(result)
             (writer.scratch / REPORT_FILE).write_text(text + "\n", encoding="utf-8")
         report_records(options.progress, "written", cleaning.rows)
     return result

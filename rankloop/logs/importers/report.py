@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Self
 from rankloop.logs.importers.losses import Loss
 from rankloop.logs.problems import Problem, add_problems
 from rankloop.notebook import NotebookResult
+from rankloop.storage.plain import from_plain, plain_fields
 
 # Problems that stay in the log: an import that adds to it counts those of all rows again.
 RECOUNTED = ("missing_positions", "missing_times", "missing_features")
@@ -41,6 +42,7 @@ class ImportReport(NotebookResult):
     """
 
     document: ClassVar[str] = "rankloop.reports.import_report:import_document"
+    plain_properties: ClassVar[tuple[str, ...]] = ("notes",)
     log: Path
     sources: tuple[str, ...]
     read: Mapping[str, int]
@@ -87,18 +89,7 @@ class ImportReport(NotebookResult):
 
     def to_dict(self) -> dict[str, Any]:
         """Convert to plain values for JSON."""
-        return {
-            **self.__dict__,
-            "log": str(self.log),
-            "sources": list(self.sources),
-            "read": dict(self.read),
-            "problems": [problem.to_dict() for problem in self.problems],
-            "aside": dict(self.aside),
-            "losses": [loss.to_dict() for loss in self.losses],
-            "hints": list(self.hints),
-            "randomised": list(self.randomised),
-            "notes": list(self.notes),
-        }
+        return plain_fields(self)
 
     @classmethod
     def read_file(cls, path: Path) -> Self | None:
@@ -106,16 +97,7 @@ class ImportReport(NotebookResult):
         if not path.is_file():
             return None
         try:
-            values = json.loads(path.read_text(encoding="utf-8"))
-            values.pop("notes")
-            values["log"] = Path(values["log"])
-            values["problems"] = tuple(map(Problem.from_dict, values["problems"]))
-            values["losses"] = tuple(
-                Loss(loss["what"], loss["lost"], loss["total"]) for loss in values["losses"]
-            )
-            for name in ("sources", "hints", "randomised"):
-                values[name] = tuple(values[name])
-            return cls(**values)
-        except (ValueError, KeyError, TypeError, AttributeError):
+            return from_plain(cls, json.loads(path.read_text(encoding="utf-8")))
+        except ValueError:
             # A file of the same name that another program wrote.
             return None

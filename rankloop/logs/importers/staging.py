@@ -1,12 +1,12 @@
 """Temporary tables of an import before cleaning, with the place of every row in its source.
 
-    impressions  place  impression_id  timestamp  query_id  policy_id  position  doc_id  clicked  signal
+    impressions  place  impression_id  timestamp  query_id  policy_id  position  doc_id  clicked  amount
     clicks       place  impression_id  doc_id  timestamp  position  action  value  click
     scores       place  policy_id  query_id  doc_id  score
     features     query_id  doc_id
 
 The table of clicks is empty if the source has its clicks in the rows of impressions. It also has the actions
-that count as signals; ``click`` tells them apart. ``signal`` is empty in sources that have no signals in
+that count as amounts; ``click`` tells them apart. ``amount`` is empty in sources that have no amounts in
 their rows of impressions.
 """
 
@@ -20,7 +20,7 @@ from typing import Any, Self
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from rankloop.logs.schema import FEATURES, IMPRESSIONS, ITEM
+from rankloop.logs.schema import FEATURES, IMPRESSIONS, QUERY_DOCUMENT
 
 CLICKS, SCORES = "clicks", "scores"
 TIME = pa.timestamp("us", tz="UTC")
@@ -37,7 +37,7 @@ SCHEMAS = {
             ("position", pa.int64()),
             ("doc_id", _TEXT),
             ("clicked", pa.bool_()),
-            ("signal", pa.float64()),
+            ("amount", pa.float64()),
         ]
     ),
     CLICKS: pa.schema(
@@ -56,11 +56,11 @@ SCHEMAS = {
         [
             ("place", pa.int64()),
             ("policy_id", _TEXT),
-            *((name, _TEXT) for name in ITEM),
+            *((name, _TEXT) for name in QUERY_DOCUMENT),
             ("score", pa.float64()),
         ]
     ),
-    FEATURES: pa.schema([(name, _TEXT) for name in ITEM]),
+    FEATURES: pa.schema([(name, _TEXT) for name in QUERY_DOCUMENT]),
 }
 # Number of rows to buffer in Python before they are written to a file.
 BUFFER_ROWS = 100_000

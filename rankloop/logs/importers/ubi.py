@@ -34,11 +34,11 @@ import os
 from collections.abc import Collection, Mapping
 
 from rankloop.errors import DataError
+from rankloop.logs.importers.amounts import DWELL, NO_AMOUNTS, Actions
 from rankloop.logs.importers.files import Paths, Record
 from rankloop.logs.importers.parsing import BadValueError, at_path, score, text_id
 from rankloop.logs.importers.pipeline import DEFAULTS, ImportOptions, ImportSession, run
 from rankloop.logs.importers.report import ImportReport
-from rankloop.logs.importers.signals import DWELL, NO_SIGNALS, Actions
 from rankloop.logs.importers.staging import CLICKS, SCORES, Staging
 from rankloop.logs.importers.times import microseconds
 from rankloop.logs.importers.ubi_displays import AUTO, EVENTS, RAW_SCHEMAS, RAW_TABLES, SHOWN, Displays
@@ -65,7 +65,7 @@ def import_ubi(
     policy: str | None = None,
     ranks: int | None = None,
     clicks: Collection[str] = CLICK_ACTIONS,
-    signals: Mapping[str, float] = NO_SIGNALS,
+    amounts: Mapping[str, float] = NO_AMOUNTS,
     shown: str = AUTO,
     options: ImportOptions = DEFAULTS,
 ) -> ImportReport:
@@ -77,7 +77,7 @@ def import_ubi(
         policy: the policy of queries without one; ``production`` by default.
         ranks: number of hits that were shown; all if None.
         clicks: the actions that count as clicks.
-        signals: the weights of actions; the log then has a column ``signal``.
+        amounts: the weights of actions; the log then has a column ``amount``.
         shown: what the record of shown documents is: ``hits``, ``impressions`` (events), or ``auto``:
             impression events for queries that have them, and otherwise hits.
         options: options of all imports.
@@ -85,12 +85,12 @@ def import_ubi(
     if shown not in SHOWN:
         raise DataError(f"what was shown is taken from {', '.join(SHOWN)}, not from {shown!r}")
 
-    actions = Actions(clicks, signals)
+    actions = Actions(clicks, amounts)
 
     def read(session: ImportSession) -> None:
         folder = session.staging.folder / "ubi"
         folder.mkdir()
-        session.signals = actions.any_signals
+        session.amounts = actions.any_amounts
         with Staging(folder, RAW_TABLES, RAW_SCHEMAS) as raw:
             reader = _Documents(session, raw, policy, actions)
             session.each(sources, "UBI queries and events", reader, command="ubi", kind=_kind)

@@ -152,7 +152,11 @@ def read_scores(value: Any, hits: list[str]) -> list[tuple[str, float]]:
     # A struct column in Parquet has a field for every document of the file, which is empty for documents of
     # other queries.
     pairs = read_object(value, name).items()
-    return [(text_id(doc, "a document"), score(number, name)) for doc, number in pairs if number is not None]
+    return [
+        (text_id(document, "a document"), score(number, name))
+        for document, number in pairs
+        if number is not None
+    ]
 
 
 def read_position(attributes: dict[str, Any]) -> int | None:

@@ -1,4 +1,4 @@
-"""The logic of claims on made-up results: every verdict of every claim can be reached."""
+"""The logic of claims on made-up results: every outcome of every claim can be reached."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from rankloop.experiments.reproduce.claims.base import (
 from rankloop.experiments.reproduce.claims.estimators import last_change
 from rankloop.experiments.reproduce.claims.power import MOST_RUNS, runs_to_decide
 from rankloop.experiments.reproduce.claims.spread import spread_ratio
-from rankloop.experiments.reproduce.evidence import Evidence, RunCurves
+from rankloop.experiments.reproduce.evidence import AllRuns, RunCurves
 from rankloop.experiments.reproduce.figures import FIGURES
 from rankloop.experiments.reproduce.figures.base import AUTHORS_COLTR
 from rankloop.experiments.reproduce.presets import Arm
@@ -73,7 +73,7 @@ def curves(mean: list[float] | np.ndarray, spread: float = 1.0, last: int = 10**
     return RunCurves(TIMES[kept], (np.array(mean) + spread * NOISE[:, None])[:, kept], SEEDS)
 
 
-def evidence(*, last: int = 10**8, runs: int = RUNS, **changed: list[float] | RunCurves) -> Evidence:
+def evidence(*, last: int = 10**8, runs: int = RUNS, **changed: list[float] | RunCurves) -> AllRuns:
     """The evidence above, with some arms changed (their names may have ``_`` for ``-``)."""
     content = {**AS_IN_THE_PAPER, **{name.replace("_", "-"): value for name, value in changed.items()}}
     made: dict[Arm, RunCurves] = {}
@@ -86,17 +86,17 @@ def evidence(*, last: int = 10**8, runs: int = RUNS, **changed: list[float] | Ru
         seed: {"random": 0.5, **{name: value + NOISE[seed] for name, value in values.items()}}
         for seed in SEEDS[:runs]
     }
-    return Evidence(made, made, baselines)
+    return AllRuns(made, made, baselines)
 
 
-def verdict(name: str, shown: Evidence) -> str:
-    return judge(BY_NAME[name], shown).verdict
+def outcome(name: str, shown: AllRuns) -> str:
+    return judge(BY_NAME[name], shown).outcome
 
 
 def test_all_claims_are_answered_and_hold_if_everything_is_as_the_paper_says() -> None:
     judged = [judge(claim, evidence()) for claim in CLAIMS]
     wrong = {
-        one.name: [f for f in one.findings if f.verdict != HOLDS] for one in judged if one.verdict != HOLDS
+        one.name: [f for f in one.findings if f.outcome != HOLDS] for one in judged if one.outcome != HOLDS
     }
     assert not wrong
     assert len(BY_NAME) == len(CLAIMS) == 23
@@ -112,7 +112,7 @@ def flat(value: float) -> list[float]:
 
 
 # What has to be otherwise for a claim not to hold.
-DIFFERENT: dict[str, Callable[[], Evidence]] = {
+DIFFERENT: dict[str, Callable[[], AllRuns]] = {
     "affine-converges-below": lambda: evidence(affine_0=[0.70, 0.71, 0.72, 0.73, 0.74, 0.75, 0.76]),
     "not-converged": lambda: evidence(policy_aware_0=flat(0.72)),
     "aware-above-static": lambda: evidence(affine_0=flat(0.76)),
@@ -155,7 +155,7 @@ RESTS_ON = {
 
 @pytest.mark.parametrize("name", DIFFERENT)
 def test_a_claim_fails_where_the_world_is_otherwise(name: str) -> None:
-    assert verdict(name, DIFFERENT[name]()) == FAILS
+    assert outcome(name, DIFFERENT[name]()) == FAILS
 
 
 @pytest.mark.parametrize(("name", "arm"), RESTS_ON.items())
@@ -165,41 +165,41 @@ def test_a_claim_is_undecided_where_runs_differ_too_much(name: str, arm: str) ->
     shuffled = np.array([np.roll(NOISE, k) for k in range(len(TIMES))]).T
     crossing = RunCurves(TIMES, np.array(AS_IN_THE_PAPER[arm]) + 1_500 * shuffled, SEEDS)
     shown = crossing if name in ("affine-converges-below", "not-converged") else turned
-    assert verdict(name, evidence(**{arm.replace("-", "_"): shown})) == UNDECIDED
+    assert outcome(name, evidence(**{arm.replace("-", "_"): shown})) == UNDECIDED
 
 
 def test_empirical_claims_are_undecided_after_one_run_and_without_their_runs() -> None:
-    one, none = evidence(runs=1), Evidence({}, {}, {})
+    one, none = evidence(runs=1), AllRuns({}, {}, {})
     needs_runs = [
         claim for claim in CLAIMS if claim.name in DIFFERENT or claim.name == "production-in-between"
     ]
     assert len(needs_runs) == len(CLAIMS) - 5
     for claim in needs_runs:
         judged = judge(claim, one)
-        assert judged.verdict == UNDECIDED, claim.name
-        assert judge(claim, none).verdict == UNDECIDED
+        assert judged.outcome == UNDECIDED, claim.name
+        assert judge(claim, none).outcome == UNDECIDED
         assert "was not run" in judge(claim, none).findings[0].what or claim.name == "production-in-between"
     for claim in CLAIMS[:5]:
-        assert judge(claim, none).verdict == HOLDS
+        assert judge(claim, none).outcome == HOLDS
 
 
 def test_the_start_must_lie_between() -> None:
     shown = evidence()
     low = {seed: {**own, "supervised": own["start"]} for seed, own in shown.baselines.items()}
-    assert verdict("production-in-between", Evidence(shown.learned, shown.logging, low)) == FAILS
+    assert outcome("production-in-between", AllRuns(shown.learned, shown.logging, low)) == FAILS
 
 
 def test_coltr_is_judged_as_the_authors_ran_it_with_ours_beside_it() -> None:
     judged = judge(BY_NAME["coltr-never-improves"], evidence())
-    assert judged.verdict == HOLDS
+    assert judged.outcome == HOLDS
     assert [finding.note for finding in judged.findings] == ["with its own normaliser 0.0200"] * 2
 
 
 def test_short_runs_do_not_refute_what_comes_late() -> None:
     short = evidence(last=10**5)
     for name in ("not-converged", "pdgd-counterfactual-falls", "pdgd-online-does-not-fall"):
-        assert verdict(name, short) == UNDECIDED
-    assert verdict("gap-negligible-later", evidence(last=10**4)) == UNDECIDED
+        assert outcome(name, short) == UNDECIDED
+    assert outcome("gap-negligible-later", evidence(last=10**4)) == UNDECIDED
     note = judge(BY_NAME["gap-negligible-later"], evidence(last=10**4)).findings[0].note
     assert note == "nothing was evaluated at such times"
 
@@ -218,14 +218,14 @@ def test_how_much_more_data_five_need() -> None:
     # Never reached: at least the whole horizon. That is enough to hold, and not enough to fail.
     never = judge(BY_NAME["5-need-20-times"], evidence(intervention_aware_5=flat(0.72)))
     assert data_ratio(never) == pytest.approx(8 - (4 + 25 / 29), abs=0.01)
-    assert never.verdict == HOLDS
+    assert never.outcome == HOLDS
     late = [0.70, 0.70, 0.70, 0.70, 0.70, 0.70, 0.80]
     both = evidence(intervention_aware_5=flat(0.72), intervention_aware_50=late)
     judged = judge(BY_NAME["5-need-20-times"], both)
-    assert judged.verdict == UNDECIDED
+    assert judged.outcome == UNDECIDED
     assert "5 of 5 runs with 5 never reached it" in judged.findings[1].note
     nothing = judge(BY_NAME["5-need-20-times"], evidence(intervention_aware_50=flat(START)))
-    assert (nothing.verdict, nothing.findings[1].verdict) == (FAILS, UNDECIDED)
+    assert (nothing.outcome, nothing.findings[1].outcome) == (FAILS, UNDECIDED)
 
 
 def spread_curves(rng: np.random.Generator, runs: int, times: int = 1) -> RunCurves:
@@ -235,7 +235,7 @@ def spread_curves(rng: np.random.Generator, runs: int, times: int = 1) -> RunCur
 def test_spread_of_many_similar_runs_is_not_larger() -> None:
     rng = np.random.default_rng(0)
     finding = spread_ratio("ratio", spread_curves(rng, 200), spread_curves(rng, 200))
-    assert finding.verdict == HOLDS
+    assert finding.outcome == HOLDS
     assert finding.value is not None
     assert finding.high is not None
     # For many normal runs the jackknife is the F interval, here √1.263; its own error is a few per cent.
@@ -248,7 +248,7 @@ def test_runs_that_share_their_seeds_have_the_ratio_of_their_spreads_to_the_digi
     one = RunCurves(other.times, 0.7 + 3.0 * (other.values - 0.7), other.seeds)
     finding = spread_ratio("ratio", one, other, at_least=2.0)
     assert (finding.value, finding.low, finding.high) == (pytest.approx(3.0),) * 3
-    assert finding.verdict == HOLDS
+    assert finding.outcome == HOLDS
     flat_runs = RunCurves(other.times, np.full((5, 3), 0.7), other.seeds)
     assert spread_ratio("ratio", one, flat_runs).note == "there is no spread to compare with"
     two = one.select((0, 1), one.times)
@@ -276,21 +276,21 @@ def test_the_runs_that_would_decide_decide_in_four_of_five_cases() -> None:
     """A mean one deviation above its threshold: 400 cases, so 80 % ± 2 % and 73 % is 3.5 σ off."""
     rng = np.random.default_rng(0)
     runs = runs_to_decide(1.0, 1.0)
-    verdicts = [above("x", rng.normal(1.0, 1.0, runs)).verdict for _ in range(400)]
-    assert 0.73 < np.mean([one == HOLDS for one in verdicts]) < 0.87
+    outcomes = [above("x", rng.normal(1.0, 1.0, runs)).outcome for _ in range(400)]
+    assert 0.73 < np.mean([one == HOLDS for one in outcomes]) < 0.87
 
 
 def test_an_undecided_claim_says_how_many_runs_would_decide_it() -> None:
     values = np.array([-0.01, 0.0, 0.04])
     found = above("x", values)
-    assert (found.verdict, found.leans_to_hold) == (UNDECIDED, True)
+    assert (found.outcome, found.leans_to_hold) == (UNDECIDED, True)
     assert found.runs_to_decide == runs_to_decide(0.01, float(np.std(values, ddof=1)))
     assert below("x", values).leans_to_hold is False
     assert above("x", np.array([-0.01, 0.01])).runs_to_decide == MOST_RUNS
     assert above("x", values + 1.0).runs_to_decide is None  # decided
     arm = RESTS_ON["biased-pdgd-below"]
     judged = judge(BY_NAME["biased-pdgd-below"], evidence(**{arm: noisy(arm)}))
-    assert judged.verdict == UNDECIDED
+    assert judged.outcome == UNDECIDED
     assert judged.runs_to_decide == judged.findings[0].runs_to_decide
     # Runs that end too early are not helped by more of them.
     assert judge(BY_NAME["not-converged"], evidence(last=10**5)).runs_to_decide is None
@@ -322,13 +322,13 @@ def test_rules_by_hand() -> None:
         pytest.approx(0.03 - half, abs=1e-5),
         pytest.approx(0.03 + half, abs=1e-5),
     )
-    assert [above("x", values, bound).verdict for bound in (0.01, 0.03, 0.05)] == [HOLDS, UNDECIDED, FAILS]
-    assert [below("x", values, bound).verdict for bound in (0.01, 0.03, 0.05)] == [FAILS, UNDECIDED, HOLDS]
-    assert [within("x", values, bound).verdict for bound in (0.01, 0.03, 0.05)] == [FAILS, UNDECIDED, HOLDS]
-    assert [within("x", -values, bound).verdict for bound in (0.01, 0.03, 0.05)] == [FAILS, UNDECIDED, HOLDS]
-    assert [exact("x", error).verdict for error in (1e-10, 1e-8)] == [HOLDS, FAILS]
+    assert [above("x", values, bound).outcome for bound in (0.01, 0.03, 0.05)] == [HOLDS, UNDECIDED, FAILS]
+    assert [below("x", values, bound).outcome for bound in (0.01, 0.03, 0.05)] == [FAILS, UNDECIDED, HOLDS]
+    assert [within("x", values, bound).outcome for bound in (0.01, 0.03, 0.05)] == [FAILS, UNDECIDED, HOLDS]
+    assert [within("x", -values, bound).outcome for bound in (0.01, 0.03, 0.05)] == [FAILS, UNDECIDED, HOLDS]
+    assert [exact("x", error).outcome for error in (1e-10, 1e-8)] == [HOLDS, FAILS]
     fails, holds = above("x", values, 1.0), above("x", values, 0.0)
-    assert [not_refuted_early(fails, 10, 100).verdict, not_refuted_early(fails, 100, 100).verdict] == [
+    assert [not_refuted_early(fails, 10, 100).outcome, not_refuted_early(fails, 100, 100).outcome] == [
         UNDECIDED,
         FAILS,
     ]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from rankloop.estimators import InterventionAware, InterventionOblivious
-from rankloop.experiments.reproduce.evidence import Evidence
+from rankloop.experiments.reproduce.evidence import AllRuns
 from rankloop.experiments.reproduce.figures import FIGURES, CurvesFigure
 from rankloop.experiments.reproduce.figures.example import FIGURE as EXAMPLE
 from rankloop.experiments.reproduce.plots import LEVELS, dashes_of, draw, write_figure
@@ -70,7 +70,7 @@ def test_lines_without_runs_are_named_and_not_drawn() -> None:
     shown = evidence()
     lines = FIGURES["online"].panels[0].lines  # type: ignore[union-attr]
     kept = {arm: runs for arm, runs in shown.learned.items() if arm != lines[1].arm}
-    figure = draw(FIGURES["online"], Evidence(kept, kept, shown.baselines))
+    figure = draw(FIGURES["online"], AllRuns(kept, kept, shown.baselines))
     assert len(figure.axes[0].lines) == len(LEVELS) + len(lines) - 1
     assert f"{lines[1].label} (not run)" in [text.get_text() for text in figure.legends[0].get_texts()]
 
@@ -80,7 +80,7 @@ def test_a_learner_with_runs_in_one_panel_is_not_called_not_run() -> None:
     first = {line.arm for line in figure.panels[0].lines}
     kept = {arm: runs for arm, runs in shown.learned.items() if arm in first}
     told = [
-        text.get_text() for text in draw(figure, Evidence(kept, kept, shown.baselines)).legends[0].get_texts()
+        text.get_text() for text in draw(figure, AllRuns(kept, kept, shown.baselines)).legends[0].get_texts()
     ]
     assert [label for label in told if "not run" in label] == ["intervention-oblivious (not run)"]
 
@@ -88,7 +88,7 @@ def test_a_learner_with_runs_in_one_panel_is_not_called_not_run() -> None:
 def test_a_baseline_below_the_production_ranker_does_not_stretch_the_axis() -> None:
     shown = evidence()
     low = {seed: {**values, "supervised": 0.1} for seed, values in shown.baselines.items()}
-    figure = draw(FIGURES["interventions"], Evidence(shown.learned, shown.logging, low))
+    figure = draw(FIGURES["interventions"], AllRuns(shown.learned, shown.logging, low))
     assert figure.axes[0].get_ylim()[0] > 0.6
     assert len(figure.axes[0].lines) == len(draw(FIGURES["interventions"], shown).axes[0].lines) - 1
     told = [text.get_text() for text in figure.legends[0].get_texts()]

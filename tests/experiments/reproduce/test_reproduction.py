@@ -107,10 +107,10 @@ def test_claims_and_report_tell_all(whole: Path) -> None:
     page, report = (whole / "claims.md").read_text(), (whole / "report.html").read_text()
     for one in judged:
         assert f"## {one['name']}\n" in page
-        assert f" {one['name']} | {one['verdict']} | {one['where']} | " in page
-        assert f"{one['name']}: {one['verdict']}" in report
+        assert f" {one['name']} | {one['outcome']} | {one['where']} | " in page
+        assert f"{one['name']}: {one['outcome']}" in report
         # What does not hold is explained.
-        assert (one["cause"] in page) == (one["verdict"] == "does not hold")
+        assert (one["cause"] in page) == (one["outcome"] == "does not hold")
     assert "rankloop reproduce 'synthetic(queries=60, features=5)'" in page
     # Runs of other figures were not made, and that is said.
     assert "coltr(remainder=logging, variance=0.447)-online was not run" in page
@@ -264,7 +264,7 @@ def test_costs_add_up() -> None:
         epoch={"paper": 0.5, "doubly-robust": 2.0},
         phase={"paper": 0.25, "doubly-robust": 1.0},
         impression=1e-3,
-        interaction={("pdgd", True): 1e-2, ("pdgd", False): 1e-3},
+        online_impression={("pdgd", True): 1e-2, ("pdgd", False): 1e-3},
     )
     estimators = Job(arm := Arm(learner="affine", interventions=0), TINY.spec(arm, 0))
     online = Job(arm := Arm(learner="pdgd", interventions="all"), TINY.spec(arm, 0))
@@ -284,7 +284,7 @@ def test_costs_add_up() -> None:
 
 
 def test_what_seeds_share_is_paid_once() -> None:
-    costs = Costs(queries=1, epoch={"paper": 1.0}, phase={"paper": 0.0}, impression=0.0, interaction={})
+    costs = Costs(queries=1, epoch={"paper": 1.0}, phase={"paper": 0.0}, impression=0.0, online_impression={})
     own, shared = (
         costs.setups(TINY.model_copy(update={"supervision": supervision}), [3, 4])
         for supervision in ("held-out", "authors")
@@ -307,9 +307,9 @@ def test_costs_are_measured_on_data_of_any_size(queries: int) -> None:
     preset = TINY.model_copy(update={"data": f"synthetic(queries={queries}, features=4)"})
     wanted = jobs([CURVES, DEFAULT_FIGURES["default-interventions"]], preset)
     costs = measure(Environment.load(preset.setup_spec(0)), preset, wanted)
-    assert set(costs.interaction) == {("pdgd", True)}
+    assert set(costs.online_impression) == {("pdgd", True)}
     assert set(costs.epoch) == set(costs.phase) == {"paper", "doubly-robust"}
-    measured = (costs.epoch, costs.phase, costs.interaction)
+    measured = (costs.epoch, costs.phase, costs.online_impression)
     assert costs.impression > 0.0
     assert all(min(seconds.values()) > 0.0 for seconds in measured)
     assert all(costs.run(job) > 0.0 for job in wanted)

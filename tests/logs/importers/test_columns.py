@@ -95,7 +95,7 @@ def test_mixed_position_bases_are_rejected_unless_one_is_given(tmp_path: Path) -
     assert [row[3] for row in shown(report.log)] == [1, 2, 2, 3]
     assert counts(report) == {"missing_positions": 1}
     assert not open_log(report.log).starts
-    assert open_log(report.log).count().query_counts.sum() == 2
+    assert open_log(report.log).count().impressions_by_policy.sum() == 2
 
 
 def test_positions_before_the_first_are_left_out(tmp_path: Path) -> None:
@@ -390,7 +390,7 @@ def test_real_clicks(tmp_path: Path, real_data: Path) -> None:
     assert report.clicks == sum(row["clicked"] == "1" for row in train)
     assert report.impressions == len({row["impression_id"] for row in train})
     counted = open_log(report.log).count()
-    assert counted.n_items == len({(row["query_id"], row["doc_id"]) for row in train})
+    assert counted.n_documents == len({(row["query_id"], row["doc_id"]) for row in train})
     by_rank = [sum(row["position"] == str(k) for row in train) for k in range(1, 11)]
-    assert counted.displays_by_rank.sum(axis=0).tolist() == by_rank
+    assert counted.displays_by_position.sum(axis=0).tolist() == by_rank
     assert json.loads((report.log / "import.json").read_text())["rows"] == report.rows

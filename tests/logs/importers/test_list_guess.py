@@ -29,7 +29,7 @@ def only_clicks_are_marked(search: Search) -> dict[str, Any]:
 
 
 def objects_of_clicks(search: Search) -> dict[str, Any]:
-    clicks = [{"doc": one, "rank": at, "dwell": 7} for at, one, mark in search.rows() if mark]
+    clicks = [{"document": one, "rank": at, "dwell": 7} for at, one, mark in search.rows() if mark]
     return {"search_id": search.number, "query": search.query, "results": search.documents, "clicks": clicks}
 
 

@@ -133,11 +133,11 @@ def test_randomised_rows_become_a_policy(tmp_path: Path) -> None:
         import_columns(tmp_path / "table.csv", tmp_path / "log", columns=plain, policy="live", options=wrong)
 
 
-def test_a_column_of_signals(tmp_path: Path) -> None:
+def test_a_column_of_amounts(tmp_path: Path) -> None:
     (tmp_path / "table.csv").write_text(
         "impression_id,query_id,position,doc_id,clicked,gain\ni,q,1,x,1,5\ni,q,2,y,0,\n"
     )
-    columns = Columns.parse("signal=gain, timestamp=-")
+    columns = Columns.parse("amount=gain, timestamp=-")
     report = import_columns(tmp_path / "table.csv", tmp_path / "log", columns=columns, policy="a")
-    assert [(row["clicked"], row["signal"]) for row in rows_of(report.log)] == [(True, 5.0), (False, 0.0)]
+    assert [(row["clicked"], row["amount"]) for row in rows_of(report.log)] == [(True, 5.0), (False, 0.0)]
     assert counts(report) == {}

@@ -170,7 +170,7 @@ def item(name: str, time: int = 0, **fields: Any) -> dict[str, Any]:
     return {"event": "item", "id": f"{name}{time}", "timestamp": time, "item": name, "fields": listed}
 
 
-def test_items_become_features(tmp_path: Path) -> None:
+def test_documents_become_features(tmp_path: Path) -> None:
     """Before: item events were set aside; the user had to make a table of query–document pairs."""
     day = 86_400_000
     latest = 1_714_564_900_000
@@ -208,7 +208,7 @@ def test_numbers_of_any_size_become_features(tmp_path: Path) -> None:
     assert rows["x"]["sizes:mean"] == pytest.approx(-largest / 2)
 
 
-def test_items_with_half_characters_are_broken_lines(tmp_path: Path) -> None:
+def test_documents_with_half_characters_are_broken_lines(tmp_path: Path) -> None:
     """They became names of features, which no file can hold."""
     events = [ranking(1), item("x", genre="\ud800"), item("x", tags=["\udfff"]), item("x", price=1.0)]
     report = imported(tmp_path, events)
@@ -234,13 +234,13 @@ def test_many_categories_are_hashed_and_text_is_measured(tmp_path: Path) -> None
     assert rows_of(again.log, "features") == rows
 
 
-def test_items_can_be_left_alone(tmp_path: Path) -> None:
+def test_documents_can_be_left_alone(tmp_path: Path) -> None:
     report = imported(tmp_path, [ranking(1), item("x", price=1)], fields=MetarankFields(items=False))
     assert report.features == 0
     assert report.aside == {"item events": 1}
 
 
-def test_signals(tmp_path: Path) -> None:
+def test_amounts(tmp_path: Path) -> None:
     """Before: only clicks could be read."""
     events = [
         ranking(1),
@@ -248,8 +248,8 @@ def test_signals(tmp_path: Path) -> None:
         interaction(1, "x", type="purchase"),
         interaction(1, "y", type="like"),
     ]
-    report = imported(tmp_path, events, signals={"purchase": 5, "like": 0.5})
-    rows = {row["doc_id"]: (row["clicked"], row["signal"]) for row in rows_of(report.log)}
+    report = imported(tmp_path, events, amounts={"purchase": 5, "like": 0.5})
+    rows = {row["doc_id"]: (row["clicked"], row["amount"]) for row in rows_of(report.log)}
     assert rows == {"x": (True, 5.0), "y": (False, 0.5)}
     assert report.problems == ()
 

@@ -199,12 +199,12 @@ def test_events_with_json_in_a_column(tmp_path: Path, form: str) -> None:
                 row["properties"] = '"' + row["properties"].replace('"', '""') + '"'
             csv(path, texts)
     report = import_columns(
-        path, tmp_path / "log", signals={"order_completed": 5}, feature_columns=["properties.products.price"]
+        path, tmp_path / "log", amounts={"order_completed": 5}, feature_columns=["properties.products.price"]
     )
     assert shown(report.log) == EXPECTED
     assert report.aside == {"events of kind 'page_viewed'": 2}
-    signal = {(row["impression_id"], row["doc_id"]): row["signal"] for row in rows_of(report.log)}
-    assert {key for key, value in signal.items() if value == 5} == {("s1", "y"), ("s2", "v")}
+    amount = {(row["impression_id"], row["doc_id"]): row["amount"] for row in rows_of(report.log)}
+    assert {key for key, value in amount.items() if value == 5} == {("s1", "y"), ("s2", "v")}
     assert open_log(report.log).feature_names == ("properties.products.price",)
     log = open_log(report.log)
     assert log.split().features[:, 0].tolist() == [

@@ -1,4 +1,4 @@
-"""UBI: impression events, bulk files, exports of search engines, and signals."""
+"""UBI: impression events, bulk files, exports of search engines, and amounts."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def bare(number: int, **changes: Any) -> dict[str, Any]:
 @pytest.mark.parametrize("base", [0, 1])
 def test_impression_events_are_what_was_shown(tmp_path: Path, base: int) -> None:
     """Before: impression events were set aside, and "no impression could be read"."""
-    events = [view(base + i, 1, doc) for i, doc in enumerate("yxz")] + [at(base + 1, 1, "x")]
+    events = [view(base + i, 1, document) for i, document in enumerate("yxz")] + [at(base + 1, 1, "x")]
     report = imported(tmp_path, [bare(1)], events)
     assert [row[3:] for row in shown(report.log)] == [(1, "y", False), (2, "x", True), (3, "z", False)]
     assert report.problems == ()
@@ -144,19 +144,19 @@ def test_a_list_of_hits_as_text_is_never_one_document(tmp_path: Path) -> None:
     assert {row[4] for row in shown(report.log)} == {"x", "y"}
 
 
-def test_signals_and_dwell_times(tmp_path: Path) -> None:
+def test_amounts_and_dwell_times(tmp_path: Path) -> None:
     """Before: only clicks could be read."""
     long = click(1, "y")
     long["event_attributes"]["dwell_time"] = 30.5
     events = [click(1, "x"), click(1, "x", action_name="purchase"), long, click(1, "x", action_name="view")]
-    signals = {"purchase": 5, "dwell": 0.1}
-    report = imported(tmp_path, [query(1)], events, signals=signals)
-    rows = {row["doc_id"]: (row["clicked"], row["signal"]) for row in rows_of(report.log)}
+    amounts = {"purchase": 5, "dwell": 0.1}
+    report = imported(tmp_path, [query(1)], events, amounts=amounts)
+    rows = {row["doc_id"]: (row["clicked"], row["amount"]) for row in rows_of(report.log)}
     assert rows == {"x": (True, 5.0), "y": (True, pytest.approx(3.05))}
     assert report.problems == ()
     assert report.aside == {"events of action 'view'": 1}
     with pytest.raises(DataError, match="the weight of 'purchase' is -1"):
-        imported(tmp_path, [query(1)], [], signals={"purchase": -1})
+        imported(tmp_path, [query(1)], [], amounts={"purchase": -1})
 
 
 def test_files_of_other_programs_are_recognised(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Claims, and the rules that turn their words into a verdict."""
+"""Claims, and the rules that turn their words into an outcome."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict
 
 from rankloop.experiments.reproduce.claims.power import runs_to_decide
-from rankloop.experiments.reproduce.evidence import Evidence, NotRunError
+from rankloop.experiments.reproduce.evidence import AllRuns, NotRunError
 from rankloop.experiments.summary import Mean
 from rankloop.types import Float64
 
-Verdict = Literal["holds", "does not hold", "undecided"]
+Outcome = Literal["holds", "does not hold", "undecided"]
 HOLDS: Literal["holds"] = "holds"
 FAILS: Literal["does not hold"] = "does not hold"
 UNDECIDED: Literal["undecided"] = "undecided"
@@ -39,7 +39,7 @@ class Finding(BaseModel):
         low: the lower end of its 90 % interval; None if there is no interval.
         high: the upper end.
         wanted: where the claim needs it to be, in words.
-        verdict: whether it is there.
+        outcome: whether it is there.
         note: a remark, or empty.
         leans_to_hold: whether it would satisfy the claim if it were known exactly; None if that is not known.
         runs_to_decide: how many runs would decide it, if it is undecided and a matter of runs; see
@@ -53,7 +53,7 @@ class Finding(BaseModel):
     low: float | None = None
     high: float | None = None
     wanted: str
-    verdict: Verdict
+    outcome: Outcome
     note: str = ""
     leans_to_hold: bool | None = None
     runs_to_decide: int | None = None
@@ -76,12 +76,12 @@ class Claim:
     statement: str
     criterion: str
     cause: str
-    check: Callable[[Evidence], Sequence[Finding]]
+    check: Callable[[AllRuns], Sequence[Finding]]
     where: str
 
 
 class Judged(BaseModel):
-    """A claim and its verdict; if it is undecided, the number of runs that would decide it, if any would."""
+    """A claim and its outcome; if it is undecided, the number of runs that would decide it, if any would."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -90,29 +90,29 @@ class Judged(BaseModel):
     statement: str
     criterion: str
     cause: str
-    verdict: Verdict
+    outcome: Outcome
     runs_to_decide: int | None
     findings: tuple[Finding, ...]
 
 
-def judge(claim: Claim, evidence: Evidence) -> Judged:
-    """The verdict on a claim: it holds if all its findings do, and does not hold if one does not.
+def judge(claim: Claim, evidence: AllRuns) -> Judged:
+    """The outcome of a claim: it holds if all its findings do, and does not hold if one does not.
 
     If runs are missing, it is undecided.
     """
     try:
         findings = tuple(claim.check(evidence))
     except NotRunError as error:
-        findings = (Finding(what=str(error), value=None, wanted="", verdict=UNDECIDED),)
-    verdicts = {finding.verdict for finding in findings}
-    overall = FAILS if FAILS in verdicts else UNDECIDED if UNDECIDED in verdicts else HOLDS
+        findings = (Finding(what=str(error), value=None, wanted="", outcome=UNDECIDED),)
+    outcomes = {finding.outcome for finding in findings}
+    overall = FAILS if FAILS in outcomes else UNDECIDED if UNDECIDED in outcomes else HOLDS
     return Judged(
         name=claim.name,
         where=claim.where,
         statement=claim.statement,
         criterion=claim.criterion,
         cause=claim.cause,
-        verdict=overall,
+        outcome=overall,
         runs_to_decide=_runs_to_decide(findings) if overall == UNDECIDED else None,
         findings=findings,
     )
@@ -120,7 +120,7 @@ def judge(claim: Claim, evidence: Evidence) -> Judged:
 
 def _runs_to_decide(findings: Sequence[Finding]) -> int | None:
     """The runs that would refute a claim by one finding; if none leans that way, confirm it by all."""
-    open_ones = [finding for finding in findings if finding.verdict == UNDECIDED]
+    open_ones = [finding for finding in findings if finding.outcome == UNDECIDED]
     against = [one.runs_to_decide for one in open_ones if one.leans_to_hold is False]
     known = [runs for runs in against if runs is not None]
     if known:
@@ -134,9 +134,9 @@ def above(what: str, values: Float64, bound: float = 0.0) -> Finding:
     """Whether the mean of a quantity, given as one value per run, is above a bound.
 
     Example:
-        >>> above("gain", np.array([0.1, 0.2, 0.3])).verdict
+        >>> above("gain", np.array([0.1, 0.2, 0.3])).outcome
         'holds'
-        >>> above("gain", np.array([-0.1, 0.2])).verdict, above("gain", np.array([0.5])).verdict
+        >>> above("gain", np.array([-0.1, 0.2])).outcome, above("gain", np.array([0.5])).outcome
         ('undecided', 'undecided')
     """
     return _compare(what, values, f"> {bound:g}", [bound], lambda low, high: (low > bound, high <= bound))
@@ -160,18 +160,18 @@ def within(what: str, values: Float64, bound: float) -> Finding:
 
 def exact(what: str, error: float, *, at_most: float = EXACT) -> Finding:
     """Whether the error of a computed number is at most rounding."""
-    wanted, verdict = f"≤ {at_most:g}", HOLDS if error <= at_most else FAILS
-    return Finding(what=what, value=error, wanted=wanted, verdict=verdict)
+    wanted, outcome = f"≤ {at_most:g}", HOLDS if error <= at_most else FAILS
+    return Finding(what=what, value=error, wanted=wanted, outcome=outcome)
 
 
 def undecided(finding: Finding, note: str) -> Finding:
-    """The finding, with no verdict and with the reason why."""
-    return finding.model_copy(update={"verdict": UNDECIDED, "note": note, "runs_to_decide": None})
+    """The same finding, undecided, with the reason why."""
+    return finding.model_copy(update={"outcome": UNDECIDED, "note": note, "runs_to_decide": None})
 
 
 def not_refuted_early(finding: Finding, end: int, needed: int) -> Finding:
     """A finding about what happens late: runs that end earlier cannot refute it."""
-    if finding.verdict != FAILS or end >= needed:
+    if finding.outcome != FAILS or end >= needed:
         return finding
     return undecided(finding, f"the paper's runs continue to {needed:,}, these end at {end:,}")
 
@@ -187,12 +187,12 @@ def _compare(
     mean = Mean.of([float(value) for value in values])
     if len(values) < 2:
         return Finding(
-            what=what, value=mean.value, wanted=wanted, verdict=UNDECIDED, note="one run has no interval"
+            what=what, value=mean.value, wanted=wanted, outcome=UNDECIDED, note="one run has no interval"
         )
     low, high = mean.value - mean.half_width, mean.value + mean.half_width
-    verdict = decided(*decide(low, high))
+    outcome = decided(*decide(low, high))
     runs = None
-    if verdict == UNDECIDED:
+    if outcome == UNDECIDED:
         distance = min(abs(mean.value - bound) for bound in bounds)
         runs = runs_to_decide(distance, float(np.std(values, ddof=1)))
     return Finding(
@@ -201,12 +201,12 @@ def _compare(
         low=low,
         high=high,
         wanted=wanted,
-        verdict=verdict,
+        outcome=outcome,
         leans_to_hold=decide(mean.value, mean.value)[0],
         runs_to_decide=runs,
     )
 
 
-def decided(holds: bool, fails: bool) -> Verdict:
-    """The verdict of an interval that lies where it should, or entirely elsewhere, or neither."""
+def decided(holds: bool, fails: bool) -> Outcome:
+    """The outcome of an interval that lies where it should, or entirely elsewhere, or neither."""
     return HOLDS if holds else FAILS if fails else UNDECIDED

@@ -18,7 +18,7 @@ from rankloop.experiments.reproduce.claims.base import (
     within,
 )
 from rankloop.experiments.reproduce.claims.spread import spread_ratio
-from rankloop.experiments.reproduce.evidence import Evidence, RunCurves
+from rankloop.experiments.reproduce.evidence import AllRuns, RunCurves
 from rankloop.experiments.reproduce.figures.base import AFFINE, AWARE, OBLIVIOUS, POLICY_AWARE
 from rankloop.experiments.reproduce.presets import Arm
 from rankloop.experiments.setup import ORACLE
@@ -35,17 +35,17 @@ DEPLOYED = {name: Arm(learner=name, interventions=50) for name in (AWARE, OBLIVI
 
 
 def last_change(curves: RunCurves) -> Float64:
-    """The gain from the last factor of ten of logged queries, one value per run."""
+    """The gain from the last factor of ten of impressions, one value per run."""
     first = int(np.flatnonzero(curves.times >= curves.times[-1] / 10)[0])
     return curves.last - curves.values[:, first]
 
 
-def _difference(evidence: Evidence, one: Arm, other: Arm) -> Finding:
+def _difference(evidence: AllRuns, one: Arm, other: Arm) -> Finding:
     a, b = evidence.pair(one, other)
     return above(f"{one.name} − {other.name} at {a.times[-1]:,}", a.last - b.last)
 
 
-def _check_affine_limit(evidence: Evidence) -> Sequence[Finding]:
+def _check_affine_limit(evidence: AllRuns) -> Sequence[Finding]:
     affine = evidence.curves(STATIC[AFFINE])
     return [
         not_refuted_early(
@@ -61,7 +61,7 @@ def _check_affine_limit(evidence: Evidence) -> Sequence[Finding]:
     ]
 
 
-def _check_not_converged(evidence: Evidence) -> Sequence[Finding]:
+def _check_not_converged(evidence: AllRuns) -> Sequence[Finding]:
     findings = []
     for name in (AWARE, POLICY_AWARE):
         curves = evidence.curves(STATIC[name])
@@ -73,15 +73,15 @@ def _check_not_converged(evidence: Evidence) -> Sequence[Finding]:
     return findings
 
 
-def _check_aware_static(evidence: Evidence) -> Sequence[Finding]:
+def _check_aware_static(evidence: AllRuns) -> Sequence[Finding]:
     return [_difference(evidence, STATIC[AWARE], STATIC[name]) for name in (POLICY_AWARE, AFFINE)]
 
 
-def _check_all_gain(evidence: Evidence) -> Sequence[Finding]:
+def _check_all_gain(evidence: AllRuns) -> Sequence[Finding]:
     return [_difference(evidence, DEPLOYED[name], STATIC[name]) for name in DEPLOYED]
 
 
-def _check_aware_best(evidence: Evidence) -> Sequence[Finding]:
+def _check_aware_best(evidence: AllRuns) -> Sequence[Finding]:
     findings = []
     for name in (OBLIVIOUS, POLICY_AWARE, AFFINE):
         aware, other = evidence.pair(DEPLOYED[AWARE], DEPLOYED[name])
@@ -91,7 +91,7 @@ def _check_aware_best(evidence: Evidence) -> Sequence[Finding]:
     return findings
 
 
-def _check_less_spread(evidence: Evidence) -> Sequence[Finding]:
+def _check_less_spread(evidence: AllRuns) -> Sequence[Finding]:
     findings = []
     for name in (OBLIVIOUS, POLICY_AWARE):
         other, aware = evidence.pair(DEPLOYED[name], DEPLOYED[AWARE])
@@ -107,8 +107,8 @@ CLAIMS = (
         statement="Without interventions, the affine estimator converges below the optimum.",
         criterion=f"the last factor of ten changes it by less than {SETTLED:g}, and the oracle is more than "
         f"{NEGLIGIBLE:g} above its end",
-        cause="A production ranker that sometimes shows almost every item causes little item-selection bias "
-        "in the affine estimator; and a curve that still rises has not converged.",
+        cause="A production ranker that sometimes shows almost every document causes little item-selection "
+        "bias in the affine estimator; and a curve that still rises has not converged.",
         check=_check_affine_limit,
     ),
     Claim(
@@ -127,7 +127,7 @@ CLAIMS = (
         "affine one.",
         criterion="above each of them at the end",
         cause="All three start from the same policy and are stopped early by noisy held-out clicks. Where "
-        "the production ranker hardly ever exposes most items, clipping hides their differences.",
+        "the production ranker hardly ever exposes most documents, clipping hides their differences.",
         check=_check_aware_static,
     ),
     Claim(
@@ -136,8 +136,8 @@ CLAIMS = (
         statement="50 interventions improve every estimator.",
         criterion="each of the four estimators is better at the end",
         cause="The learned policy logs without extra exploration. Once it is peaked, it hardly shows the "
-        "items that it ranks low, and estimators that divide by each policy's own exposure learn less about "
-        "them.",
+        "documents that it ranks low, and estimators that divide by each policy's own exposure learn less "
+        "about them.",
         check=_check_all_gain,
     ),
     Claim(

@@ -17,7 +17,7 @@ from rankloop.estimators import (
 )
 from rankloop.experiments.reproduce.claims.base import EXACT, FAILS, HOLDS, Claim, Finding, exact
 from rankloop.experiments.reproduce.enumeration import EnumeratedScenario
-from rankloop.experiments.reproduce.evidence import Evidence
+from rankloop.experiments.reproduce.evidence import AllRuns
 from rankloop.experiments.reproduce.figures.example import FIGURE as EXAMPLE
 from rankloop.types import Float64
 
@@ -28,7 +28,7 @@ AWARE, OBLIVIOUS = InterventionAware(clip="off"), InterventionOblivious(clip="of
 
 @cache
 def _scenario(*, changing: bool = True) -> EnumeratedScenario:
-    """Three items of which two are shown, by the paper's users: position, trust and item-selection bias."""
+    """Three documents, two of them shown, and the paper's users: position, trust and item-selection bias."""
     first, second = (0.0, 0.4, -1.0), (2.0, -1.0, 0.3)
     users = clicks.bias_of(clicks.users("paper@2"))
     return EnumeratedScenario(users, (0.25, 1.0, 0.5), (first, second if changing else first))
@@ -41,7 +41,7 @@ def _bias(estimator: Estimator) -> Float64:
     return size
 
 
-def _check_example(_evidence: Evidence) -> Sequence[Finding]:
+def _check_example(_evidence: AllRuns) -> Sequence[Finding]:
     wanted = [
         ("oblivious, click at t ≤ 100", OBLIVIOUS, 100, 400, 4.0),
         ("oblivious, click at t > 100", OBLIVIOUS, 101, 400, 20.0),
@@ -51,20 +51,21 @@ def _check_example(_evidence: Evidence) -> Sequence[Finding]:
     return [
         exact(
             f"|weight − {value:g}|: {what}",
-            abs(EXAMPLE.weight(estimator, click=click, timesteps=timesteps) - value),
+            abs(EXAMPLE.weight(estimator, click=click, impressions=impressions) - value),
         )
-        for what, estimator, click, timesteps, value in wanted
+        for what, estimator, click, impressions, value in wanted
     ]
 
 
 def _unbiased(estimator: Estimator) -> Sequence[Finding]:
     what = (
-        "largest |E[weight] − relevance| over three items, two of them shown, over all logs of two policies"
+        "largest |E[weight] − relevance| over three documents, two of them shown, over all logs of two "
+        "policies"
     )
     return [exact(what, float(_bias(estimator).max()))]
 
 
-def _check_equal(_evidence: Evidence) -> Sequence[Finding]:
+def _check_equal(_evidence: AllRuns) -> Sequence[Finding]:
     scenario = _scenario(changing=False)
     both = scenario.expected_weights(AWARE), scenario.expected_weights(OBLIVIOUS)
     return [
@@ -77,18 +78,18 @@ def _check_equal(_evidence: Evidence) -> Sequence[Finding]:
 
 def _biased(what: str, estimator: Estimator) -> Finding:
     size = float(_bias(estimator).max())
-    verdict = HOLDS if size > MEASURABLE else FAILS
+    outcome = HOLDS if size > MEASURABLE else FAILS
     return Finding(
         what=f"{what}: largest |E[weight] − relevance|",
         value=size,
         wanted=f"> {MEASURABLE:g}",
-        verdict=verdict,
+        outcome=outcome,
     )
 
 
-def _check_others(_evidence: Evidence) -> Sequence[Finding]:
+def _check_others(_evidence: AllRuns) -> Sequence[Finding]:
     return [
-        _biased("affine, where not all items are shown", Affine(clip="off")),
+        _biased("affine, where not all documents are shown", Affine(clip="off")),
         _biased("policy-aware, where users trust ranks", PolicyAware(clip="off")),
     ]
 
@@ -112,9 +113,9 @@ CLAIMS = (
     Claim(
         name="example-weights",
         where="Figure 1",
-        statement="An intervention lowers an item's expected α from 0.25 to 0.05 at t = 100. The oblivious "
-        "estimator gives a click the weight 4 before and 20 after it; the aware one gives every click the "
-        "weight 10 at T = 400.",
+        statement="An intervention lowers a document's expected α from 0.25 to 0.05 at t = 100. The "
+        "oblivious estimator gives a click the weight 4 before and 20 after it; the aware one gives every "
+        "click the weight 10 at T = 400.",
         criterion=f"each weight is exact to {EXACT:g}",
         cause=WRONG_CODE,
         check=_check_example,

@@ -18,7 +18,7 @@ from rankloop.experiments.reproduce.claims.base import (
     undecided,
 )
 from rankloop.experiments.reproduce.claims.spread import spread_ratio
-from rankloop.experiments.reproduce.evidence import Evidence, RunCurves
+from rankloop.experiments.reproduce.evidence import AllRuns, RunCurves
 from rankloop.experiments.reproduce.figures.base import AWARE
 from rankloop.experiments.reproduce.figures.interventions import NUMBERS
 from rankloop.experiments.reproduce.presets import Arm
@@ -54,7 +54,7 @@ def first_reached(curves: RunCurves, levels: Float64) -> Float64:
     return reached
 
 
-def _check_data_ratio(evidence: Evidence) -> Sequence[Finding]:
+def _check_data_ratio(evidence: AllRuns) -> Sequence[Finding]:
     few, many = evidence.pair(BY_NUMBER[5], BY_NUMBER[50])
     start = evidence.baseline("start", many.seeds)
     gain = above("gain of 50 interventions over the production ranker", many.last - start)
@@ -64,17 +64,17 @@ def _check_data_ratio(evidence: Evidence) -> Sequence[Finding]:
     # A run that never reaches the level needs at least all the data it had.
     ratio = np.log10(np.where(never, few.times[-1], needed_few) / needed_many)
     found = above("log₁₀ of the ratio of the data that 5 and 50 need", ratio, np.log10(MORE_DATA))
-    if gain.verdict != HOLDS:
+    if gain.outcome != HOLDS:
         return [gain, undecided(found, "there is no certain gain to reach")]
     if never.any():
         note = f"{never.sum()} of {len(never)} runs with 5 never reached it: a lower bound"
-        if found.verdict == FAILS:
+        if found.outcome == FAILS:
             return [gain, undecided(found, note)]
         return [gain, found.model_copy(update={"note": note})]
     return [gain, found]
 
 
-def _check_gain(evidence: Evidence) -> Sequence[Finding]:
+def _check_gain(evidence: AllRuns) -> Sequence[Finding]:
     findings = []
     for number in NUMBERS[1:]:
         some, none = evidence.pair(BY_NUMBER[number], BY_NUMBER[0])
@@ -83,13 +83,13 @@ def _check_gain(evidence: Evidence) -> Sequence[Finding]:
     return findings
 
 
-def _check_optimum(evidence: Evidence) -> Sequence[Finding]:
+def _check_optimum(evidence: AllRuns) -> Sequence[Finding]:
     curves = evidence.curves(BY_NUMBER[50])
     behind = evidence.baseline(ORACLE, curves.seeds) - curves.last
     return [below("oracle − 50 interventions at the end", behind, NEGLIGIBLE)]
 
 
-def _check_spread(evidence: Evidence) -> Sequence[Finding]:
+def _check_spread(evidence: AllRuns) -> Sequence[Finding]:
     findings = []
     for number in NUMBERS[1:]:
         some, none = evidence.pair(BY_NUMBER[number], BY_NUMBER[0])
@@ -112,7 +112,7 @@ CLAIMS = (
         where=WHERE,
         statement="With 50 interventions, the intervention-aware estimator reaches the optimum.",
         criterion=f"at the end less than {NEGLIGIBLE:g} below the oracle",
-        cause="Clicks that the learned policy logs itself say little about the items that it ranks low.",
+        cause="Clicks that the learned policy logs itself say little about the documents that it ranks low.",
         check=_check_optimum,
     ),
     Claim(

@@ -19,7 +19,7 @@ from rankloop.experiments.reproduce.claims.base import (
     undecided,
     within,
 )
-from rankloop.experiments.reproduce.evidence import Evidence, RunCurves
+from rankloop.experiments.reproduce.evidence import AllRuns, RunCurves
 from rankloop.experiments.reproduce.figures.base import AUTHORS_COLTR, AWARE, BIASED_PDGD, COLTR, PDGD
 from rankloop.experiments.reproduce.presets import Arm
 from rankloop.types import Float64
@@ -39,7 +39,7 @@ COLTR_ONLINE = Arm(learner=AUTHORS_COLTR, interventions="all")
 OWN_COLTR_ONLINE = Arm(learner=COLTR, interventions="all")
 
 
-def _split(evidence: Evidence) -> tuple[RunCurves, RunCurves]:
+def _split(evidence: AllRuns) -> tuple[RunCurves, RunCurves]:
     """PDGD − intervention-aware, in the initial period and after it."""
     pdgd, aware = evidence.pair(PDGD_ONLINE, AWARE_100)
     difference = pdgd.values - aware.values
@@ -48,13 +48,13 @@ def _split(evidence: Evidence) -> tuple[RunCurves, RunCurves]:
     return first, later
 
 
-def _check_early(evidence: Evidence) -> Sequence[Finding]:
+def _check_early(evidence: AllRuns) -> Sequence[Finding]:
     early, _ = _split(evidence)
     what = f"PDGD − intervention-aware with 100, mean over times below {INITIAL_PERIOD:,}"
     return [above(what, early.values.mean(axis=1)) if len(early.times) else _missing(what, "> 0")]
 
 
-def _check_later(evidence: Evidence) -> Sequence[Finding]:
+def _check_later(evidence: AllRuns) -> Sequence[Finding]:
     _, later = _split(evidence)
     what = f"PDGD − intervention-aware with 100, mean over times from {INITIAL_PERIOD:,} on"
     if not len(later.times):
@@ -67,11 +67,11 @@ def _check_later(evidence: Evidence) -> Sequence[Finding]:
 
 def _missing(what: str, wanted: str) -> Finding:
     return Finding(
-        what=what, value=None, wanted=wanted, verdict=UNDECIDED, note="nothing was evaluated at such times"
+        what=what, value=None, wanted=wanted, outcome=UNDECIDED, note="nothing was evaluated at such times"
     )
 
 
-def _coltr_gains(evidence: Evidence, arm: Arm) -> Sequence[Finding]:
+def _coltr_gains(evidence: AllRuns, arm: Arm) -> Sequence[Finding]:
     coltr = evidence.curves(arm)
     gain = coltr.values - evidence.baseline("start", coltr.seeds)[:, None]
     best = int(np.argmax(gain.mean(axis=0)))
@@ -81,7 +81,7 @@ def _coltr_gains(evidence: Evidence, arm: Arm) -> Sequence[Finding]:
     ]
 
 
-def _check_coltr(evidence: Evidence) -> Sequence[Finding]:
+def _check_coltr(evidence: AllRuns) -> Sequence[Finding]:
     theirs = _coltr_gains(evidence, COLTR_ONLINE)
     if OWN_COLTR_ONLINE not in evidence.learned:
         return theirs
@@ -92,7 +92,7 @@ def _check_coltr(evidence: Evidence) -> Sequence[Finding]:
     ]
 
 
-def _check_biased(evidence: Evidence) -> Sequence[Finding]:
+def _check_biased(evidence: AllRuns) -> Sequence[Finding]:
     pdgd, biased = evidence.pair(PDGD_ONLINE, BIASED_ONLINE)
     return [above(f"PDGD − biased PDGD at {pdgd.times[-1]:,}", pdgd.last - biased.last)]
 
@@ -103,7 +103,7 @@ def _fall(name: str, curves: RunCurves) -> tuple[str, Float64]:
     return what, curves.values[:, peak] - curves.last
 
 
-def _check_falls(evidence: Evidence) -> Sequence[Finding]:
+def _check_falls(evidence: AllRuns) -> Sequence[Finding]:
     findings = []
     for arm, label in ((PDGD_0, "no interventions"), (PDGD_100, "100 interventions")):
         curves = evidence.curves(arm)
@@ -112,16 +112,16 @@ def _check_falls(evidence: Evidence) -> Sequence[Finding]:
     return findings
 
 
-def _check_online(evidence: Evidence) -> Sequence[Finding]:
+def _check_online(evidence: AllRuns) -> Sequence[Finding]:
     curves = evidence.curves(PDGD_ONLINE)
     finding = below(*_fall("PDGD online", curves), SETTLED)
-    if curves.times[-1] < PEAK and finding.verdict == HOLDS:
+    if curves.times[-1] < PEAK and finding.outcome == HOLDS:
         note = f"the others peak around {PEAK:,}, this ends at {curves.times[-1]:,}"
         finding = undecided(finding, note)
     return [finding]
 
 
-def _check_above_aware(evidence: Evidence) -> Sequence[Finding]:
+def _check_above_aware(evidence: AllRuns) -> Sequence[Finding]:
     pdgd, aware = evidence.pair(PDGD_0, AWARE_0)
     peak = pdgd.peak
     what = f"PDGD − intervention-aware, both without interventions, at PDGD's peak ({pdgd.times[peak]:,})"
@@ -148,7 +148,7 @@ CLAIMS = (
         cause="The optimiser: with the paper's rate and stopping rule, training on fewer queries than the "
         "paper's ends long before it has converged, even with the true relevance. Where the oracle, which "
         "has the same optimiser, is below PDGD, no estimator can come near it: PDGD takes one step per "
-        "logged query and never stops.",
+        "impression and never stops.",
         check=_check_later,
     ),
     Claim(

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy import stats
 
 from rankloop.experiments.summary import CONFIDENCE
+from rankloop.statistics.intervals import student_quantile
 
 # The chance that the interval of this many runs decides.
 POWER = 0.8
@@ -32,7 +32,10 @@ def runs_to_decide(distance: float, deviation: float) -> int:
         (8, 27, 1000)
     """
     n = np.arange(2, MOST_RUNS + 1)
-    quantiles = stats.t.ppf(0.5 + 0.5 * CONFIDENCE, n - 1) + stats.t.ppf(POWER, n - 1)
+    alpha, beta = 0.5 - 0.5 * CONFIDENCE, 1.0 - POWER
+    quantiles = np.array(
+        [student_quantile(df, alpha) + student_quantile(df, beta) for df in range(1, MOST_RUNS)]
+    )
     enough = quantiles * deviation / np.sqrt(n) <= distance
     return int(n[np.argmax(enough)]) if enough.any() else MOST_RUNS
 

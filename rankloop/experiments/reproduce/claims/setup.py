@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rankloop.experiments.reproduce.claims.base import NEGLIGIBLE, Claim, Finding, above
-from rankloop.experiments.reproduce.evidence import Evidence
+from rankloop.experiments.reproduce.evidence import AllRuns
 from rankloop.experiments.setup import ORACLE, SUPERVISED
 
 
-def _between(evidence: Evidence) -> Sequence[Finding]:
+def _between(evidence: AllRuns) -> Sequence[Finding]:
     production = evidence.baseline("start")
     random, supervised, oracle = (evidence.baseline(name) for name in ("random", SUPERVISED, ORACLE))
     return [

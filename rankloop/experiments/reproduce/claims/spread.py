@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy import stats
 
 from rankloop.experiments.reproduce.claims.base import FAR, UNDECIDED, Finding, decided
 from rankloop.experiments.reproduce.claims.power import runs_to_decide
 from rankloop.experiments.reproduce.evidence import RunCurves
 from rankloop.experiments.summary import CONFIDENCE
+from rankloop.statistics.intervals import student_quantile
 from rankloop.types import Float64
 
 # Leaving one of two runs out leaves no spread.
@@ -41,18 +41,18 @@ def spread_ratio(what: str, one: RunCurves, other: RunCurves, *, at_least: float
     wanted = f"< {FAR:g}" if at_least is None else f"> {at_least:g}"
     if n < FEWEST_RUNS:
         note = f"an interval needs at least {FEWEST_RUNS} runs"
-        return Finding(what=what, value=None, wanted=wanted, verdict=UNDECIDED, note=note)
+        return Finding(what=what, value=None, wanted=wanted, outcome=UNDECIDED, note=note)
     log_ratio, error = _jackknife(one.values, other.values)
     if not np.isfinite(log_ratio) or not np.isfinite(error):
         note = "there is no spread to compare with"
-        return Finding(what=what, value=None, wanted=wanted, verdict=UNDECIDED, note=note)
-    half = float(stats.t.ppf(0.5 + 0.5 * CONFIDENCE, n - 1)) * error
+        return Finding(what=what, value=None, wanted=wanted, outcome=UNDECIDED, note=note)
+    half = student_quantile(n - 1, 0.5 - 0.5 * CONFIDENCE) * error
     ratio, low, high = (float(np.exp(log_ratio + shift)) for shift in (0.0, -half, half))
     bound = FAR if at_least is None else at_least
     below, above = high < bound, low > bound
-    verdict = decided(below, low >= bound) if at_least is None else decided(above, high <= bound)
+    outcome = decided(below, low >= bound) if at_least is None else decided(above, high <= bound)
     runs = None
-    if verdict == UNDECIDED:
+    if outcome == UNDECIDED:
         runs = runs_to_decide(abs(log_ratio - np.log(bound)), error * np.sqrt(n))
     return Finding(
         what=what,
@@ -60,7 +60,7 @@ def spread_ratio(what: str, one: RunCurves, other: RunCurves, *, at_least: float
         low=low,
         high=high,
         wanted=wanted,
-        verdict=verdict,
+        outcome=outcome,
         leans_to_hold=(ratio < bound) if at_least is None else (ratio > bound),
         runs_to_decide=runs,
     )

@@ -56,7 +56,7 @@ class Panel(BaseModel):
 
 
 class CurvesFigure(BaseModel):
-    """A figure of the paper whose curves show NDCG by logged queries.
+    """A figure of the paper whose curves show NDCG by impressions.
 
     Attributes:
         name: the name of its files, and on the command line.

@@ -1,4 +1,4 @@
-"""The paper's example: the exact weight of a click on one item, before and after an intervention."""
+"""The paper's example: the exact weight of a click on one document, before and after an intervention."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from rankloop.experiments.reproduce.presets import Arm
 from rankloop.statistics import Exposure, Statistics
 from rankloop.types import Bias, Float64, Int64
 
-# Users without bias: an item's weight is then its click weight alone.
+# Users without bias: a document's weight is then its click weight alone.
 _BIAS = Bias(alpha=np.ones(1), beta=np.zeros(1), examination=np.ones(1))
 
 
 class ExampleFigure(BaseModel):
-    """One item of one query under a logging policy that is changed once.
+    """One document of one query under a logging policy that is changed once.
 
     Attributes:
         name: the name of its files, and on the command line.
         caption: what it shows.
-        change: the last timestep of the first policy.
-        before: the item's expected α under the first policy.
-        after: the item's expected α under the second policy.
-        last: the last timestep T.
+        change: the last impression of the first policy.
+        before: the document's expected α under the first policy.
+        after: the document's expected α under the second policy.
+        last: the last impression T.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str = "example"
-    caption: str = "The weight of a click on one item around an intervention at t = 100."
+    caption: str = "The weight of a click on one document around an intervention at t = 100."
     change: int = 100
     before: float = 0.25
     after: float = 0.05
@@ -42,36 +42,36 @@ class ExampleFigure(BaseModel):
 
     @property
     def times(self) -> Int64:
-        """Every timestep T."""
+        """Every impression T."""
         return np.arange(1, self.last + 1)
 
     def weights(self, estimator: Estimator) -> Float64:
-        """The weight of a click at timestep T when T timesteps have been logged, for every T."""
-        return np.array([self.weight(estimator, click=int(t), timesteps=int(t)) for t in self.times])
+        """The weight of a click at impression T when T impressions have been logged, for every T."""
+        return np.array([self.weight(estimator, click=int(t), impressions=int(t)) for t in self.times])
 
-    def weight(self, estimator: Estimator, *, click: int, timesteps: int) -> float:
-        """The weight of a click at one timestep when this many have been logged.
+    def weight(self, estimator: Estimator, *, click: int, impressions: int) -> float:
+        """The weight of a click at one impression when this many have been logged.
 
         Example:
             >>> from rankloop.estimators import InterventionAware
             >>> figure, aware = ExampleFigure(), InterventionAware(clip="off")
-            >>> round(figure.weight(aware, click=101, timesteps=400), 9)
+            >>> round(figure.weight(aware, click=101, impressions=400), 9)
             10.0
         """
-        parts = [("first", self.before, min(timesteps, self.change), click <= self.change)]
-        if timesteps > self.change:
-            parts.append(("second", self.after, timesteps - self.change, click > self.change))
+        parts = [("first", self.before, min(impressions, self.change), click <= self.change)]
+        if impressions > self.change:
+            parts.append(("second", self.after, impressions - self.change, click > self.change))
         log = Statistics.empty(np.array([0, 1]), 1)
         for policy, alpha, length, clicked in parts:
             log += Statistics.of_policy(
                 policy,
                 np.array([0, 1]),
                 Exposure(np.array([alpha]), np.zeros(1), np.array([alpha])),
-                query_counts=[length],
-                displays_by_rank=[[int(clicked)]],
-                clicks_by_rank=[[int(clicked)]],
+                impressions_by_query=[length],
+                displays_by_position=[[int(clicked)]],
+                clicks_by_position=[[int(clicked)]],
             )
-        return float(estimator.weights(log, _BIAS)[0] * log.timesteps)
+        return float(estimator.weights(log, _BIAS)[0] * log.impressions)
 
 
 FIGURE = ExampleFigure()

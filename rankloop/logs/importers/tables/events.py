@@ -60,7 +60,7 @@ class Events:
         else:
             text += f"; clicks: {_listed(self.clicks)}" if self.clicks else ", each with its click"
         if self.others:
-            weight = f"--signal {self.others[0]}=5 would give one a weight"
+            weight = f"--amount {self.others[0]}=5 would give one a weight"
             text += f"; set aside: {_listed(self.others, MANY)} ({weight})"
         return f"{text}. Correct it with --shown-event and --click-event."
 

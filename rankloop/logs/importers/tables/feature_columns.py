@@ -25,7 +25,7 @@ from rankloop.logs.importers.tables.paths import STEP, ColumnPath
 from rankloop.logs.importers.tables.sample import Sample
 from rankloop.logs.importers.tables.shape import is_missing
 from rankloop.logs.importers.tables.words import OUTCOMES, POSITION, normalised
-from rankloop.logs.schema import ITEM
+from rankloop.logs.schema import QUERY_DOCUMENT
 
 AUTO = "auto"
 TABLE = "table_features"
@@ -207,7 +207,7 @@ class TableFeatures:
         self.names = list(names)
         self._commas = [name in decimal_commas for name in names]
         self._paths = [ColumnPath(name) for name in names]
-        fields = [("place", pa.int64()), *((name, pa.string()) for name in ITEM)]
+        fields = [("place", pa.int64()), *((name, pa.string()) for name in QUERY_DOCUMENT)]
         fields += [(f"f{at}", pa.float32()) for at in range(len(names))]
         self._staging = Staging(folder, (TABLE,), {TABLE: pa.schema(fields)})
 
@@ -242,7 +242,7 @@ class TableFeatures:
         features = {
             f"f{at}": source[name].cast(pa.float32(), safe=False) for at, name in enumerate(self.names)
         }
-        ids = {name: rows[name].cast(pa.string()) for name in ITEM}
+        ids = {name: rows[name].cast(pa.string()) for name in QUERY_DOCUMENT}
         self._staging.add_batch(TABLE, pa.table({"place": rows["place"], **ids, **features}))
         return True
 

@@ -23,7 +23,7 @@ class Shown(NamedTuple):
     document: str
     position: int
     clicked: bool
-    signal: float | None
+    amount: float | None
 
 
 class RowFields:
@@ -32,7 +32,7 @@ class RowFields:
     Args:
         names: the names of the columns.
         shape: how rows are to be read.
-        signals: the weights of columns that say whether something happened, such as a purchase.
+        amounts: the weights of columns that say whether something happened, such as a purchase.
         shared: the columns by which clicks elsewhere say to which impression they belong; all of those of an
             impression if there are none.
         names_document: whether clicks elsewhere name their documents; otherwise their row or their position.
@@ -42,19 +42,19 @@ class RowFields:
         self,
         names: Columns,
         shape: TableShape,
-        signals: Mapping[str, float],
+        amounts: Mapping[str, float],
         shared: Sequence[str] = (),
         *,
         names_document: bool = True,
     ) -> None:
         self.names_document = names_document
-        self.names, self.shape, self.signals = names, shape, signals
+        self.names, self.shape, self.amounts = names, shape, amounts
         self._shared = [ColumnPath(name) for name in ([names.row_id] if names.row_id else shared)]
         self._impression = [ColumnPath(name) for name in names.impression_columns]
         self._paths = {
             field: ColumnPath(name) for field, name in vars(names).items() if isinstance(name, str)
         }
-        self._signals = {name: ColumnPath(name) for name in signals}
+        self._amounts = {name: ColumnPath(name) for name in amounts}
         self._rows: dict[str, int] = {}
         self._run: tuple[int, str | None, str] | None = None
 
@@ -135,8 +135,8 @@ class RowFields:
         else:
             position = self._position(values)
         was_clicked = names.clicked is not None and self._was_clicked(values)
-        signal = self._signal(values, was_clicked)
-        return [Shown(text_id(given, names.doc_id), position, was_clicked, signal)], []
+        amount = self._amount(values, was_clicked)
+        return [Shown(text_id(given, names.doc_id), position, was_clicked, amount)], []
 
     def _list(self, given: Any, values: dict[str, Any]) -> tuple[list[Shown], list[str]]:
         names = self.names
@@ -173,17 +173,17 @@ class RowFields:
             return False
         return self.flag("clicked", values)
 
-    def _signal(self, values: dict[str, Any], was_clicked: bool) -> float | None:
-        if self.names.signal is None and not self._signals:
+    def _amount(self, values: dict[str, Any], was_clicked: bool) -> float | None:
+        if self.names.amount is None and not self._amounts:
             return None
-        worth = [float(was_clicked)]
-        if self.names.signal is not None:
-            worth = [_worth(self.get("signal", values), self.names.signal)]
-        for name, path in self._signals.items():
+        amount = [float(was_clicked)]
+        if self.names.amount is not None:
+            amount = [_amount(self.get("amount", values), self.names.amount)]
+        for name, path in self._amounts.items():
             value = path.of(values)
             if not is_missing(value) and clicked(value, name):
-                worth.append(self.signals[name])
-        return max(worth)
+                amount.append(self.amounts[name])
+        return max(amount)
 
 
 def _joined(paths: Sequence[ColumnPath], values: dict[str, Any]) -> str:
@@ -193,7 +193,7 @@ def _joined(paths: Sequence[ColumnPath], values: dict[str, Any]) -> str:
     return SEPARATOR.join(_escape(text_id(_plain(path.of(values)), path.text)) for path in paths)
 
 
-def _worth(value: Any, name: str) -> float:
+def _amount(value: Any, name: str) -> float:
     """Parse what a display was worth; nothing if it is empty."""
     if is_missing(value):
         return 0.0

@@ -135,7 +135,7 @@ class _Guesser(ColumnPicker):
             self.events,
             self.sample,
             (*describe_guesses(columns, self.events, self.found, self.rejected, self.sample), *notes),
-            tuple(item for item in self.rejected.items() if item[0] not in self.found),
+            tuple(pair for pair in self.rejected.items() if pair[0] not in self.found),
             self.clicks,
         )
 

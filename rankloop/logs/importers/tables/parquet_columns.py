@@ -53,7 +53,7 @@ def whole_columns(batch: pa.Table, names: Columns, policy: str | None) -> pa.Tab
         ready["clicked"] = pc.greater(ready["clicked"], pa.scalar(0, ready["clicked"].type))
     # Timestamps are truncated to microseconds.
     ready["timestamp"] = ready["timestamp"].cast(TIME, safe=False)
-    ready["signal"] = pa.nulls(len(batch), pa.float64())
+    ready["amount"] = pa.nulls(len(batch), pa.float64())
     return pa.table(ready)
 
 

@@ -1,4 +1,4 @@
-"""Names of columns that reach into values: ``payload.query``, ``items.id``, ``urls|url``, ``doc1..doc9``."""
+"""Columns that reach into values: ``payload.query``, ``items.id``, ``urls|url``, ``doc1..doc9``."""
 
 from __future__ import annotations
 

@@ -10,13 +10,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rankloop.errors import DataError
+from rankloop.logs.importers.amounts import Actions
 from rankloop.logs.importers.column_names import Columns
 from rankloop.logs.importers.database_rows import file_of
 from rankloop.logs.importers.files import Paths, Record, as_paths, parquet_batches, place_of, python_rows
 from rankloop.logs.importers.formats import JSON, PARQUET, check_importer, detect_format, recognise
 from rankloop.logs.importers.parsing import BadValueError, score, text_id, whole
 from rankloop.logs.importers.pipeline import ImportSession
-from rankloop.logs.importers.signals import Actions
 from rankloop.logs.importers.staging import CLICKS, SCORES
 from rankloop.logs.importers.tables.feature_columns import TableFeatures
 from rankloop.logs.importers.tables.fields import RowFields
@@ -150,12 +150,12 @@ class ImpressionReader(TableReader):
             for field, value in vars(names).items()
             if field not in ("impression_id", "score") and isinstance(value, str)
         ]
-        super().__init__(session, [*names.impression_columns, *columns, *fields.signals, *only])
+        super().__init__(session, [*names.impression_columns, *columns, *fields.amounts, *only])
         self.fields, self.names, self.policy, self.only = fields, names, policy, only
         self.shown, self.actions, self.features, self.lists = shown, actions, features, lists
         self.marks = marks
         self._clicks = ClickReader(session, fields, lists)
-        session.signals |= names.signal is not None or bool(fields.signals) or actions.any_signals
+        session.amounts |= names.amount is not None or bool(fields.amounts) or actions.any_amounts
 
     def take(self, place: int, values: dict[str, Any]) -> None:
         """Stage one row, or one event."""
@@ -194,7 +194,7 @@ class ImpressionReader(TableReader):
         self.session.staging.add(
             IMPRESSIONS,
             [
-                (place, impression, time, query, policy, one.position, one.document, one.clicked, one.signal)
+                (place, impression, time, query, policy, one.position, one.document, one.clicked, one.amount)
                 for one in shown
             ],
         )
@@ -218,9 +218,9 @@ class ImpressionReader(TableReader):
     def staged(self, _batch: pa.Table) -> pa.Table | None:
         """Prepare whole columns, if all that is needed is in columns of the right types."""
         names, batch, aside = self.names, _batch, {}
-        by_row = (names.randomised, names.signal, names.event, names.page)
+        by_row = (names.randomised, names.amount, names.event, names.page)
         shape = self.fields.shape
-        if any(name is not None for name in by_row) or self.fields.signals:
+        if any(name is not None for name in by_row) or self.fields.amounts:
             return None
         if shape.lists or shape.timed_clicks or self.lists is not None:
             return None
@@ -259,7 +259,7 @@ class ClickReader(TableReader):
         self.take_action(place, values, "click", 1.0, is_click=True)
 
     def take_action(
-        self, place: int, values: dict[str, Any], kind: str, worth: float, *, is_click: bool
+        self, place: int, values: dict[str, Any], kind: str, amount: float, *, is_click: bool
     ) -> None:
         """Stage one action."""
         fields, names = self.fields, self.fields.names
@@ -277,7 +277,7 @@ class ClickReader(TableReader):
             if names.row_id is None and position is None:
                 raise BadValueError(f"no {names.position}")
             ids = [None]
-        rows = [(place, impression, one, time, position, kind, worth, is_click) for one in ids]
+        rows = [(place, impression, one, time, position, kind, amount, is_click) for one in ids]
         if self.lists is None:
             self.session.staging.add(CLICKS, rows)
         else:

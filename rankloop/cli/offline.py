@@ -1,0 +1,446 @@
+"""Commands on a log: check it, estimate its bias and relevance, fit a ranker, evaluate it, and all in one."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rankloop.cli.options import (
+    JsonOption,
+    LogSource,
+    PageOption,
+    SeedOption,
+    TargetedLogSource,
+    expand_options,
+    option,
+)
+from rankloop.errors import RankloopError
+
+if TYPE_CHECKING:
+    from rankloop.bias import BiasEstimate
+    from rankloop.offline import Log
+    from rankloop.progress import Progress
+
+ESTIMATE, ALL = "estimate", "all"
+RANKINGS = "How policies rank"
+MEASURE_HELP = "The value of a ranking: dcg, dcg@10 or clicks."
+BIAS_HELP = (
+    "How users click: a file that `rankloop bias` wrote, the name of simulated users such as paper@5, "
+    "or estimate, from the log itself."
+)
+
+BiasOption = Annotated[str | None, option(BIAS_HELP, shown=ESTIMATE)]
+RanksOption = Annotated[
+    int | None, option("If the bias is estimated: how many ranks to use.", shown="all", min=1)
+]
+HoldOutFromOption = Annotated[
+    str | None,
+    option(
+        "Hold out the queries first seen on this date or later, and train on the impressions before it, "
+        "instead of holding out a random share.",
+        shown="",
+        metavar="DATE",
+    ),
+]
+ModelOption = Annotated[str, option("{models}; with options: lightgbm(rounds=300).")]
+
+
+@expand_options
+def check(
+    page: PageOption = None,
+    *,
+    source: LogSource,
+    seed: SeedOption = 0,
+    as_json: JsonOption = False,
+) -> None:
+    """Check what is in a log, and what each command will say to it."""
+    from rankloop import write_report
+    from rankloop.cli import console
+    from rankloop.reports.check import check_document
+    from rankloop.storage.files import check_writable
+
+    check_writable(page)
+    log = source.open()
+    with console.working() as progress:
+        found = log.check(seed=seed, progress=progress)
+    if page is not None:
+        write_report(found, page)
+    if as_json:
+        console.print_json(found)
+        return
+    console.print_document(check_document(found))
+    if page is not None:
+        console.announce_page(page)
+
+
+@expand_options
+def bias(
+    out: Annotated[Path, option("The file to store the bias in.", "--out", "-o")] = Path("bias.json"),
+    model: Annotated[
+        str, option("affine, position, or harvesting (also position-based, from pairs of ranks).")
+    ] = "affine",
+    method: Annotated[
+        str,
+        option(
+            "Where the estimate comes from: pairs, documents, features, randomised or assumed; auto for the "
+            "first that the log supports."
+        ),
+    ] = "auto",
+    randomised: Annotated[
+        str | None, option("A policy of the log that ranks at random.", metavar="POLICY")
+    ] = None,
+    curve: Annotated[
+        str | None, option("The curve to assume if nothing can be estimated, such as paper@10.")
+    ] = None,
+    ranks: Annotated[int | None, option("How many ranks to use.", shown="all", min=1)] = None,
+    resamples: Annotated[
+        int, option("How often queries are resampled for the intervals; 0 for no intervals.", min=0)
+    ] = 200,
+    confidence: Annotated[float, option("Confidence level of the intervals.")] = 0.9,
+    held_out: Annotated[
+        bool, option("Compare the affine and the position-based model on held-out queries.")
+    ] = True,
+    page: PageOption = None,
+    *,
+    source: LogSource,
+    seed: SeedOption = 0,
+    as_json: JsonOption = False,
+) -> None:
+    """Estimate how users click, α and β per rank, by the best method that the log supports."""
+    from rankloop import BiasOptions, save_bias, write_report
+    from rankloop.cli import console
+    from rankloop.reports.bias import bias_document
+    from rankloop.storage.files import check_writable
+
+    check_writable(out, page)
+    options = BiasOptions(method, model, randomised, curve, resamples, confidence, held_out)
+    log = source.open()
+    with console.working() as progress:
+        estimate = log.estimate_bias(options, ranks=ranks, seed=seed, progress=progress)
+    save_bias(estimate, out)
+    if page is not None:
+        write_report(estimate, page)
+    if as_json:
+        console.print_json({"path": out, **estimate.to_dict()})
+        return
+    console.print_document(bias_document(estimate))
+    console.print_out(f"wrote {out}")
+    if page is not None:
+        console.announce_page(page)
+
+
+@expand_options
+def relevance(
+    out: Annotated[Path, option("The table to write, ending in .parquet or .csv.", "--out", "-o")] = Path(
+        "relevance.parquet"
+    ),
+    bias: BiasOption = None,
+    ranks: RanksOption = None,
+    shrink: Annotated[
+        bool,
+        option(
+            "Shrink estimates from few displays towards the mean of the document's ranks.",
+            "--shrink/--no-shrink",
+        ),
+    ] = True,
+    *,
+    source: LogSource,
+    seed: SeedOption = 0,
+    as_json: JsonOption = False,
+) -> None:
+    """Estimate the relevance of every document that was shown, corrected for position and trust bias.
+
+    No features are needed. The table has one row per query and document, and is a policy for `rankloop
+    evaluate`: evaluate it on another log, such as that of a later week.
+    """
+    from rankloop.cli import console
+    from rankloop.reports.relevance import relevance_document
+    from rankloop.storage.files import check_writable
+
+    check_writable(out)
+    log = source.open()
+    with console.working() as progress:
+        known = _choose_bias(log, bias, ranks, seed, progress)
+        found = log.relevance(bias=known, shrink=shrink, seed=seed, progress=progress)
+    found.save(out)
+    if as_json:
+        values = {"path": out, "documents": len(found), "mean": found.mean, "spread": found.spread}
+        console.print_json({**values, "notes": found.notes})
+        return
+    console.print_document(relevance_document(found))
+    console.print_out(f"wrote {out}")
+
+
+@expand_options
+def fit(
+    out: Annotated[Path, option("The folder to store the policy in.", "--out", "-o")] = Path("policy"),
+    model: ModelOption = "lightgbm",
+    bias: BiasOption = None,
+    ranks: RanksOption = None,
+    estimator: Annotated[
+        str | None,
+        option(
+            "How clicks become weights: {estimators}.",
+            shown="intervention-aware, with the options of --learning",
+        ),
+    ] = None,
+    learning: Annotated[str, option("{learning}.")] = "doubly-robust",
+    guess: Annotated[
+        str,
+        option(
+            "Model that guesses relevance from features, for doubly robust estimates: {guesses}; with "
+            "options: logistic(penalty=10)."
+        ),
+    ] = "trees",
+    validation: Annotated[float, option("The share of the queries to hold out.")] = 0.2,
+    missing: Annotated[
+        str,
+        option(
+            "How to replace missing feature values in models that do not support them (lightgbm does): "
+            "error, zero or mean."
+        ),
+    ] = "error",
+    hold_out_from: HoldOutFromOption = None,
+    *,
+    source: TargetedLogSource,
+    seed: SeedOption = 0,
+    as_json: JsonOption = False,
+) -> None:
+    """Fit a ranker to the clicks of a log, and store it with its bias, held-out queries and report.
+
+    Ctrl-C ends training, and the best model so far is stored.
+    """
+    _require_for_fit(model)
+    from rankloop import write_report
+    from rankloop.cli import console
+    from rankloop.offline.fit_result import PAGE_FILE, check_fit_path
+    from rankloop.reports.fit import fit_document
+    from rankloop.training import learning_named
+
+    check_fit_path(out)
+    chosen = learning_named(learning, estimator=estimator, guess=guess)
+    log = source.open()
+    with console.working() as progress:
+        found = log.fit(
+            model,
+            bias=_choose_bias(log, bias, ranks, seed, progress),
+            learning=chosen,
+            held_out=hold_out_from or validation,
+            missing=missing,  # type: ignore[arg-type]  # refused if it is something else
+            seed=seed,
+            progress=progress,
+        )
+    found.save(out)
+    page = write_report(found, out / PAGE_FILE)
+    if as_json:
+        console.print_json({**found.to_dict(), "path": out, "page": page})
+        return
+    console.print_document(fit_document(found))
+    for path in sorted(out.iterdir()):
+        console.print_out(f"wrote {path}")
+
+
+@expand_options
+def evaluate(
+    policy: Annotated[
+        str,
+        option(
+            "A stored policy, a table of scores (query_id, doc_id, score), the id of a policy of the log, or "
+            "a model of LightGBM, XGBoost, ONNX or a search engine.",
+            "--policy",
+            metavar="NEW",
+        ),
+    ],
+    against: Annotated[
+        str,
+        option("The policy to compare with; accepts the same forms as --policy.", "--against", metavar="OLD"),
+    ],
+    bias: Annotated[str | None, option(BIAS_HELP, shown="as NEW was fitted, or estimate")] = None,
+    ranks: RanksOption = None,
+    out: Annotated[Path, option("The HTML report.", "--report", "--out", "-o")] = Path("evaluation.html"),
+    metric: Annotated[str, option(MEASURE_HELP, panel=RANKINGS)] = "dcg",
+    ranking: Annotated[
+        str,
+        option(
+            "How stored policies and tables rank: sorted by score, or drawn. Policies of the log draw.",
+            panel=RANKINGS,
+        ),
+    ] = "sorted",
+    rerank: Annotated[
+        str | None,
+        option(
+            "What policies rank: impression, the documents that an impression displayed, or query, all "
+            "documents of the query.",
+            shown="query where candidates are known, else impression",
+            panel=RANKINGS,
+        ),
+    ] = None,
+    queries: Annotated[
+        str | None,
+        option(
+            "The queries to use: a JSON list of query ids, a text file with one query id per line, or all.",
+            shown="if a policy was fitted to this log, the queries that it held out, else all",
+            metavar="FILE|all",
+        ),
+    ] = None,
+    support: Annotated[
+        float | None,
+        option("Use clicks only on documents whose expected α is at least this.", shown="0.1/√T"),
+    ] = None,
+    guess: Annotated[
+        str,
+        option(
+            "Guess of relevance that narrows the intervals: from scores (those of the policies), mean (no "
+            "guess), or from features ({guesses})."
+        ),
+    ] = "scores",
+    require: Annotated[
+        str | None,
+        option(
+            "Exit with an error code unless the decision is at least this: better, leans-better, same, "
+            "undecided or leans-worse.",
+            metavar="DECISION",
+        ),
+    ] = None,
+    sensitivity: Annotated[
+        bool,
+        option(
+            "Also compare under a range of plausible curves of position bias, and report whether the "
+            "decision depends on them.",
+            "--sensitivity",
+        ),
+    ] = False,
+    *,
+    source: TargetedLogSource,
+    seed: SeedOption = 0,
+    as_json: JsonOption = False,
+) -> None:
+    """Estimate the value of a policy before it is deployed, with an interval and a decision."""
+    import rankloop
+    from rankloop import EvaluationOptions
+    from rankloop.cli import console
+    from rankloop.evidence import DecisionKind, exit_code
+    from rankloop.reports.evaluation import evaluation_document
+    from rankloop.reports.html import write_page
+    from rankloop.storage.files import check_writable
+
+    check_writable(out)
+    required = None if require is None else DecisionKind.read(require)
+    log = source.open()
+    chosen = _read_queries(Path(queries)) if queries not in (None, ALL) else queries
+    options = EvaluationOptions(
+        ranking=ranking,  # type: ignore[arg-type]
+        rerank=rerank,  # type: ignore[arg-type]
+        support=support,
+        guess=guess,
+        seed=seed,
+    )
+    with console.working() as progress:
+        found = log.evaluate(
+            policy,
+            against,
+            bias=_choose_bias(log, bias, ranks, seed, progress),
+            metric=metric,
+            queries=chosen,
+            options=options,
+            progress=progress,
+        )
+        others = None
+        if sensitivity:
+            others = rankloop.sensitivity(
+                log, policy, against, metric=metric, queries=chosen, options=options, progress=progress
+            )
+    document = evaluation_document(found, others)
+    write_page(document, out)
+    if as_json:
+        more = {} if others is None else {"sensitivity": others}
+        console.print_json({**found.to_dict(), **more, "page": out})
+    else:
+        console.print_document(document)
+        console.announce_page(out)
+    if required is not None:
+        raise typer.Exit(exit_code(found.decision.kind, required))
+
+
+@expand_options
+def pipeline(
+    out: Annotated[Path, option("The folder to write to.", "--out", "-o")] = Path("pipeline"),
+    model: ModelOption = "lightgbm",
+    bias: BiasOption = None,
+    against: Annotated[
+        str | None, option("The policy of the log to compare with.", shown="the last one", metavar="OLD")
+    ] = None,
+    metric: Annotated[str, option(MEASURE_HELP)] = "dcg",
+    hold_out_from: HoldOutFromOption = None,
+    *,
+    source: TargetedLogSource,
+    seed: SeedOption = 0,
+    as_json: JsonOption = False,
+) -> None:
+    """Check a log, estimate its bias, fit a ranker and evaluate it, with one page for everything.
+
+    The exit code is for schedulers: 0 if the new ranker is better than the old policy, 10 if it leans better,
+    11 if both rank alike, 12 if the log does not tell, 13 if it leans worse, 14 if it is worse, 2 for errors.
+    """
+    _require_for_fit(model)
+    from rankloop.cli import console
+    from rankloop.reports.evaluation import evaluation_document
+    from rankloop.reports.pipeline import PAGE, PipelineOptions, run_pipeline
+
+    log = source.open()
+    options = PipelineOptions(
+        model=model,
+        bias=None if bias == ESTIMATE else bias,
+        against=against,
+        metric=metric,
+        hold_out_from=hold_out_from,
+        seed=seed,
+    )
+    with console.working() as progress:
+        found = run_pipeline(log, out, options, progress=progress)
+    if as_json:
+        content = {**found.comparison.to_dict(), "exit_code": found.exit_code, "page": out / PAGE}
+        console.print_json(content)
+    else:
+        console.print_document(evaluation_document(found.comparison))
+        console.announce_page(out / PAGE)
+    raise typer.Exit(found.exit_code)
+
+
+def _require_for_fit(model: str) -> None:
+    """Name all extras at once that a fit needs and that are not installed."""
+    from rankloop import extras
+    from rankloop.models.specs import LightGBMSpec, model_spec
+
+    extras.require("logs", *(["trees"] if isinstance(model_spec(model), LightGBMSpec) else []))
+
+
+def _choose_bias(
+    log: Log, text: str | None, ranks: int | None, seed: int, progress: Progress
+) -> str | BiasEstimate | None:
+    """The bias that was asked for; None for the default of the function that is called."""
+    from rankloop.offline.assumed_bias import explain_missing_bias
+
+    if text not in (None, ESTIMATE):
+        if ranks is not None:
+            raise RankloopError(f"--ranks is for --bias {ESTIMATE}: a bias that is given has its own ranks")
+        return text
+    if text is None and ranks is None:
+        return None
+    with explain_missing_bias():
+        return log.estimate_bias(ranks=ranks, seed=seed, progress=progress)
+
+
+def _read_queries(path: Path) -> list[str]:
+    try:
+        text = path.read_text(encoding="utf-8")
+        # Only line feeds end a line: ids may contain other separators.
+        queries = json.loads(text) if path.suffix == ".json" else [line for line in text.split("\n") if line]
+    except (OSError, ValueError) as error:
+        raise RankloopError(f"{path}: the list of queries cannot be read: {error}") from error
+    if not isinstance(queries, list) or not queries or not all(isinstance(query, str) for query in queries):
+        raise RankloopError(f"{path} lists no queries: expected one query id per line, or a JSON list of ids")
+    return queries

@@ -1,0 +1,164 @@
+"""What else a list shows, and whether queries differ in their position curves: inputs of the self-test."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankloop.evidence.score_test import CellGroups, combine
+from rankloop.statistics.impression_table import ImpressionTable
+from rankloop.types import Bias, Float64, Int64
+
+# Attractiveness is shrunk to 1 as if each document had so many expected clicks more, which it got.
+SHRINKAGE = 2.0
+# Constants of a mixing function of 64 bits: consecutive numbers get folds as if by a fair coin.
+FIRST_FACTOR, SECOND_FACTOR = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+# A rank whose clicks hardly depend on relevance says nothing about relevance.
+LEAST_ALPHA = 0.01
+
+# Reference: Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014.
+
+
+def fold_of(unit: Int64) -> Int64:
+    """The fold of each unit, 0 or 1: a hash of its number, the same for every order of the rows.
+
+    >>> fold_of(np.arange(8))
+    array([1, 1, 0, 1, 0, 0, 0, 1])
+    """
+    code = unit.astype(np.uint64) + np.uint64(0x9E3779B97F4A7C15)
+    code = (code ^ (code >> np.uint64(30))) * FIRST_FACTOR
+    code = (code ^ (code >> np.uint64(27))) * SECOND_FACTOR
+    return ((code ^ (code >> np.uint64(31))) & np.uint64(1)).astype(np.int64)
+
+
+class Surroundings(NamedTuple):
+    """What surrounds each row.
+
+    Attributes:
+        above: float64, rows; the attractiveness of the documents above, minus what it would be if the others
+            were in random order: their total · k / (L − 1), with k documents above.
+        others: float64, rows; the total attractiveness of all other documents of the list.
+    """
+
+    above: Float64
+    others: Float64
+
+
+def surroundings(table: ImpressionTable) -> Surroundings:
+    """Compute what surrounds each row.
+
+    Attractiveness is clicks over expected clicks, by document, from the units of the other fold: a row's own
+    clicks are not in it.
+
+    Args:
+        table: the impressions.
+    """
+    rows = table.rows
+    fold = fold_of(table.unit)[rows.impression_of]
+    document = combine(rows.document)
+    count = int(document.max(initial=-1)) + 1
+    expected = CellGroups(fold, rows.position).mean(rows.amount)
+    place = fold * count + document
+    clicks, usual = (np.bincount(place, values, 2 * count) for values in (rows.amount, expected))
+    attractiveness = (clicks + SHRINKAGE) / (usual + SHRINKAGE)
+    mine = attractiveness[(1 - fold) * count + document]
+    before = np.cumsum(mine) - mine
+    impression, starts = rows.impression_of, rows.offsets[:-1]
+    # Impressions without rows begin where another one begins, or at the end.
+    start = np.append(before, before[-1:] + mine[-1:])[starts]
+    total = np.bincount(impression, mine, len(rows))[impression]
+    size = np.diff(rows.offsets)[impression]
+    others = total - mine
+    rank = np.arange(len(document)) - starts[impression]
+    usual_above = others * rank / np.maximum(size - 1, 1)
+    return Surroundings(before - start[impression] - usual_above, others)
+
+
+class CurveContrasts(NamedTuple):
+    """How much more relevant the documents of a query seem at a rank than at others, in two halves of users.
+
+    Attributes:
+        query: int64, contrasts.
+        product: float64, contrasts; the product of both halves, each in standard errors.
+        scale: float64, contrasts; the product of the precisions, so that ``Σ product / Σ scale`` is the mean
+            square of the relative difference in clicks.
+        clicks: how many clicks they come from.
+    """
+
+    query: Int64
+    product: Float64
+    scale: Float64
+    clicks: float
+
+
+def curve_contrasts(table: ImpressionTable, bias: Bias) -> CurveContrasts:
+    """Compare relevance between ranks, query by query, in two halves of the units.
+
+        D_qkh = Σ_d u_d ((c_dkh − β_k) / α_k − the same of d at other ranks) / Σ_d u_d
+
+    u is the precision of the difference. If all queries have the position curve of the bias, D has mean 0,
+    up to an error of the bias that all queries share, which is subtracted; D of both halves are independent.
+
+    Args:
+        table: the impressions.
+        bias: how users click.
+    """
+    rows = table.rows
+    known = np.append(bias.alpha >= LEAST_ALPHA, False)
+    use = known[np.minimum(rows.position, bias.positions)]
+    impression = rows.impression_of[use]
+    position, clicked, half = rows.position[use], rows.amount[use], fold_of(table.unit)[impression]
+    query = rows.query[impression]
+    # In recommendation logs, one document has many queries.
+    document = combine(rows.document[use], query)
+    cells = CellGroups(document, half, position)
+    first = _first_of(cells.index, len(cells.size))
+    rate = np.bincount(cells.index, clicked) / cells.size
+    k, h, q = position[first], half[first], query[first]
+    # One click more and one row without a click more: no rank is certain.
+    by_rank = (np.bincount(position, clicked, bias.positions) + 1.0) / (
+        np.bincount(position, None, bias.positions) + 2
+    )
+    usual = by_rank[k]
+    relevance = (rate - bias.beta[k]) / bias.alpha[k]
+    weight = cells.size * bias.alpha[k] ** 2 / (usual * (1.0 - usual))
+    documents = CellGroups(document[first], h)
+    all_weight, all_sum = (
+        np.bincount(documents.index, values)[documents.index] for values in (weight, weight * relevance)
+    )
+    rest = all_weight - weight
+    # A document at one rank alone says nothing.
+    compared = documents.size[documents.index] > 1
+    apart = np.where(
+        compared, relevance - (all_sum - weight * relevance) / np.where(compared, rest, 1.0), 0.0
+    )
+    precision = np.where(compared, weight * rest / all_weight, 0.0)
+    pairs = CellGroups(q, k)
+    places = _first_of(pairs.index, len(pairs.size))
+    ranks = k[places]
+    spots = pairs.index * 2 + h
+    sums, total = (
+        np.bincount(spots, values, 2 * len(places)).reshape(-1, 2)
+        for values in (precision * apart, precision)
+    )
+    both = (total > 0.0).all(axis=1)
+    sums, total, ranks = sums[both], total[both], ranks[both]
+    shared, all_total = (
+        np.stack([np.bincount(ranks, values[:, side], bias.positions) for side in (0, 1)], axis=1)[ranks]
+        for values in (sums, total)
+    )
+    contrast = sums / total - shared / all_total
+    root = np.sqrt(total[:, 0] * total[:, 1])
+    per_click = by_rank[ranks] / bias.alpha[ranks]
+    return CurveContrasts(
+        q[places][both], root * contrast[:, 0] * contrast[:, 1], root * per_click**2, float(clicked.sum())
+    )
+
+
+def _first_of(index: Int64, count: int) -> NDArray[np.int64]:
+    """A row of each group."""
+    first = np.zeros(count, np.int64)
+    first[index[::-1]] = np.arange(len(index))[::-1]
+    return first

@@ -1,0 +1,264 @@
+"""How sure the values of two policies are: over queries, over impressions, and over the bias.
+
+The value of impression t of query q is ``x_t = a_q + e_t``: the value of the query before any click, and what
+the clicks of the impression add. The estimate is the mean of x over all T impressions. Sums of x by query
+follow from counts; only the spread of single impressions needs a pass over them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple, Self
+
+import numpy as np
+
+from rankloop.statistics.intervals import draw_units, few_units_widening, normal_quantile, percentile
+from rankloop.statistics.tables import ImpressionRows
+from rankloop.types import Bias, Float64, Int64, Lines
+from rankloop.value.contribution import Contribution
+from rankloop.value.valuation import Valuation
+
+RESAMPLES = 1_000
+# Engines add in any order, so the last bits differ; a variance does not need them.
+DIGITS = 12
+# The bits of a sum, out of 53, that hardly any order of additions changes (one in ten thousand does).
+BITS = 36
+# The values of both policies, and their difference.
+CONTRASTS = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, -1.0]])
+
+
+class ValueInterval(NamedTuple):
+    """An estimate with its 90 % intervals.
+
+    Attributes:
+        value: the estimate.
+        low: the lower end of the interval for traffic of similar queries: whole queries are resampled.
+        high: its upper end.
+        error: the standard error for traffic of these queries, over impressions.
+        same_low: the lower end of the interval for these queries, ``value − z · error``.
+        same_high: its upper end.
+    """
+
+    value: float
+    low: float
+    high: float
+    error: float
+    same_low: float
+    same_high: float
+
+
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """Sums over the impressions of each query, for two policies.
+
+    Attributes:
+        squares: float64, queries × 2; Σ e².
+        product: float64, queries; Σ e e'.
+        importance: float64, queries × 2; Σ w, see `Contribution.by_impression`.
+        importance_squares: float64, queries × 2; Σ w².
+    """
+
+    squares: Float64
+    product: Float64
+    importance: Float64
+    importance_squares: Float64
+
+    COLUMNS: ClassVar[tuple[str, ...]] = ("ee0", "ee1", "e01", "w0", "w1", "ww0", "ww1")
+
+    @classmethod
+    def of_table(cls, table: Float64) -> Self:
+        """From a table with `COLUMNS`, one row per query; without the bits that the order of sums changes."""
+        exact = without_last_bits(table)
+        return cls(exact[:, :2], exact[:, 2], exact[:, 3:5], exact[:, 5:7])
+
+    def effective(self) -> tuple[float, float]:
+        """The effective sample size, in impressions of each policy itself: ``(Σ w)² / Σ w²``.
+
+        ``w_t = Σ_{d shown at k} λ_d α_k / ᾱ_d`` is how much of what the policy would show impression t shows;
+        it is the same for all impressions if they are the policy's own and it never varies its rankings.
+        """
+        first, second = self.importance.sum(axis=0) ** 2, self.importance_squares.sum(axis=0)
+        ratio = np.divide(first, second, out=np.zeros(2), where=second > 0.0)
+        return float(ratio[0]), float(ratio[1])
+
+
+@dataclass(frozen=True, eq=False)
+class ImpressionTerms:
+    """What each impression adds to the columns of `Moments`: a function that can be sent to where rows are.
+
+    Attributes:
+        contribution: what the impressions of the log say.
+        lambdas: float64, documents × 2; λ of both policies.
+        bias: how users click.
+    """
+
+    contribution: Contribution
+    lambdas: Float64
+    bias: Bias
+
+    def of(self, rows: ImpressionRows) -> Float64:
+        """float64, impressions × columns."""
+        x, w = self.contribution.by_impression(self.lambdas, rows, self.bias)
+        e = x - self.contribution.before(self.lambdas)[rows.query]
+        return np.column_stack([e**2, e[:, 0] * e[:, 1], w, w**2])
+
+    def by_query(self, rows: ImpressionRows) -> tuple[Int64, Float64]:
+        """The queries of some impressions, and the sums over the impressions of each: queries × columns."""
+        queries, place = np.unique(rows.query, return_inverse=True)
+        columns = [np.bincount(place, column, len(queries)) for column in self.of(rows).T]
+        return queries, np.stack(columns, axis=1)
+
+
+@dataclass(frozen=True, eq=False)
+class QueryValues:
+    """The values of two policies, query by query, from which intervals are computed.
+
+    Attributes:
+        times: int64, queries; the number of impressions of each query.
+        sums: float64, queries × 2; Σ x.
+        before: float64, queries × 2; a, the value of each query before any click.
+    """
+
+    times: Int64
+    sums: Float64
+    before: Float64
+
+    @classmethod
+    def of(cls, valuation: Valuation) -> Self:
+        """The values of the two policies of a valuation."""
+        return cls(valuation.contribution.impressions, valuation.by_query, valuation.before)
+
+    @property
+    def total(self) -> int:
+        """T, the number of impressions."""
+        return int(self.times.sum())
+
+    @property
+    def values(self) -> Float64:
+        """Both values and their difference: float64, 3."""
+        result: Float64 = CONTRASTS @ self.sums.sum(axis=0) / self.total
+        return result
+
+    @property
+    def query_variances(self) -> Float64:
+        """The variances of both values and of their difference over queries: float64, 3.
+
+        1/T² Σ_q (S_q − V̂ N_q)²,    S_q = Σ_t x_t of query q
+        """
+        residuals = self.sums @ CONTRASTS.T - self.times[:, None] * self.values
+        result: Float64 = (residuals**2).sum(axis=0) / self.total**2
+        return result
+
+    def errors(self, moments: Moments) -> Float64:
+        """The standard errors if impressions are independent, their queries included: float64, 3.
+
+            s² = 1/(T − 1) Σ_t (x_t − x̄)²,   error = s / √T
+
+        They cover the randomness of which queries come, of what is shown, and of clicks.
+        """
+        after = self.sums - self.times[:, None] * self.before
+        result = []
+        for contrast, value in zip(CONTRASTS, self.values, strict=True):
+            centred = self.before @ contrast - value
+            alone = moments.squares @ contrast**2
+            squares = alone + 2.0 * contrast[0] * contrast[1] * moments.product
+            total = float((self.times * centred**2 + 2.0 * centred * (after @ contrast) + squares).sum())
+            error = np.sqrt(max(total, 0.0) / max(self.total - 1, 1) / self.total)
+            # Sums of squares that cancel leave rounding errors.
+            scale = np.sqrt(alone.sum()) / self.total
+            result.append(0.0 if error < scale * 1e-7 else float(f"{error:.{DIGITS}g}"))
+        return np.array(result)
+
+    def resampled(self, rng: np.random.Generator) -> Float64:
+        """Both values and their difference, from queries drawn with replacement: resamples × 3."""
+        table = np.column_stack([self.sums @ CONTRASTS.T, self.times])[self.times > 0]
+        draws = (draw_units(len(table), rng) @ table for _ in range(RESAMPLES))
+        return np.stack([drawn[:-1] / drawn[-1] for drawn in draws])
+
+    def intervals(
+        self, moments: Moments, rng: np.random.Generator, spread: BiasSpread | None = None
+    ) -> tuple[ValueInterval, ValueInterval, ValueInterval]:
+        """The intervals of the new policy, of the policy it is compared with, and of their difference.
+
+        Args:
+            moments: sums over impressions.
+            rng: random generator for the resamples.
+            spread: what the uncertainty of the bias does to the estimates; None if the bias is assumed.
+        """
+        drawn, errors = np.stack(percentile(self.resampled(rng))), self.errors(moments)
+        several, wider = int((self.times > 0).sum()) > 1, few_units_widening(self.times)
+        result = []
+        for number, (value, error) in enumerate(zip(self.values.tolist(), errors.tolist(), strict=True)):
+            stretch = wider
+            # Policies that rank alike differ only by rounding.
+            if spread is not None and error:
+                error = float(np.hypot(error, spread.deviation[number]))
+                stretch *= float(spread.stretch[number])
+            half = normal_quantile() * error
+            low, high = value - half, value + half
+            if several:
+                # How much queries differ cannot be told from one.
+                low, high = (value + stretch * (end - value) if error else value for end in drawn[:, number])
+            result.append(ValueInterval(value, float(low), float(high), error, value - half, value + half))
+        return result[0], result[1], result[2]
+
+
+class BiasSpread(NamedTuple):
+    """What the uncertainty of a bias does to the two values and to their difference.
+
+    Attributes:
+        stretch: float64, 3; the factor by which intervals from resampled queries become wider.
+        deviation: float64, 3; the standard deviation of the estimates over the resamples of the bias alone.
+    """
+
+    stretch: Float64
+    deviation: Float64
+
+
+def bias_spread(
+    valuation: Valuation, biases: Iterable[Lines], shares: Float64, draws: Float64 | None
+) -> BiasSpread:
+    """What resamples of the bias do to the estimates.
+
+    A bias that was estimated from the same log is resampled together with the clicks: the same queries are
+    drawn for both. Any other bias varies independently of the clicks.
+
+    Args:
+        valuation: the estimate with the bias as it was estimated.
+        biases: α and β of its resamples.
+        shares: float64, documents × ranks; the probability of each rank per impression of the query.
+        draws: float64, resamples × queries; how often each query was drawn in each resample. None if the
+            bias does not come from these clicks, or if that is not known.
+    """
+    times = valuation.contribution.impressions.astype(np.float64)
+    everything = np.ones(len(times))
+
+    def mean(by_query: Float64, weights: Float64) -> Float64:
+        result: Float64 = CONTRASTS @ (weights @ by_query) / (weights @ times)
+        return result
+
+    joint, fixed, alone = [], [], []
+    rng = np.random.default_rng(0)
+    for number, lines in enumerate(biases):
+        weights = everything if draws is None else draws[number]
+        if not weights.any():
+            continue
+        varied = valuation.by_query_with(lines, shares, weights)
+        joint.append(mean(varied, weights))
+        alone.append(mean(varied, everything))
+        fixed.append(mean(valuation.by_query, draw_units(len(times), rng) if draws is None else weights))
+    deviation, usual = _deviation(alone), _deviation(fixed)
+    total = np.hypot(usual, deviation) if draws is None else _deviation(joint)
+    return BiasSpread(np.divide(total, usual, out=np.ones(3), where=usual > 0.0), deviation)
+
+
+def _deviation(values: list[Float64]) -> Float64:
+    return np.std(values, axis=0, ddof=1) if len(values) > 1 else np.zeros(3)
+
+
+def without_last_bits(values: Float64) -> Float64:
+    """Values without the last bits of their mantissas, which depend on the order of additions."""
+    mantissas, exponents = np.frexp(values)
+    steps = 2.0**BITS
+    return np.ldexp(np.round(mantissas * steps) / steps, exponents)
