@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -203,3 +204,14 @@ def test_errors_of_extras_are_import_errors(monkeypatch: pytest.MonkeyPatch) -> 
     assert isinstance(caught.value, rankloop.RankloopError)
     with pytest.raises(MissingExtraError, match=r"rankloop\[torch\]"):
         require("torch")
+
+
+def test_threads_of_lightgbm_wait_without_spinning_from_python_too():
+    """What the user has set stays."""
+    command = "import os, rankloop.extras as e; e.load('lightgbm'); print(os.environ['OMP_WAIT_POLICY'])"
+    outside = {name: value for name, value in os.environ.items() if name != "OMP_WAIT_POLICY"}
+    for given, expected in (({}, "passive"), ({"OMP_WAIT_POLICY": "active"}, "active")):
+        done = subprocess.run(
+            [sys.executable, "-c", command], env=outside | given, check=True, capture_output=True, text=True
+        )
+        assert done.stdout.strip() == expected

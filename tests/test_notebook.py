@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
+import nbformat
 import pytest
+from jupyter_client.kernelspec import KernelSpec
+from jupyter_client.manager import AsyncKernelManager
+from nbclient import NotebookClient
 
 from rankloop.bias import BiasEstimate, BiasOptions
 from rankloop.experiments.results import read_result
@@ -16,6 +22,8 @@ from rankloop.notebook import NotebookResult
 from rankloop.offline import Comparison, Fit
 from rankloop.reports.html import html_page
 from tests.offline.worlds_of_logs import BIAS, simulated
+
+ROOT = Path(__file__).parents[1]
 
 
 class Frames(HTMLParser):
@@ -79,3 +87,32 @@ def test_a_run_shows_its_report(tmp_path: Path) -> None:
     Run(spec, tmp_path / "run").resume()
     page = page_of(read_result(tmp_path / "run"))
     assert "<h1>Learning to rank from clicks: " in page
+
+
+class ThisPython(AsyncKernelManager):
+    """The kernel of the Python that runs this test."""
+
+    kernel_spec = KernelSpec(argv=[sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"])
+
+
+def run_notebook(*cells: str) -> list[list[Any]]:
+    """The outputs of each cell."""
+    book = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
+    client = NotebookClient(book, timeout=300, kernel_manager_class=ThisPython)
+    client.execute(cwd=str(ROOT), env={**os.environ, "PYTHONPATH": str(ROOT)})
+    return [cell.outputs for cell in book.cells]
+
+
+def test_a_bare_kernel_has_no_widgets_and_needs_none(tmp_path: Path):
+    """DuckDB wants ipywidgets to change anything about its progress bars."""
+    world = simulated(tmp_path / "log", queries=30, impressions=2_000)
+    outputs = run_notebook(
+        "import rankloop, importlib.util",
+        "assert importlib.util.find_spec('ipywidgets') is None",
+        f"log = rankloop.open_log({str(world.log.folder)!r})",
+        "log.check()",
+        "log.estimate_bias()",
+    )
+    for shown in outputs[3:]:
+        assert any("text/html" in output.get("data", {}) for output in shown)
+        assert not [output for output in shown if output["output_type"] == "stream"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import os
 import signal
 import sys
 import threading
@@ -81,8 +80,6 @@ def _root(
 def main() -> None:
     """Run the command line; an error of the user is printed in one line, with exit code 2."""
     stopped = _stop_by_signal()
-    # LightGBM's threads spin while they wait for each other: ten times slower on a busy machine.
-    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     try:
         with extras.explained():
             app(prog_name="rankloop")

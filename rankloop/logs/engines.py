@@ -100,8 +100,10 @@ def _duckdb_engine() -> Iterator[Engine]:
             # Rows are counted or sorted: preserving their order would only take memory.
             preserve_insertion_order=False,
         )
-        # DuckDB would draw it on standard output, which is for results.
-        connection.con.execute("SET enable_progress_bar = false")
+        # DuckDB would draw a progress bar on standard output, which is for results. In a notebook it is off,
+        # and without ipywidgets DuckDB refuses to turn it off again.
+        if connection.con.execute("SELECT current_setting('enable_progress_bar')").fetchone() != (False,):
+            connection.con.execute("SET enable_progress_bar = false")
         try:
             with data_errors():
                 yield _DuckDB(connection)

@@ -99,8 +99,6 @@ def start_process(location: str, log: Path, settings: LearnerSettings, *, sealin
 
 def _main(location: str, log: Path, settings: LearnerSettings, sealing_only: bool, parent: int) -> None:
     logging.basicConfig(level=logging.INFO, format="%(message)s")
-    # Threads of LightGBM that wait for each other would keep the processors from the server.
-    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
     signal.signal(signal.SIGINT, lambda *_: stop.set())
