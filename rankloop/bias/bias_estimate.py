@@ -153,6 +153,7 @@ class BiasEstimate(NotebookResult):
             the log with a document at one of the first ``bias.positions`` ranks, in the order of their
             numbers. None if something else was resampled.
         log: the fingerprint of the log; None if it is not known.
+        query_share: the share of the log's queries that was used: a random sample of a large log.
     """
 
     document: ClassVar[str] = "rankloop.reports.bias:bias_document"
@@ -172,6 +173,7 @@ class BiasEstimate(NotebookResult):
     check: HarvestCheck | None = None
     resample_seed: int | None = None
     log: str | None = None
+    query_share: float = 1.0
 
     @classmethod
     def assemble(
@@ -272,6 +274,7 @@ class BiasEstimate(NotebookResult):
                 "notes": self.notes,
                 "log": self.log,
                 "resample_seed": self.resample_seed,
+                "query_share": self.query_share,
             }
         )
         return content

@@ -31,6 +31,7 @@ from rankloop.bias.bias_options import BiasOptions
 from rankloop.bias.bootstrap import bootstrap
 from rankloop.bias.cross_fitting import CrossFitting
 from rankloop.bias.movement import count_movement
+from rankloop.bias.query_sample import sample_queries
 from rankloop.errors import DataError, RankloopError
 from rankloop.progress import Progress, report
 from rankloop.relevance.cross_fit import FOLDS
@@ -89,7 +90,9 @@ def estimate_from_features(
             "harvesting compares the same document at two ranks; features need affine or position"
         )
     known = np.flatnonzero(~np.isnan(features[pairs.documents]).all(axis=1))
-    shown = _positions_with_clicks(pairs.select(known))
+    described = _positions_with_clicks(pairs.select(known))
+    sample = sample_queries(described, count_movement(described), rng)
+    shown = sample.table
     fitting = CrossFitting.of(shown, features[shown.documents], rng)
     placement = fitting.placement(rng)
     effective = float(
@@ -131,9 +134,10 @@ def estimate_from_features(
         count_movement(pairs),
         options,
         method=METHOD,
-        notes=_notes(pairs, shown, effective, check, forced=options.forced),
+        notes=(*sample.notes, *_notes(pairs, shown, effective, check, forced=options.forced)),
         # Documents without features are left out, and their queries with them.
         resample_seed=seed if _same_queries(pairs, shown) else None,
+        query_share=sample.share,
     )
 
 

@@ -13,6 +13,7 @@ from rankloop.bias.bootstrap import bootstrap, few_clusters, resamples_queries
 from rankloop.bias.harvesting import check_by_harvest, harvest
 from rankloop.bias.movement import measure_movement
 from rankloop.bias.newton import BiasFit, fit
+from rankloop.bias.query_sample import sample_queries
 from rankloop.errors import DataError
 from rankloop.progress import Progress, report
 from rankloop.relevance.cross_fit import FOLDS, folds
@@ -51,7 +52,8 @@ def estimate_from_movement(
             document.
     """
     movement = measure_movement(all_ranks)
-    shown = all_ranks.first_positions(movement.positions)
+    sample = sample_queries(all_ranks, movement, rng)
+    shown = sample.table.first_positions(movement.positions)
     _require_differing_relevance(shown)
     fits: dict[str, BiasFit] = {}
     for model, name in (("position", "position-based"), ("affine", "affine")):
@@ -67,7 +69,7 @@ def estimate_from_movement(
             "documents that get more clicks at other ranks do not get more at the first or the last rank: "
             "the affine model does not hold, or the log is too small; use fewer ranks or collect more data"
         )
-    notes = []
+    notes = list(sample.notes)
     if movement.missing_positions is not None:
         notes.append(f"No estimate below rank {shown.positions}: {movement.missing_positions}.")
     resampled, seed = None, None
@@ -91,7 +93,8 @@ def estimate_from_movement(
         method=method,
         notes=notes,
         comparison=comparison,
-        resample_seed=seed if method == "pairs" and resamples_queries(shown) else None,
+        resample_seed=seed if method == "pairs" and resamples_queries(shown) and not sample.notes else None,
+        query_share=sample.share,
     )
     return found if fitted is None else found.checked(check_by_harvest(found.bias, shown, seed=seed))
 
@@ -103,7 +106,7 @@ def _estimator(fitted: BiasFit | None, shown: CellTable) -> Callable[[CellTable,
     if not resamples_queries(shown):
         return lambda counts, weights: np.stack(fitted.with_clicks(counts).refit_nearby(weights).free)
     # To first order, each document moves the estimate by a fixed amount: resamples are sums of these.
-    influence = fitted.influence()
+    influence = fitted.correction * fitted.influence()
     return lambda _, weights: np.stack(fitted.parameters.free_after((weights - 1.0) @ influence))
 
 

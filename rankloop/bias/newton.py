@@ -53,8 +53,11 @@ MIN_CURVATURE = 0.05
 # the documents' relative click rates, taken over documents with at least this many expected clicks.
 LOW_START, LIFT_QUANTILE, EXPECTED_CLICKS = 0.3, 0.999, 5.0
 # Approximate number of documents per stratum, and the maximum number of strata: by how high documents were
-# shown, and within each of these by mean rank.
+# shown, and within each of these by mean rank. Up to the number of SMALL_STRATA, strata of a small log have
+# fewer documents: where two or three strata have to do, relevance depends on the rank within them, and the
+# relevance of what stands first is mistaken for trust (60 queries: α of all ranks is 3 % too low).
 DOCUMENTS_PER_STRATUM, STRATA = 300, (20, 10)
+DOCUMENTS_PER_SMALL_STRATUM, SMALL_STRATA = 100, 20
 # The smallest distance of the ends from 0 and 1, relative to that of the rank's click rate and absolute.
 EDGE, MIN_EDGE = 0.001, 1e-9
 
@@ -81,7 +84,8 @@ class Strata:
     def of(cls, shown: CellTable) -> Strata:
         """Build as many strata as the number of documents allows."""
         height, mean = _heights(shown)
-        wanted = min(shown.n_documents // DOCUMENTS_PER_STRATUM, STRATA[0] * STRATA[1])
+        small = min(shown.n_documents // DOCUMENTS_PER_SMALL_STRATUM, SMALL_STRATA)
+        wanted = min(max(shown.n_documents // DOCUMENTS_PER_STRATUM, small), STRATA[0] * STRATA[1])
         # Twice as many parts by height as by mean rank within each.
         parts = int(np.clip(np.sqrt(2 * wanted), 1, STRATA[0]))
         parts_within = int(np.clip(wanted // parts, 1, STRATA[1]))
@@ -161,6 +165,20 @@ class BiasFit:
         """
         system = _System.of(self.curvature)
         return system.solve(self.likelihood.scores(self.parameters, system.carried))
+
+    @property
+    def correction(self) -> float:
+        """How much more estimates vary than the influence of the queries that they are fitted to.
+
+            √(n / (n − p))
+
+        n is the number of queries and p that of the ends that are neither on the boundary nor fix the scale.
+        At most half of the queries count as used up.
+        """
+        queries = len(np.unique(self.likelihood.shown.queries))
+        alpha, low = self.parameters.free
+        free = int((low > 0.0).sum() + (alpha + low < 1.0).sum()) - 2
+        return float(np.sqrt(queries / (queries - np.clip(free, 0, queries // 2))))
 
     def with_clicks(self, shown: CellTable) -> BiasFit:
         """The same fit as a starting point for other clicks on the same displays."""

@@ -224,6 +224,6 @@ def test_resamples_can_be_drawn_again() -> None:
     shown = CellTable.of(counts, found.bias.positions)
     queries, query_of = np.unique(shown.queries, return_inverse=True)
     fitted, weights = fit(shown), draw_units(len(queries), draws)[query_of]
-    nearby = fitted.parameters.free_after((weights - 1.0) @ fitted.influence())
+    nearby = fitted.parameters.free_after((weights - 1.0) @ (fitted.correction * fitted.influence()))
     lines = clip_lines(lines_at(Lines(*nearby), found.anchor))
     np.testing.assert_allclose(found.resampled.alpha[0], lines.alpha, atol=1e-6)

@@ -45,6 +45,7 @@ def _errors(follows: float, *, shared: bool, monkeypatch: pytest.MonkeyPatch) ->
     with monkeypatch.context() as patch:
         if shared:
             patch.setattr("rankloop.bias.newton.DOCUMENTS_PER_STRATUM", 10**9)
+            patch.setattr("rankloop.bias.newton.DOCUMENTS_PER_SMALL_STRATUM", 10**9)
         fitted = fit(CellTable.of(counts))
     assert (fitted.strata.number == 1) == shared
     from rankloop.clicks import bias_of, users
