@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 import json
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,18 +21,35 @@ from sqlalchemy import ColumnElement, Connection, Select, select
 
 from rankloop.live.ranking.problem import RankingProblem
 from rankloop.live.ranking.rules import place
-from rankloop.live.store.database import Store, read
+from rankloop.live.store.database import Store, give_way, read
 from rankloop.live.store.events import Reaction, read_reactions
 from rankloop.live.store.impressions import read_drawn, read_pins
-from rankloop.live.store.parts import begin_part, finish_part, sealed_parts, unfinished
-from rankloop.live.store.tables import impressions, policies, problems, scorings
+from rankloop.live.store.parts import (
+    TAKEN_AT_ONCE,
+    add_to_part,
+    begin_part,
+    close_part,
+    find_unsealed,
+    finish_part,
+    sealed_parts,
+    unfinished,
+)
+from rankloop.live.store.tables import (
+    impressions,
+    logged_problems,
+    logged_scorings,
+    policies,
+    problems,
+    scorings,
+)
 from rankloop.logs.folder import PINNED_KEY, STARTS_KEY, VERSION_KEY, check_file
 from rankloop.logs.schema import CANDIDATES, FEATURES, IMPRESSIONS, VERSION, arrow_schema
 from rankloop.logs.writer import AMOUNT
 from rankloop.storage.files import write_whole
+from rankloop.types import Float32
 
 MANIFEST = "manifest.json"
-# Impressions of a part at most: the transaction that begins a part holds up other writers while it runs.
+# Impressions of a part at most: a part is in memory while its files are written.
 LARGEST_PART = 20_000
 
 
@@ -75,19 +92,32 @@ def seal(
     closed = impressions.c.time < before if isinstance(before, float) else before
     with read(store) as connection:
         waiting = unfinished(connection)
+    created_at = time.time() if now is None else now
     while True:
-        if waiting:
-            number = waiting.pop(0)
-        else:
-            with store.engine.begin() as connection:
-                begun = begin_part(connection, closed, most, time.time() if now is None else now)
-            if begun is None:
-                break
-            number = begun
+        number = waiting.pop(0) if waiting else _gather(store, closed, most, created_at)
+        if number is None:
+            break
+        with store.engine.begin() as connection:
+            close_part(connection, number)
         done.append(write_part(store, number, amounts or {}))
     if done:
         write_manifest(store)
     return done
+
+
+def _gather(store: Store, closed: ColumnElement[bool], most: int, now: float) -> int | None:
+    """Give impressions to a new part, a few per transaction; its number, or None if there are none."""
+    with read(store) as connection:
+        unsealed = find_unsealed(connection, closed, most)
+    number = None
+    for first in range(0, len(unsealed), TAKEN_AT_ONCE):
+        chosen = unsealed[first : first + TAKEN_AT_ONCE]
+        with give_way(store) as connection:
+            if number is None:
+                number = begin_part(connection, chosen, now)
+            elif not add_to_part(connection, number, chosen):
+                break
+    return number
 
 
 def write_manifest(store: Store) -> None:
@@ -137,24 +167,33 @@ def part_name(number: int) -> str:
     return f"part-{number:08d}.parquet"
 
 
-def _problems(connection: Connection, wanted: Select[Any]) -> Iterator[tuple[str, RankingProblem]]:
-    for row in connection.execute(wanted).mappings():
-        yield row["query_id"], RankingProblem.from_row(row)
-
-
 def _features(connection: Connection, number: int) -> pa.Table:
     """One row per document of the problems that are new in this part, with a column per feature."""
-    wanted = select(problems).where(problems.c.part == number).order_by(problems.c.query_id)
-    found = list(_problems(connection, wanted))
-    names = list(dict.fromkeys(name for _, problem in found for name in problem.feature_names))
-    queries = [query for query, problem in found for _ in problem.documents]
-    documents = [document for _, problem in found for document in problem.documents]
+    wanted = (
+        select(logged_problems.c.query_id, problems)
+        .join(problems, problems.c.id == logged_problems.c.problem)
+        .where(logged_problems.c.problem.in_(_shown(number)), logged_problems.c.part == number)
+        .order_by(logged_problems.c.query_id)
+    )
+    queries: list[str] = []
+    documents: list[str] = []
+    # Problems with the same names of features, one after the other, as one matrix.
+    blocks: list[tuple[tuple[str, ...], list[Float32]]] = []
+    for row in connection.execute(wanted).mappings():
+        problem = RankingProblem.from_row(row)
+        queries += [row["query_id"]] * len(problem.documents)
+        documents += problem.documents
+        if not blocks or blocks[-1][0] != problem.feature_names:
+            blocks.append((problem.feature_names, []))
+        blocks[-1][1].append(problem.features)
+    names = list(dict.fromkeys(name for own, _ in blocks for name in own))
+    columns = {name: column for column, name in enumerate(names)}
     matrix = np.full((len(documents), len(names)), np.nan, np.float32)
-    row, columns = 0, {name: column for column, name in enumerate(names)}
-    for _, problem in found:
-        places = [columns[name] for name in problem.feature_names]
-        matrix[row : row + len(problem.documents), places] = problem.features
-        row += len(problem.documents)
+    first = 0
+    for own, features in blocks:
+        values = np.concatenate(features)
+        matrix[first : first + len(values), [columns[name] for name in own]] = values
+        first += len(values)
     ids = {"query_id": pa.array(queries, pa.string()), "doc_id": pa.array(documents, pa.string())}
     return pa.table({**ids, **{name: pa.array(matrix[:, columns[name]]) for name in names}})
 
@@ -162,11 +201,17 @@ def _features(connection: Connection, number: int) -> pa.Table:
 def _candidates(connection: Connection, number: int) -> pa.Table:
     """The scores that policies gave to candidates, where a policy scored a problem for the first time."""
     wanted = (
-        select(policies.c.name, problems.c.query_id, problems.c.documents, scorings.c.scores)
-        .join(policies, policies.c.number == scorings.c.policy)
-        .join(problems, problems.c.id == scorings.c.problem)
-        .where(scorings.c.part == number)
-        .order_by(policies.c.number, problems.c.query_id)
+        select(policies.c.name, logged_problems.c.query_id, problems.c.documents, scorings.c.scores)
+        .join_from(logged_scorings, policies, policies.c.number == logged_scorings.c.policy)
+        .join(
+            scorings,
+            (scorings.c.problem == logged_scorings.c.problem)
+            & (scorings.c.policy == logged_scorings.c.policy),
+        )
+        .join(problems, problems.c.id == logged_scorings.c.problem)
+        .join(logged_problems, logged_problems.c.problem == logged_scorings.c.problem)
+        .where(logged_scorings.c.problem.in_(_shown(number)), logged_scorings.c.part == number)
+        .order_by(policies.c.number, logged_problems.c.query_id)
     )
     columns: dict[str, list[Any]] = {name: [] for name in ("policy_id", "query_id", "doc_id")}
     scores = []
@@ -178,6 +223,11 @@ def _candidates(connection: Connection, number: int) -> pa.Table:
         scores.append(np.frombuffer(row.scores))
     values = np.concatenate(scores) if scores else np.zeros(0)
     return pa.table({**columns, "score": values}).cast(arrow_schema(CANDIDATES))
+
+
+def _shown(number: int) -> Select[Any]:
+    """The problems of a part."""
+    return select(impressions.c.problem).where(impressions.c.part == number)
 
 
 def _impressions(
@@ -192,11 +242,12 @@ def _impressions(
             impressions.c.time,
             impressions.c.drawn,
             impressions.c.rules,
-            problems.c.query_id,
+            logged_problems.c.query_id,
             problems.c.documents,
             policies.c.name,
         )
         .join(problems, problems.c.id == impressions.c.problem)
+        .join(logged_problems, logged_problems.c.problem == impressions.c.problem)
         .join(policies, policies.c.number == impressions.c.policy)
         .where(impressions.c.part == number)
         .order_by(impressions.c.number)

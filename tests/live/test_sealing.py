@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from sqlalchemy import Connection, event
 
 from rankloop import estimator, open_log, synthetic
 from rankloop.clicks import bias_of, users
@@ -17,6 +21,8 @@ from rankloop.live.learner.learning import learn
 from rankloop.live.learner.settings import LearnerSettings
 from rankloop.live.ranking.live_policy import LivePolicy, policy_of
 from rankloop.live.store.events import UserEvent, record_events
+from rankloop.live.store.parts import TAKEN_AT_ONCE, add_to_part, begin_part, find_unsealed
+from rankloop.live.store.tables import impressions
 from rankloop.policies import expected_rank_weights
 from rankloop.statistics import Exposure, Statistics
 from tests.live.conftest import linear, put
@@ -27,6 +33,11 @@ REQUEST = RankRequest("cat", ("x", "y", "z"), ([1.0, 0.0, 0.5], [0.0, 1.0, 0.0],
 def click(store: Store, *events: UserEvent) -> dict[str, int]:
     with store.engine.begin() as connection:
         return dict(record_events(connection, events, time.time()).counts)
+
+
+def new_page(rng: np.random.Generator, query: int) -> RankRequest:
+    """A request whose features never came before."""
+    return RankRequest(f"q{query}", ("x", "y", "z"), tuple(rng.normal(size=(3, 3)).tolist()))
 
 
 def rows(store: Store, table: str) -> list[dict[str, object]]:
@@ -126,7 +137,7 @@ def test_a_part_that_was_interrupted_is_written_again(
 
 @pytest.mark.parametrize("location", ["sqlite"], indirect=True)
 def test_weights_are_those_of_the_simulator(store: Store) -> None:
-    impressions, rng = 1500, np.random.default_rng(2)
+    pages, rng = 1500, np.random.default_rng(2)
     split = synthetic(queries=40, features=3).train
     people, ranks = users("paper@3"), 3
     bias = bias_of(people)
@@ -139,7 +150,7 @@ def test_weights_are_those_of_the_simulator(store: Store) -> None:
     service = Service(store, ServiceSettings(top=ranks), rng=np.random.default_rng(3))
     kept: dict[str, list[tuple[int, list[int], list[bool]]]] = {"model": [], "shuffle": []}
     events: list[UserEvent] = []
-    for _ in range(impressions):
+    for _ in range(pages):
         query = int(rng.integers(split.n_queries))
         own = range(split.offsets[query], split.offsets[query + 1])
         request = RankRequest(
@@ -181,7 +192,7 @@ def test_weights_are_those_of_the_simulator(store: Store) -> None:
         simulated = own_part if simulated is None else simulated + own_part
     assert simulated is not None
     sealed = open_log(store.log).statistics(bias)
-    assert sealed.statistics.impressions == impressions
+    assert sealed.statistics.impressions == pages
     assert sealed.estimated == {}
     method = estimator("intervention-aware(average=query)")
     assert np.allclose(method.weights(sealed.statistics, bias), method.weights(simulated, bias), rtol=1e-9)
@@ -231,3 +242,68 @@ def test_features_that_are_added_later_are_missing_before(store: Store, service:
     assert fit.fill_values[3] == pytest.approx((29.5 + 1.0) / 2)
     learned = learn(store.log, LearnerSettings(model="linear", learning="paper", bias="paper@3"))
     assert learned.policy.fill_values == fit.fill_values
+
+
+def test_no_transaction_seals_many_pages(store: Store, service: Service) -> None:
+    """Every page is new: what one transaction writes and asks does not grow with the number of pages."""
+    rng, pages = np.random.default_rng(4), 5 * TAKEN_AT_ONCE
+    pending = [
+        service.keep(service.serve(service.draft(new_page(rng, number % 7)), service.choose()))
+        for number in range(pages)
+    ]
+    pending[-1].result()
+    changed, statements = [0], [0]
+
+    def begin(_connection: Connection) -> None:
+        changed.append(0)
+        statements.append(0)
+
+    def execute(_connection: Connection, cursor: Any, statement: str, *_: Any) -> None:
+        statements[-1] += 1
+        if statement.startswith("UPDATE impressions"):
+            changed[-1] += cursor.rowcount
+
+    event.listen(store.engine, "begin", begin)
+    event.listen(store.engine, "after_cursor_execute", execute)
+    assert [part.impressions for part in sealing.seal(store, time.time() + 1)] == [pages]
+    assert (max(changed), sum(changed)) == (TAKEN_AT_ONCE, pages)
+    assert max(statements) < 20
+    queries = {row["query_id"] for row in rows(store, "impressions")}
+    assert len(queries) == pages
+    assert {query.partition("#")[0] for query in queries} == {f"q{number}" for number in range(7)}
+    assert {f"q{number}" for number in range(7)} < queries
+
+
+def test_requests_are_served_while_a_part_is_gathered(
+    store: Store, service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(5)
+    for number in range(3 * TAKEN_AT_ONCE):
+        stored = service.keep(service.serve(service.draft(new_page(rng, number)), service.choose()))
+    stored.result()
+    counted = []
+
+    @contextmanager
+    def give_way(opened: Store) -> Iterator[Connection]:
+        with opened.engine.begin() as connection:
+            yield connection
+        later = service.rank(new_page(rng, 1))
+        counted.append(click(store, UserEvent(later.id, later.shown[1])))
+
+    monkeypatch.setattr(sealing, "give_way", give_way)
+    assert len(sealing.seal(store, time.time())) == 1
+    assert counted == [{"accepted": 1}] * 3
+
+
+def test_a_part_that_was_interrupted_while_it_was_gathered_is_closed(store: Store, service: Service) -> None:
+    for _ in range(4):
+        service.rank(REQUEST)
+    with store.engine.begin() as connection:
+        unsealed = find_unsealed(connection, impressions.c.number > 0, 10)
+        assert begin_part(connection, unsealed[:2], time.time()) == 1
+    assert [part.impressions for part in sealing.seal(store, time.time() + 1)] == [2, 2]
+    # Whoever was interrupted adds nothing to a part that another process has closed.
+    with store.engine.begin() as connection:
+        assert not add_to_part(connection, 1, unsealed[2:])
+        assert begin_part(connection, unsealed, time.time()) is None
+    assert sealing.seal(store, time.time() + 1) == []

@@ -19,7 +19,7 @@ from rankloop.live.http.app import build_app
 from rankloop.live.learner.retention import drop_parts, forget_rows
 from rankloop.live.store.leases import Lease
 from rankloop.live.store.policies import roll_back
-from rankloop.live.store.tables import impressions, problems
+from rankloop.live.store.tables import impressions, logged_problems, problems, query_names, scorings
 from tests.live.asgi import send
 
 sqlite_only = pytest.mark.parametrize("location", ["sqlite"], indirect=True)
@@ -138,3 +138,43 @@ def test_an_error_of_the_database_is_reported_to_the_caller(service: Service) ->
     with pytest.raises(OperationalError):
         failed.result()
     assert service.writer.failing
+
+
+def test_the_database_keeps_nothing_of_old_pages_but_names(store: Store, service: Service) -> None:
+    """Every page is new; what comes again is known by its name, and is in the log once."""
+    again = RankRequest("again", ("x",), ([9.0, 9.0, 9.0],))
+    for number in range(220):
+        features = tuple([float(number), float(place), 0.0] for place in range(3))
+        pending = service.keep(
+            service.serve(service.draft(RankRequest("cat", ("x", "y", "z"), features)), service.choose())
+        )
+        if number % 100 == 0:
+            service.rank(again)
+    pending.result()
+    sealing.seal(store, time.time() + 1)
+    waiting = service.rank(RankRequest("cat", ("x", "y", "z"), features))
+    assert forget_rows(store, time.time() + 1) == 223
+    with store.engine.connect() as connection:
+        assert connection.scalars(select(problems.c.query)).all() == ["cat"]
+        assert connection.scalar(select(func.count()).select_from(scorings)) == 1
+        assert connection.scalar(select(func.count()).select_from(logged_problems)) == 221
+    assert count(store) == 1
+    service.close()
+    later = Service(store)
+    later.rank(again)
+    later.close()
+    sealing.seal(store, time.time() + 1)
+    log = open_log(store.log)
+    assert log.check().impressions == 225
+    pairs = [
+        (row["query_id"], row["doc_id"]) for row in pq.read_table(store.log / "features.parquet").to_pylist()
+    ]
+    assert len(pairs) == len({*pairs}) == 220 * 3 + 1
+    assert waiting.id in pq.read_table(store.log / "impressions.parquet")["impression_id"].to_pylist()
+    # What was shown last in parts that are deleted is forgotten, and what came again is not.
+    drop_parts(store, [1])
+    with store.engine.connect() as connection:
+        names = connection.scalars(select(logged_problems.c.query_id).order_by("query_id")).all()
+        assert names == ["again", "cat#220"]
+        assert connection.scalars(select(query_names.c.query).order_by("query")).all() == ["again", "cat"]
+    assert open_log(store.log).check().impressions == 2

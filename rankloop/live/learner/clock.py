@@ -12,8 +12,9 @@ from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple
 
-# Marks per window at most: a window ends this much later than it could, relative to its length.
-MARKS = 1000
+# Marks per window at most. Each becomes a part of the log, of which many small ones are slow to read; and a
+# window ends this much later than it could, relative to its length.
+MARKS = 20
 
 
 class SteadyClock:

@@ -2,24 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from sqlalchemy import Connection, and_, delete, select, update
+from sqlalchemy import Connection, delete, func, or_, select, update
 
 from rankloop.live.learner.settings import LearnerSettings
 from rankloop.live.sealing import part_name, write_manifest, write_table
-from rankloop.live.store.database import Store, read
+from rankloop.live.store.database import Store, give_way, read
 from rankloop.live.store.parts import DROPPED, SEALED
-from rankloop.live.store.tables import events, impressions, parts, problems, scorings
+from rankloop.live.store.tables import (
+    events,
+    impressions,
+    logged_problems,
+    logged_scorings,
+    parts,
+    problems,
+    query_names,
+    scorings,
+)
 from rankloop.logs.schema import CANDIDATES, FEATURES, IMPRESSIONS
 
 DAY = 86_400.0
 # Rows that one transaction deletes at most, so that requests need not wait for long.
-ROWS_AT_ONCE = 5_000
+ROWS_AT_ONCE = 200
+# Names that are in memory at once while they are forgotten.
+NAMES_AT_ONCE = 100_000
 
 
 def retain(store: Store, settings: LearnerSettings, *, now: float, counted: int | None) -> list[str]:
@@ -43,20 +54,53 @@ def retain(store: Store, settings: LearnerSettings, *, now: float, counted: int 
 
 
 def forget_rows(store: Store, before: float, counted: int | None = None) -> int:
-    """Delete sealed impressions and their events from the database, and return how many impressions."""
+    """Delete sealed impressions and their events from the database, and return how many impressions.
+
+    What was ranked goes with the last impression of it; the log has it, and the store remembers its name.
+    """
     total = 0
-    ready = and_(parts.c.state.in_([SEALED, DROPPED]), parts.c.created_at < before)
+    needed = or_(parts.c.state.not_in([SEALED, DROPPED]), parts.c.created_at >= before)
     if counted is not None:
-        ready = and_(ready, parts.c.number <= counted)
-    old = select(impressions.c.number).where(impressions.c.part.in_(select(parts.c.number).where(ready)))
+        needed = or_(needed, parts.c.number > counted)
+    with read(store) as connection:
+        kept = connection.scalar(select(func.min(parts.c.number)).where(needed))
+    own = impressions.c.part.is_not(None) if kept is None else impressions.c.part < kept
     while True:
-        with store.engine.begin() as connection:
-            numbers = list(connection.scalars(old.order_by(impressions.c.number).limit(ROWS_AT_ONCE)))
-            if not numbers:
-                return total
-            connection.execute(delete(events).where(events.c.impression.in_(numbers)))
-            connection.execute(delete(impressions).where(impressions.c.number.in_(numbers)))
-            total += len(numbers)
+        with read(store) as connection:
+            part = connection.scalar(select(func.min(impressions.c.part)).where(own))
+            rows = connection.execute(
+                select(impressions.c.number, impressions.c.problem)
+                .where(impressions.c.part == part)
+                .order_by(impressions.c.problem)
+            ).all()
+        if part is None:
+            return total
+        for first in range(0, len(rows), ROWS_AT_ONCE):
+            chosen, following = rows[first : first + ROWS_AT_ONCE], rows[first + ROWS_AT_ONCE :]
+            complete = {row.problem for row in chosen} - {row.problem for row in following[:1]}
+            numbers = [row.number for row in chosen]
+            with give_way(store) as connection:
+                connection.execute(delete(events).where(events.c.impression.in_(numbers)))
+                connection.execute(delete(impressions).where(impressions.c.number.in_(numbers)))
+                _forget_problems(connection, sorted(complete), part)
+        total += len(rows)
+
+
+def _forget_problems(connection: Connection, chosen: Sequence[bytes], part: int) -> None:
+    """Delete those of some problems that no impression after a part has."""
+    locked = select(problems.c.id).where(problems.c.id.in_(chosen)).order_by(problems.c.id)
+    # A request that needs one of them is stored before this, and found below, or stores it again.
+    connection.execute(locked.with_for_update()).all()
+    later = select(logged_problems.c.problem).where(
+        logged_problems.c.problem.in_(chosen), logged_problems.c.last > part
+    )
+    unsealed = select(impressions.c.problem).where(
+        impressions.c.problem.in_(chosen), impressions.c.part.is_(None)
+    )
+    used = {*connection.scalars(later), *connection.scalars(unsealed)}
+    gone = [problem for problem in chosen if problem not in used]
+    connection.execute(delete(scorings).where(scorings.c.problem.in_(gone)))
+    connection.execute(delete(problems).where(problems.c.id.in_(gone)))
 
 
 def drop_parts(store: Store, numbers: Iterable[int]) -> None:
@@ -66,39 +110,50 @@ def drop_parts(store: Store, numbers: Iterable[int]) -> None:
             connection.execute(update(parts).where(parts.c.number == number).values(state=DROPPED))
         (store.log / f"{IMPRESSIONS}.parquet" / part_name(number)).unlink(missing_ok=True)
     write_manifest(store)
-    queries = _queries(store.log)
-    for table in (CANDIDATES, FEATURES):
-        for file in sorted((store.log / f"{table}.parquet").glob("part-*.parquet")):
-            content = pq.read_table(file)
-            kept = content.filter(pc.is_in(content["query_id"].cast(pa.string()), value_set=queries))
-            if not len(kept):
-                file.unlink()
-            elif len(kept) < len(content):
-                write_table(store, table, int(file.stem.removeprefix("part-")), kept)
-    with store.engine.begin() as connection:
-        _forget_problems(connection, queries)
-
-
-def _queries(log: Path) -> pa.Array:
-    files = sorted((log / f"{IMPRESSIONS}.parquet").glob("part-*.parquet"))
-    columns = [pq.read_table(file, columns=["query_id"])["query_id"].cast(pa.string()) for file in files]
-    chunks = [chunk for column in columns for chunk in column.chunks]
-    return pc.unique(pa.chunked_array(chunks, pa.string())) if chunks else pa.array([], pa.string())
-
-
-def _forget_problems(connection: Connection, queries: pa.Array) -> None:
-    """Delete problems that neither the log nor the database refers to: their query ids are free again."""
-    in_log = {*queries.to_pylist()}
-    used = select(impressions.c.problem)
-    rows = connection.execute(
-        select(problems.c.id, problems.c.query_id).where(
-            problems.c.part.is_not(None), problems.c.id.not_in(used)
+    with read(store) as connection:
+        # Before this part, neither the log nor the database has any impression.
+        first = connection.scalar(select(func.min(parts.c.number)).where(parts.c.state != DROPPED))
+        rows = connection.scalar(select(func.min(impressions.c.part)))
+        newest = connection.scalar(select(func.max(parts.c.number))) or 0
+        floor = min(newest + 1 if each is None else each for each in (first, rows))
+        kept = connection.scalars(
+            select(logged_problems.c.query_id).where(
+                logged_problems.c.part < floor, logged_problems.c.last >= floor
+            )
         )
-    ).all()
-    for row in rows:
-        if row.query_id not in in_log:
-            connection.execute(delete(scorings).where(scorings.c.problem == row.id))
-            connection.execute(delete(problems).where(problems.c.id == row.id))
+        queries = pa.array(kept.all(), pa.string())
+    for table in (CANDIDATES, FEATURES):
+        for number, file in _files(store.log, table):
+            if number < floor:
+                content = pq.read_table(file)
+                used = content.filter(pc.is_in(content["query_id"].cast(pa.string()), value_set=queries))
+                if not len(used):
+                    file.unlink()
+                elif len(used) < len(content):
+                    write_table(store, table, number, used)
+    _forget_names(store, floor)
+
+
+def _files(log: Path, table: str) -> list[tuple[int, Path]]:
+    files = sorted((log / f"{table}.parquet").glob("part-*.parquet"))
+    return [(int(file.stem.removeprefix("part-")), file) for file in files]
+
+
+def _forget_names(store: Store, floor: int) -> None:
+    """Forget the names of problems that were last shown before a part: they are not in the log any more."""
+    while True:
+        with read(store) as connection:
+            old = select(logged_problems.c.problem).where(logged_problems.c.last < floor)
+            chosen = connection.scalars(old.limit(NAMES_AT_ONCE)).all()
+        for first in range(0, len(chosen), ROWS_AT_ONCE):
+            own = chosen[first : first + ROWS_AT_ONCE]
+            with give_way(store) as connection:
+                connection.execute(delete(logged_scorings).where(logged_scorings.c.problem.in_(own)))
+                connection.execute(delete(logged_problems).where(logged_problems.c.problem.in_(own)))
+        if len(chosen) < NAMES_AT_ONCE:
+            break
+    with give_way(store) as connection:
+        connection.execute(delete(query_names).where(query_names.c.last < floor))
 
 
 def _old_parts(store: Store, settings: LearnerSettings, now: float) -> list[int]:

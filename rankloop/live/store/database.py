@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -128,6 +131,19 @@ def _sqlite(path: Path) -> Engine:
         connection.exec_driver_sql("BEGIN" if reads else "BEGIN IMMEDIATE")
 
     return engine
+
+
+@contextmanager
+def give_way(store: Store) -> Iterator[Connection]:
+    """A short transaction of work that can wait; afterwards, others get as long as it took.
+
+    Whoever waits for a lock of SQLite does not hear when it is free: without a pause, work that consists of
+    many transactions would keep requests waiting until all of it is done.
+    """
+    begun = time.monotonic()
+    with store.engine.begin() as connection:
+        yield connection
+    time.sleep(time.monotonic() - begun)
 
 
 def read(store: Store) -> Connection:

@@ -119,6 +119,12 @@ def store_impression(
             return earlier
     if (served.problem.id, served.policy.number) not in stored:
         insert_new(connection, problems, [served.problem.to_row()])
+        # It stays until this transaction ends: retention deletes problems that no impression needs.
+        connection.execute(
+            select(problems.c.id)
+            .where(problems.c.id == served.problem.id)
+            .with_for_update(read=True, key_share=True)
+        )
         if served.scores is not None:
             values = {
                 "problem": served.problem.id,

@@ -21,7 +21,7 @@ from sqlalchemy import (
 )
 
 from rankloop.errors import DataError
-from rankloop.live.store.tables import METADATA
+from rankloop.live.store.tables import METADATA, impressions, problems
 
 _APPLIED = Table(
     "migrations",
@@ -41,8 +41,39 @@ def _rename_diary(connection: Connection) -> None:
         connection.execute(text("ALTER TABLE verdicts RENAME TO diary"))
 
 
+def _separate_names(connection: Connection) -> None:
+    """Move what the log knows of problems and scorings from their rows into tables of its own."""
+    if "query_id" not in {column["name"] for column in inspect(connection).get_columns("problems")}:
+        return
+    METADATA.create_all(connection)
+    for index in impressions.indexes:
+        index.create(connection, checkfirst=True)
+    # In which part a problem was shown last is not known any more: it is kept as long as the newest part.
+    newest = "(SELECT coalesce(max(number), 0) FROM parts)"
+    sealed = "FROM problems WHERE query_id IS NOT NULL"
+    for statement in (
+        "INSERT INTO logged_problems (problem, query_id, part, last) "
+        f"SELECT id, query_id, part, {newest} {sealed}",
+        "INSERT INTO logged_scorings (problem, policy, part) "
+        "SELECT problem, policy, part FROM scorings WHERE part IS NOT NULL",
+        "INSERT INTO query_names (query, problems, last) "
+        f"SELECT query, count(*), {newest} {sealed} GROUP BY query",
+        "ALTER TABLE scorings DROP COLUMN part",
+    ):
+        connection.execute(text(statement))
+    if connection.dialect.name == "postgresql":
+        connection.execute(text("ALTER TABLE problems DROP COLUMN query_id, DROP COLUMN part"))
+        return
+    # SQLite drops no column that is unique.
+    connection.execute(text("ALTER TABLE problems RENAME TO earlier_problems"))
+    problems.create(connection)
+    names = ", ".join(column.name for column in problems.c)
+    connection.execute(text(f"INSERT INTO problems ({names}) SELECT {names} FROM earlier_problems"))
+    connection.execute(text("DROP TABLE earlier_problems"))
+
+
 # A migration that was released is never changed: a change of the tables appends one that alters them.
-MIGRATIONS: tuple[Callable[[Connection], None], ...] = (_create_tables, _rename_diary)
+MIGRATIONS: tuple[Callable[[Connection], None], ...] = (_create_tables, _rename_diary, _separate_names)
 
 
 def migrate(engine: Engine) -> int:

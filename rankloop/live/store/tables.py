@@ -4,6 +4,9 @@
     deployments   which policies are live with which share: append-only, the last one counts
     problems      a query with its candidates and their features; stored once, whoever ranks it
     scorings      what a policy makes of a problem; stored once
+    logged_problems   what the log calls a problem, and which parts have it
+    logged_scorings   which part has the scores that a policy gave to a problem
+    query_names   how many problems of a query have a name in the log
     impressions   what was shown: problem, policy, seed and rules, from which every propensity follows
     events        clicks and other actions on impressions
     tallies       how often events were repeated, early, late or unknown
@@ -70,9 +73,6 @@ problems = Table(
     Column("documents", LargeBinary, nullable=False),
     Column("feature_names", Text, nullable=False),
     Column("features", LargeBinary, nullable=False),
-    # Under which query id the log knows it, since the part in which it was first sealed.
-    Column("query_id", Text, unique=True),
-    Column("part", Integer),
 )
 
 scorings = Table(
@@ -81,7 +81,37 @@ scorings = Table(
     Column("problem", LargeBinary, primary_key=True),
     Column("policy", Integer, primary_key=True),
     Column("scores", LargeBinary, nullable=False),
-    Column("part", Integer),
+)
+
+# What the log knows: a few bytes per problem, which stay when the problem itself is forgotten.
+logged_problems = Table(
+    "logged_problems",
+    METADATA,
+    Column("problem", LargeBinary, primary_key=True),
+    Column("query_id", Text, nullable=False, unique=True),
+    # The part with its features, and the last part in which it was shown.
+    Column("part", Integer, nullable=False),
+    Column("last", Integer, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+logged_scorings = Table(
+    "logged_scorings",
+    METADATA,
+    Column("problem", LargeBinary, primary_key=True),
+    Column("policy", Integer, primary_key=True, autoincrement=False),
+    Column("part", Integer, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+query_names = Table(
+    "query_names",
+    METADATA,
+    Column("query", Text, primary_key=True),
+    Column("problems", BigInteger, nullable=False),
+    # The last part in which one of its problems was shown.
+    Column("last", Integer, nullable=False),
+    sqlite_with_rowid=False,
 )
 
 impressions = Table(
@@ -102,6 +132,13 @@ impressions = Table(
     Index(
         "impressions_unsealed",
         "number",
+        sqlite_where=text("part IS NULL"),
+        postgresql_where=text("part IS NULL"),
+    ),
+    # Small, since it forgets what is sealed: whether a problem is still to be sealed.
+    Index(
+        "impressions_unsealed_problem",
+        "problem",
         sqlite_where=text("part IS NULL"),
         postgresql_where=text("part IS NULL"),
     ),
