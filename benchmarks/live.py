@@ -158,7 +158,7 @@ def serve(folder: str) -> None:
     with store.engine.begin() as connection:
         register_policy(connection, policy_of(_named(model, names), "network"), "bench")
         deploy(connection, [Share("network", 1.0)], who="bench", why="bench")
-    app = build_app(Service(store, ServiceSettings(max_body=20_000_000, model_seconds=5.0)))
+    app = build_app(Service(store, ServiceSettings(max_body=20_000_000, model_seconds=5.0)), host="127.0.0.1")
     app.router.routes.append(Route("/echo", _echo, methods=["POST"]))
     server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="warning", access_log=False))
 

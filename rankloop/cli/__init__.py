@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import signal
 import sys
-import threading
 from collections.abc import Callable
 from types import FrameType
 from typing import Annotated, Any
@@ -18,8 +17,9 @@ from rankloop.cli import experiments, live, logs, offline, policies, supervised
 from rankloop.cli.options import NamesInHelp, option
 from rankloop.errors import RankloopError
 
-# The exit code of a process that Ctrl-C or a scheduler ended, as shells have it.
-INTERRUPTED = 130
+# Exit codes of a process that was stopped are above this one, as shells have it: 130 after Ctrl-C, 143 after
+# SIGTERM.
+STOPPED = 128
 
 
 def _help(command: Callable[..., Any]) -> str:
@@ -83,10 +83,15 @@ def main() -> None:
     try:
         with extras.explained():
             app(prog_name="rankloop")
+    except SystemExit as end:
+        # A service that was stopped has done what it was asked to.
+        if stopped and end.code:
+            sys.exit(STOPPED + stopped[-1])
+        raise
     except Exception as error:
-        if stopped.is_set():
+        if stopped:
             # A package that is interrupted while it is imported may turn that into an error of its own.
-            sys.exit(INTERRUPTED)
+            sys.exit(STOPPED + stopped[-1])
         reason = _reason(error)
         if reason is None:
             raise
@@ -94,12 +99,16 @@ def main() -> None:
         sys.exit(2)
 
 
-def _stop_by_signal() -> threading.Event:
-    """Let SIGTERM, from a scheduler for instance, end the process like Ctrl-C: nothing is left behind."""
-    stopped = threading.Event()
+def _stop_by_signal() -> list[int]:
+    """Let SIGTERM, from a scheduler for instance, end the process like Ctrl-C: nothing is left behind.
 
-    def stop(_number: int, _frame: FrameType | None) -> None:
-        stopped.set()
+    Returns:
+        The numbers of what came, SIGTERM or SIGINT, to which they are added.
+    """
+    stopped: list[int] = []
+
+    def stop(number: int, _frame: FrameType | None) -> None:
+        stopped.append(number)
         raise KeyboardInterrupt
 
     signal.signal(signal.SIGTERM, stop)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,6 +11,9 @@ from rankloop.cli.options import FieldsOf, SeedOption, argument, expand_options,
 from rankloop.errors import RankloopError
 from rankloop.live.learner.settings import LEARNING, LearnerSettings
 from rankloop.live.settings import ServiceSettings
+
+if TYPE_CHECKING:
+    from rankloop.live.store.database import Store
 
 StoreArgument = Annotated[
     str,
@@ -24,6 +27,7 @@ KeyOption = Annotated[
     str | None,
     option("The key to authenticate with.", shown="", envvar="RANKLOOP_KEY"),
 ]
+FIRST_KEY = "first"
 UrlArgument = Annotated[str, argument("URL", "Where the service is.")]
 
 
@@ -50,6 +54,14 @@ def serve(
     ),
     port: Annotated[int, option("The port to listen on; 0 for any free port.", min=0, max=65535)] = 8017,
     log: StoreLogOption = None,
+    first_key: Annotated[
+        bool,
+        option(
+            "If the store never had a key, make one with all scopes and print it: for containers, which are "
+            "reached from other machines at once.",
+            "--first-key",
+        ),
+    ] = False,
     *,
     settings: ServiceSettings,
     origin: Annotated[
@@ -83,6 +95,8 @@ def serve(
     names, table = read_feature_options(features or ())
     check_port(host, port)
     opened = open_store(store, log=log)
+    if first_key:
+        _print_first_key(opened)
     prepare(opened, policy or ())
     with console.announce_compilation():
         server = build_server(opened, settings, host=host, port=port, table=table, names=names)
@@ -92,11 +106,22 @@ def serve(
     console.print_err(f"rankloop serves {opened.location} at http://{host}:{port} (Ctrl-C stops it)")
     try:
         server.run()
+    except KeyboardInterrupt:
+        console.print_err("stopped; nothing is lost")
     finally:
         if helper is not None:
             helper.terminate()
             helper.join(10.0)
         opened.close()
+
+
+def _print_first_key(store: Store) -> None:
+    from rankloop.live.store.keys import SCOPES, add_first_key
+
+    with store.engine.begin() as connection:
+        key = add_first_key(connection, FIRST_KEY, SCOPES)
+    if key is not None:
+        typer.echo(f"the first key, shown once, with all scopes: {key}", err=True)
 
 
 @expand_options

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,14 +13,16 @@ import numpy as np
 
 from rankloop.errors import RankloopError
 from rankloop.live.http.app import build_app
+from rankloop.live.http.connections import Connections
 from rankloop.live.http.guards import is_loopback
 from rankloop.live.ranking.deployment import Share
 from rankloop.live.ranking.live_policy import INCOMING, LivePolicy, policy_of
 from rankloop.live.service import Service
 from rankloop.live.settings import ServiceSettings
-from rankloop.live.store.database import Store, read
+from rankloop.live.store.database import Store, insert_new, read
 from rankloop.live.store.keys import load_keys
 from rankloop.live.store.policies import current_deployment, deploy, register_policy
+from rankloop.live.store.tables import notebook
 from rankloop.logs.feature_tables import FeatureTable
 from rankloop.offline.fit_result import load_policy
 from rankloop.types import Float32
@@ -29,6 +32,9 @@ if TYPE_CHECKING:
 
 DocumentTable = tuple[tuple[str, ...], Mapping[str, Float32]]
 STARTER = "rankloop serve"
+FIRST_NOTE = "first deployment"
+# Connections that wait to be accepted, and files that the rest of a server opens.
+BACKLOG, OTHER_FILES = 128, 200
 # Names of features do not end like this: a file was meant that is not there.
 TABLE_SUFFIXES = (".parquet", ".csv", ".gz")
 
@@ -41,6 +47,8 @@ def prepare(store: Store, policies: Sequence[str | os.PathLike[str]] = ()) -> No
     """
     loaded = [policy_of(load_policy(path), Path(path).stem) for path in policies]
     with store.engine.begin() as connection:
+        # Other servers that start on a new store wait for the end of this transaction.
+        insert_new(connection, notebook, [{"name": FIRST_NOTE, "content": "true"}])
         for policy in loaded:
             register_policy(connection, policy, STARTER)
         if current_deployment(connection) is None:
@@ -86,6 +94,27 @@ def check_host(store: Store, host: str) -> None:
         )
 
 
+def raise_file_limit(connections: int) -> None:
+    """Let this process open as many files as its connections need, as far as the system allows.
+
+    Raises:
+        RankloopError: it does not allow so many.
+    """
+    if sys.platform == "win32":
+        return
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    needed = connections + BACKLOG + OTHER_FILES
+    if soft != resource.RLIM_INFINITY and soft < needed:
+        if hard != resource.RLIM_INFINITY and hard < needed:
+            raise RankloopError(
+                f"{connections} connections need {needed} open files, but this system allows {hard}: allow "
+                f"more (`ulimit -n`), or choose fewer with --max-connections"
+            )
+        resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
+
+
 def check_port(host: str, port: int) -> None:
     """Refuse an address that cannot be listened on, before anything else is started.
 
@@ -129,14 +158,21 @@ def build_server(
     import uvicorn
 
     check_host(store, host)
-    app = build_app(Service(store, settings, rng=rng, table=table, names=names))
+    settings = settings or ServiceSettings()
+    raise_file_limit(settings.max_connections)
+    connections = Connections(settings.header_seconds, settings.body_seconds, settings.max_connections)
+    app = build_app(Service(store, settings, rng=rng, table=table, names=names), host=host)
     config = uvicorn.Config(
         app,
         host=host,
         port=port,
+        http=connections.protocol,  # type: ignore[arg-type]
+        backlog=BACKLOG,
         log_level="warning",
         access_log=False,
         timeout_graceful_shutdown=5,
         server_header=False,
+        # The peer is who connects, not who a header names.
+        proxy_headers=False,
     )
     return uvicorn.Server(config)

@@ -22,7 +22,14 @@ from rankloop.live.ranking.rules import FeatureFilter, RequestError, allowed
 from rankloop.live.settings import ServiceSettings
 from rankloop.live.store.database import Store, insert_new, read
 from rankloop.live.store.group_commit import GroupCommit
-from rankloop.live.store.impressions import Served, StoredProblems, store_impression
+from rankloop.live.store.impressions import (
+    EXCLUDE,
+    FILTERS,
+    PINS,
+    Served,
+    StoredProblems,
+    store_impression,
+)
 from rankloop.live.store.policies import (
     current_deployment,
     current_version,
@@ -310,8 +317,8 @@ def _record(request: RankRequest) -> dict[str, Any]:
         {key: value for key, value in each.__dict__.items() if value is not None} for each in request.filters
     ]
     rules = {
-        "pins": {str(position): document for position, document in sorted(request.pins.items())},
-        "exclude": list(request.exclude),
-        "filters": filters,
+        PINS: {str(position): document for position, document in sorted(request.pins.items())},
+        EXCLUDE: list(request.exclude),
+        FILTERS: filters,
     }
     return {name: value for name, value in rules.items() if value}

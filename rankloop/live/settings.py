@@ -43,7 +43,18 @@ class ServiceSettings(BaseModel):
     model_seconds: Span = option_field(
         0.2, "How long a model may take; after that, the incoming order is served.", panel=LIMITS
     )
-    request_seconds: Span = Field(default=10.0, description="How long a request may take.")
+    header_seconds: Span = option_field(
+        10.0, "How long a client may take to send the headers of a request.", panel=LIMITS
+    )
+    body_seconds: Span = option_field(
+        10.0, "How long a client may take to send the body of a request.", panel=LIMITS
+    )
+    max_connections: Positive = option_field(
+        500,
+        "The largest number of open connections; further ones replace those whose client is silent longest.",
+        panel=LIMITS,
+    )
+    request_seconds: Span = Field(default=10.0, description="How long the answer to a request may take.")
     origins: tuple[str, ...] = Field(
         default=(),
         description="Origins of web pages that may send events from browsers (CORS).",

@@ -16,6 +16,7 @@ async def send(
     path: str,
     body: bytes = b"",
     headers: tuple[tuple[bytes, bytes], ...] = HEADERS,
+    peer: str = "127.0.0.1",
 ) -> tuple[int, bytes]:
     """Send one request and return the status and the body of the answer."""
     parts: list[dict[str, Any]] = []
@@ -30,7 +31,7 @@ async def send(
         "root_path": "",
         "query_string": query.encode(),
         "headers": list(headers),
-        "client": ("127.0.0.1", 1),
+        "client": (peer, 1),
         "server": ("127.0.0.1", 80),
     }
 

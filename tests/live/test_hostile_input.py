@@ -143,7 +143,7 @@ async def attack(app: Starlette, store: Store, count: int, seed: int) -> dict[in
 def app(store: Store) -> Iterator[Starlette]:
     put(store, policy_of(linear(1.0, -0.5, 0.25), "start"))
     service = Service(store, ServiceSettings(model_seconds=60.0, request_seconds=60.0))
-    yield build_app(service)
+    yield build_app(service, host="127.0.0.1")
     service.close()
 
 

@@ -37,7 +37,7 @@ def count(store: Store) -> int:
 @sqlite_only
 def test_a_full_disk_refuses_and_loses_nothing(store: Store, service: Service) -> None:
     """The disk is full as far as SQLite is concerned: the database may not grow."""
-    app = build_app(service)
+    app = build_app(service, host="127.0.0.1")
 
     async def rank() -> int:
         return (await send(app, "POST", "/rank", BODY))[0]
@@ -64,7 +64,7 @@ def test_a_slow_store_is_not_acknowledged(store: Store) -> None:
 
     prepare(store)
     service = Service(store, ServiceSettings(request_seconds=0.3), names=("a", "b", "c"))
-    app = build_app(service)
+    app = build_app(service, host="127.0.0.1")
     service.writer.submit(lambda _: time.sleep(1.0))
     status, answer = asyncio.run(send(app, "POST", "/rank", BODY))
     assert (status, "longer than" in answer.decode()) == (503, True)

@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from rankloop.errors import RankloopError
-from rankloop.live.http.guards import AnswerError, json_response, read_body
+from rankloop.live.http.guards import AnswerError, json_response
 from rankloop.live.http.messages import DeployMessage, RollbackMessage, decode
 from rankloop.live.http.state import ServerState
 from rankloop.live.ranking.deployment import LiveDeployment, Share
@@ -27,6 +27,11 @@ NAME = re.compile(r"[\w.@+-]{1,100}")
 TRIALS = 3
 
 
+def _caller(state: ServerState, request: Request) -> str:
+    """The name of an administrator, marked: a key may have the name of the learner."""
+    return f"{state.allow(request, ADMIN)} (the API)"
+
+
 async def get_policies(state: ServerState, request: Request) -> Response:
     """Answer `GET /policies`: what can be deployed, and which features requests may give."""
     state.allow(request, ADMIN)
@@ -37,7 +42,7 @@ async def get_policies(state: ServerState, request: Request) -> Response:
 
 async def post_policy(state: ServerState, request: Request) -> Response:
     """Answer `POST /policies?name=…`: the body is a model file; or `kind=uniform` without a body."""
-    who = state.allow(request, ADMIN)
+    who = _caller(state, request)
     options = request.query_params
     name = options.get("name", "")
     if not NAME.fullmatch(name):
@@ -50,7 +55,7 @@ async def post_policy(state: ServerState, request: Request) -> Response:
     if kind in (UNIFORM, INCOMING):
         policy = LivePolicy(name, kind, scale)
     elif kind == "model":
-        body = await read_body(request, state.settings.max_model)
+        body = await state.body(request, state.settings.max_model)
         policy = await asyncio.to_thread(_model_policy, body, name, scale)
     else:
         raise AnswerError(422, f"kind: model, {UNIFORM} or {INCOMING}, not {kind!r}")
@@ -83,7 +88,7 @@ async def get_deployments(state: ServerState, request: Request) -> Response:
 
 async def post_deployment(state: ServerState, request: Request) -> Response:
     """Answer `POST /deployments`: new shares, effective at once."""
-    who = state.allow(request, ADMIN)
+    who = _caller(state, request)
     message: DeployMessage = await state.message(request, DeployMessage)
     shares = [Share(each.policy, each.share, each.role) for each in message.shares]
     done = await state.write(lambda connection: deploy(connection, shares, who=who, why=message.why))
@@ -93,8 +98,8 @@ async def post_deployment(state: ServerState, request: Request) -> Response:
 
 async def post_rollback(state: ServerState, request: Request) -> Response:
     """Answer `POST /rollback`: the deployment before the current one, or an earlier one, is live again."""
-    who = state.allow(request, ADMIN)
-    body = await read_body(request, state.settings.max_body)
+    who = _caller(state, request)
+    body = await state.body(request, state.settings.max_body)
     message = decode(body, RollbackMessage) if body.strip() else RollbackMessage()
     done = await state.write(
         lambda connection: roll_back(connection, who=who, why=message.why, to=message.to)

@@ -12,7 +12,7 @@ from msgspec import Meta, Struct
 from starlette.requests import Request
 from starlette.responses import Response
 
-from rankloop.live.http.guards import json_response, read_body
+from rankloop.live.http.guards import json_response
 from rankloop.live.http.messages import LATEST, LONGEST_QUERY, Id, ShortText, decode
 from rankloop.live.http.requests import answer_events, record, serve
 from rankloop.live.http.state import ServerState
@@ -81,7 +81,7 @@ class MetarankFeedback(Struct):
 
 
 class MetarankFeedbackAnswer(Struct):
-    """The answer of `/feedback`: how many events were taken, and how many of them had which problem."""
+    """The answer of `/feedback`: how many events were stored, and how many had which problem."""
 
     status: str
     accepted: int
@@ -185,26 +185,26 @@ def _explained(problem: RankingProblem, document: str) -> list[MetarankField]:
 
 
 async def metarank_feedback(state: ServerState, request: Request) -> Response:
-    """Answer `POST /feedback`: one event or a list; of other events than interactions, nothing is stored."""
+    """Answer `POST /feedback`: one event or a list; other events than interactions are only counted."""
     state.allow(request, EVENTS)
     begun = time.perf_counter()
-    body = await read_body(request, state.settings.max_body)
+    body = await state.body(request, state.settings.max_body)
     messages = _listed(body, MetarankFeedback)
     batch = [
         UserEvent(one.ranking, one.item, one.type, one.id, None, _seconds(one.timestamp))
         for one in messages
         if one.event == "interaction" and one.ranking and one.item
     ]
-    problems = answer_events(await record(state, batch)).problems
-    return json_response(MetarankFeedbackAnswer("ok", len(messages), 0, _milliseconds(begun), problems))
+    done = answer_events(await record(state, batch, len(messages) - len(batch)))
+    return json_response(MetarankFeedbackAnswer("ok", done.accepted, 0, _milliseconds(begun), done.problems))
 
 
 async def ubi_events(state: ServerState, request: Request) -> Response:
-    """Answer `POST /ubi/events`: one event or a list; actions that are not about a document are left out."""
+    """Answer `POST /ubi/events`: one event or a list; others than actions on a document are only counted."""
     state.allow(request, EVENTS)
-    body = await read_body(request, state.settings.max_body)
-    batch = []
-    for one in _listed(body, UbiEvent):
+    body = await state.body(request, state.settings.max_body)
+    batch, messages = [], _listed(body, UbiEvent)
+    for one in messages:
         clicked = one.event_attributes and one.event_attributes.object
         if one.query_id is None or clicked is None or clicked.object_id is None:
             continue
@@ -221,7 +221,7 @@ async def ubi_events(state: ServerState, request: Request) -> Response:
                 None if where is None else where.ordinal,
             )
         )
-    return json_response(answer_events(await record(state, batch)))
+    return json_response(answer_events(await record(state, batch, len(messages) - len(batch))))
 
 
 def _listed(body: bytes, kind: type[Any]) -> list[Any]:

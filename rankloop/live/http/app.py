@@ -46,9 +46,15 @@ ROUTES: tuple[tuple[str, str, Handler], ...] = (
 )
 
 
-def build_app(service: Service) -> Starlette:
-    """The application that serves a store; it closes the service when it ends."""
-    state = ServerState(service)
+def build_app(service: Service, *, host: str) -> Starlette:
+    """The application that serves a store; it closes the service when it ends.
+
+    Args:
+        service: what serves.
+        host: the address that the server listens on: a store without keys is open only if it is of this
+            machine alone.
+    """
+    state = ServerState(service, host)
     state.pages = pages.PageCache()
     middleware = []
     if service.settings.origins:

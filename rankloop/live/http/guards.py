@@ -6,8 +6,8 @@ import asyncio
 import ipaddress
 import logging
 import time
-from collections.abc import Awaitable, Callable, Collection
-from typing import Any
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from typing import Any, NamedTuple
 
 from sqlalchemy.exc import SQLAlchemyError
 from starlette.requests import ClientDisconnect, Request
@@ -22,12 +22,27 @@ from rankloop.live.store.keys import ADMIN, hash_key
 
 LOGGER = logging.getLogger("rankloop.live")
 JSON = "application/json"
-LOCAL_NAMES = ("localhost", "127.0.0.1", "[::1]", "::1", "testserver")
+LOCAL_NAMES = ("localhost", "127.0.0.1", "[::1]", "::1")
+# What proxies add: the client may be anywhere, though the proxy is on this machine.
+PROXY_HEADERS = ("forwarded", "via", "x-forwarded-for", "x-real-ip")
 # Buckets of clients that were not seen for a while are forgotten.
 MOST_BUCKETS = 10_000
 
-Keys = dict[str, tuple[str, frozenset[str]]]
+Keys = Mapping[str, tuple[str, frozenset[str]]]
 Handler = Callable[[Request], Awaitable[Response]]
+
+
+class Access(NamedTuple):
+    """Who is let in.
+
+    Attributes:
+        keys: names and scopes of the keys, by their hashes.
+        open: whether this machine is let in without a key: the server listens on it alone, and the store
+            never had a key.
+    """
+
+    keys: Keys
+    open: bool
 
 
 class AnswerError(RankloopError):
@@ -87,22 +102,28 @@ class Limiter:
         return allowed
 
 
-def authorise(request: Request, keys: Keys, scope: str, origins: Collection[str] = ()) -> str:
+def authorise(request: Request, access: Access, scope: str, origins: Collection[str] = ()) -> str:
     """The name of the client, if its key has the scope.
 
-    Without any keys the service answers on this machine only, to everybody on it, but not to web pages of
-    other sites that a browser on it shows.
+    A store that never had a key is open to this machine, if the server listens on this machine only. It is
+    closed to clients behind a proxy, and to web pages of other sites that a browser on this machine shows.
 
     Args:
         request: the request.
-        keys: the keys that there are, by their hashes.
+        access: who is let in.
         scope: what the client wants to do.
         origins: other sites whose pages may rank and send events without a key.
 
     Raises:
         AnswerError: the key is missing, wrong, or lacks the scope.
     """
-    if not keys:
+    if access.open:
+        if not _is_local(request):
+            raise AnswerError(
+                403,
+                "without keys, the service answers this machine only, and nobody through a proxy: make a key "
+                "(`rankloop key`)",
+            )
         host = request.headers.get("host", "").rpartition(":")[0] or request.headers.get("host", "")
         origin = request.headers.get("origin", "")
         foreign = origin and origin.partition("://")[2] != request.headers.get("host")
@@ -111,11 +132,13 @@ def authorise(request: Request, keys: Keys, scope: str, origins: Collection[str]
                 403, "without keys, the service answers this machine only, not pages of other sites"
             )
         return "local"
+    if not access.keys:
+        raise AnswerError(403, "the store has no key, so that nobody is let in: make one (`rankloop key`)")
     header = request.headers.get("authorization", "")
     key = header[7:].strip() if header[:7].lower() == "bearer " else request.headers.get("x-api-key", "")
     if not key:
         raise AnswerError(401, "a key is needed: send it as `Authorization: Bearer KEY`")
-    name, scopes = keys.get(hash_key(key), ("", frozenset()))
+    name, scopes = access.keys.get(hash_key(key), ("", frozenset()))
     if not name:
         raise AnswerError(401, "the key is not known")
     if scope not in scopes:
@@ -123,28 +146,44 @@ def authorise(request: Request, keys: Keys, scope: str, origins: Collection[str]
     return name
 
 
-async def read_body(request: Request, largest: int) -> bytes:
+def _is_local(request: Request) -> bool:
+    """Whether a request comes from this machine, and from no farther."""
+    peer = request.client is not None and is_loopback(request.client.host)
+    return peer and not any(name in request.headers for name in PROXY_HEADERS)
+
+
+async def read_body(request: Request, largest: int, seconds: float) -> bytes:
     """The body of a request.
 
     Raises:
-        AnswerError: it is too large.
+        AnswerError: it is too large, or does not come within this many seconds.
     """
     declared = request.headers.get("content-length", "0")
     if declared.isdigit() and int(declared) > largest:
         raise AnswerError(413, f"the body has {declared} bytes; at most {largest} are read")
     parts, size = [], 0
-    async for part in request.stream():
-        size += len(part)
-        if size > largest:
-            raise AnswerError(413, f"the body is larger than {largest} bytes")
-        parts.append(part)
+    limit: asyncio.Timeout = request.state.limit
+    left = (limit.when() or 0.0) - asyncio.get_running_loop().time()
+    # The client has its own time; the answer has what is left of the other.
+    limit.reschedule(None)
+    try:
+        async with asyncio.timeout(seconds):
+            async for part in request.stream():
+                size += len(part)
+                if size > largest:
+                    raise AnswerError(413, f"the body is larger than {largest} bytes")
+                parts.append(part)
+    except TimeoutError:
+        raise AnswerError(408, f"the body did not come within {seconds:g} s") from None
+    limit.reschedule(asyncio.get_running_loop().time() + left)
     return b"".join(parts)
 
 
 async def answered(handler: Handler, request: Request, seconds: float) -> Response:
     """What a handler answers, with every error as an answer that says what is wrong."""
     try:
-        async with asyncio.timeout(seconds):
+        async with asyncio.timeout(seconds) as limit:
+            request.state.limit = limit
             return await handler(request)
     except AnswerError as error:
         status, text = error.status, str(error)
@@ -165,6 +204,9 @@ async def answered(handler: Handler, request: Request, seconds: float) -> Respon
         LOGGER.exception("%s %s failed", request.method, request.url.path)
         status, text = 500, "an error of the service; its log says more"
     headers = {"Retry-After": "1"} if status in (429, 503) else {}
+    if status == 408:
+        # What is left of the body may never come.
+        headers["Connection"] = "close"
     if status == 401:
         headers["WWW-Authenticate"] = "Bearer"
     return json_response({"error": text}, status, headers)

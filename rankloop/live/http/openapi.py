@@ -38,13 +38,15 @@ ERRORS = MappingProxyType(
         400: "the request cannot be done; the answer says why",
         401: "a key is needed",
         403: "the key lacks the scope",
+        408: "the body did not come in time",
+        409: "the id was used for another request",
         413: "the body is too large",
         422: "the request is not valid; the answer says where and why",
         429: "too many requests",
         503: "try again: nothing was stored",
     }
 )
-OF_BODIES = (400, 413, 422)
+OF_BODIES = (400, 408, 413, 422)
 OF_SCOPES = (401, 403, 429)
 TEXT, BYTES = "text/plain", "application/octet-stream"
 
@@ -79,7 +81,8 @@ class Operation:
     def errors(self) -> tuple[int, ...]:
         """The statuses of errors that it may answer."""
         body = OF_BODIES if self.method == "post" else ()
-        return (*body, *(OF_SCOPES if self.scope else ()), 503)
+        conflict = (409,) if self.scope == RANK else ()
+        return (*body, *conflict, *(OF_SCOPES if self.scope else ()), 503)
 
 
 def _parameter(name: str, schema: dict[str, Any], where: str = "query", *, required: bool = False) -> Any:
@@ -180,7 +183,7 @@ def describe(*, keys: bool = False) -> dict[str, Any]:
         keys: whether there are keys, so that requests need one.
 
     >>> sorted(describe()["paths"]["/rank"]["post"]["responses"])
-    ['200', '400', '401', '403', '413', '422', '429', '503']
+    ['200', '400', '401', '403', '408', '409', '413', '422', '429', '503']
     """
     kinds = [kind for one in OPERATIONS for kind in (one.message, one.answer) if kind is not None]
     found, components = msgspec.json.schema_components(
@@ -233,4 +236,4 @@ def _content(kind: str, schema: Any) -> dict[str, Any]:
 
 async def openapi(state: ServerState, request: Request) -> Response:  # noqa: ARG001
     """Answer `GET /openapi.json`."""
-    return json_response(describe(keys=bool(state.keys)))
+    return json_response(describe(keys=not state.access.open))

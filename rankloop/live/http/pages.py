@@ -13,7 +13,7 @@ from sqlalchemy import Connection
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from rankloop.live.http.guards import AnswerError, json_response, read_body
+from rankloop.live.http.guards import AnswerError, json_response
 from rankloop.live.http.state import ServerState
 from rankloop.live.learner.notes import SETTINGS, load_note, load_trial, load_trust
 from rankloop.live.learner.settings import LearnerSettings
@@ -57,7 +57,7 @@ class PageCache:
                 from rankloop.reports.html import html_page
 
                 found = read_overview(state.service.store)
-                self._text = html_page(page_document(found, keys=bool(state.keys)))
+                self._text = html_page(page_document(found, keys=not state.access.open))
                 self._made_at = time.monotonic()
             return self._text
 
@@ -125,7 +125,7 @@ async def evidence(state: ServerState, request: Request) -> Response:
 
 
 async def _form(state: ServerState, request: Request) -> tuple[str, dict[str, str]]:
-    body = await read_body(request, LARGEST_FORM)
+    body = await state.body(request, LARGEST_FORM)
     values = dict(urllib.parse.parse_qsl(body.decode(errors="replace")))
     # The key is part of the form, so that no other page can press the button with a password that the browser
     # remembers.

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from starlette.requests import Request
 from starlette.responses import Response
 
-from rankloop.live.http.guards import LOGGER, json_response
+from rankloop.live.http.guards import LOGGER, AnswerError, json_response
 from rankloop.live.http.instruments import rank_label
 from rankloop.live.http.messages import (
     EventMessage,
@@ -21,6 +21,7 @@ from rankloop.live.http.messages import (
     RankMessage,
 )
 from rankloop.live.http.state import ServerState
+from rankloop.live.ranking.live_policy import FALLBACK
 from rankloop.live.ranking.rules import FeatureFilter, RequestError
 from rankloop.live.service import OWN, Choice, Draft, RankRequest
 from rankloop.live.store.events import ACCEPTED, Recorded, UserEvent, record_events
@@ -69,11 +70,23 @@ def to_request(message: RankMessage) -> RankRequest:
 
 
 async def serve(state: ServerState, request: RankRequest) -> tuple[Served, str]:
-    """Rank, store, and return what was shown; if the policy failed, also why."""
+    """Rank, store, and return what was shown; if the policy failed, also why.
+
+    Raises:
+        AnswerError: the id of the request was used for another one.
+    """
     service = state.service
     draft = service.draft(request)
     served, note = await _scored(state, draft, service.choose())
     stored: Served = await asyncio.wrap_future(service.keep(served))
+    if stored is not served:
+        if not stored.answers(served):
+            raise AnswerError(
+                409,
+                f"id: {served.id!r} is that of another request, with another query, candidates or rules: "
+                f"choose a new id",
+            )
+        return stored, note if stored.policy.name == FALLBACK else ""
     state.instruments.impressions.labels(stored.policy.name).inc()
     state.instruments.count_displays(len(stored.shown))
     return stored, note
@@ -141,12 +154,14 @@ def to_event(message: EventMessage) -> UserEvent:
     )
 
 
-async def record(state: ServerState, batch: Sequence[UserEvent]) -> Counter[str]:
-    """Store a batch of events, and count what became of them."""
-    if len(batch) > state.settings.max_events:
-        raise RequestError(f"{len(batch)} events; at most {state.settings.max_events} are taken at once")
+async def record(state: ServerState, batch: Sequence[UserEvent], unused: int = 0) -> Counter[str]:
+    """Store a batch of events, and count what became of them, and of those that came with them unused."""
+    if len(batch) + unused > state.settings.max_events:
+        raise RequestError(
+            f"{len(batch) + unused} events; at most {state.settings.max_events} are taken at once"
+        )
     received = time.time()
-    found: Recorded = await state.write(lambda connection: record_events(connection, batch, received))
+    found: Recorded = await state.write(lambda connection: record_events(connection, batch, received, unused))
     for name, count in found.counts.items():
         state.instruments.events.labels(name).inc(count)
     for position in found.clicked:

@@ -9,14 +9,14 @@ from typing import Any
 
 from starlette.requests import Request
 
-from rankloop.live.http.guards import AnswerError, Keys, Limiter, authorise, read_body
+from rankloop.live.http.guards import Access, AnswerError, Limiter, authorise, is_loopback, read_body
 from rankloop.live.http.instruments import Instruments
 from rankloop.live.http.messages import decode
 from rankloop.live.ranking.live_policy import LivePolicy
 from rankloop.live.service import Service
 from rankloop.live.store.database import read
 from rankloop.live.store.group_commit import Job
-from rankloop.live.store.keys import load_keys
+from rankloop.live.store.keys import load_keys, needs_keys
 
 # How often a server looks for new deployments and keys.
 REFRESH_SECONDS = 0.25
@@ -31,15 +31,17 @@ class ServerState:
 
     Args:
         service: what serves.
+        host: the address that the server listens on.
     """
 
-    def __init__(self, service: Service) -> None:
+    def __init__(self, service: Service, host: str) -> None:
         self.service, self.settings = service, service.settings
         self.instruments = Instruments()
         self.limiter = Limiter(service.settings.rate)
         self.scoring = ThreadPoolExecutor(SCORING_THREADS, "scoring")
         self.breaker = Breaker()
-        self.keys: Keys = {}
+        self._this_machine_only = is_loopback(host)
+        self.access = Access({}, open=False)
         self.refreshed_at = 0.0
         self.pages: Any = None
         self.refresh()
@@ -47,7 +49,8 @@ class ServerState:
     def refresh(self) -> None:
         """Notice new deployments and keys."""
         with read(self.service.store) as connection:
-            self.keys = load_keys(connection)
+            keys, needed = load_keys(connection), needs_keys(connection)
+        self.access = Access(keys, open=self._this_machine_only and not needed)
         if self.service.refresh() and self.service.mixture is not None:
             self.instruments.share.clear()
             for share in self.service.mixture.deployment.shares:
@@ -61,15 +64,19 @@ class ServerState:
 
     def allow(self, request: Request, scope: str) -> str:
         """The name of the client, if it may do this now; see `authorise`."""
-        name = authorise(request, self.keys, scope, self.settings.origins)
+        name = authorise(request, self.access, scope, self.settings.origins)
         host = request.client.host if request.client else ""
-        if not self.limiter.allows(name if self.keys else host):
+        if not self.limiter.allows(host if self.access.open else name):
             raise AnswerError(429, f"more than {self.settings.rate:g} requests per second: wait a moment")
         return name
 
     async def message(self, request: Request, kind: type[Any]) -> Any:
         """The decoded body of a request."""
-        return decode(await read_body(request, self.settings.max_body), kind)
+        return decode(await self.body(request, self.settings.max_body), kind)
+
+    async def body(self, request: Request, largest: int) -> bytes:
+        """The body of a request; see `read_body`."""
+        return await read_body(request, largest, self.settings.body_seconds)
 
     async def write(self, job: Job) -> Any:
         """Run a job in the next transaction, and wait for its commit."""

@@ -6,7 +6,7 @@ import os
 import sqlite3
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -112,6 +112,9 @@ def insert_new(connection: Connection, table: Table, rows: list[dict[str, Any]])
 
 
 def _sqlite(path: Path) -> Engine:
+    # For its owner alone: it holds queries, clicks and hashes of keys. SQLite makes its other files alike.
+    with suppress(FileExistsError):
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
     engine = create_engine(
         f"sqlite:///{path}", connect_args={"timeout": BUSY_SECONDS, "check_same_thread": False}
     )

@@ -26,12 +26,13 @@ NO_WEIGHTS: Mapping[str, float] = MappingProxyType({})
 # Early clicks are kept, and so are those that say another position than the document's, as in imports.
 EARLY, WITHOUT, NOT_SHOWN = "early_clicks", "clicks_without_impression", "clicks_not_shown"
 AGAIN, MOVED = "repeated_clicks", "disagreeing_positions"
-REPEATED, LATE = "repeated_events", "late_events"
+REPEATED, LATE, UNUSED = "repeated_events", "late_events", "unused_events"
 KINDS: Mapping[str, str] = MappingProxyType(
     {
         **{name: IMPORT_KINDS[name].what for name in (EARLY, WITHOUT, NOT_SHOWN, AGAIN, MOVED)},
         REPEATED: "events whose id was received before: counted once",
         LATE: "events on impressions that were sealed already: left out",
+        UNUSED: "events that are not about a document of a page: left out",
     }
 )
 
@@ -44,7 +45,7 @@ class UserEvent:
         impression: the id of the impression.
         document: the id of the document.
         kind: ``click``, or another action.
-        id: identifies the event; None for one that is derived from its content.
+        id: identifies the event among those of its impression; None for one that is derived from its content.
         value: what it is worth, if that is known.
         time: when it happened, in seconds since 1970, if that is known.
         position: where the client saw the document, from 1, if it says so.
@@ -60,10 +61,12 @@ class UserEvent:
 
     @property
     def key(self) -> str:
-        """Its id; the same event sent twice has the same one."""
-        if self.id is not None:
-            return self.id
-        content = json.dumps([self.impression, self.document, self.kind, self.value, self.time])
+        """Identifies it in the store: the same event sent twice has the same one.
+
+        Clients count their events per page: an id says nothing about events on other impressions.
+        """
+        own = [self.id] if self.id is not None else [self.document, self.kind, self.value, self.time]
+        content = json.dumps([self.impression, *own])
         return "=" + hashlib.blake2b(content.encode(), digest_size=16).hexdigest()
 
 
@@ -99,7 +102,9 @@ class _Shown:
     positions: Mapping[str, int]
 
 
-def record_events(connection: Connection, batch: Sequence[UserEvent], received_at: float) -> Recorded:
+def record_events(
+    connection: Connection, batch: Sequence[UserEvent], received_at: float, unused: int = 0
+) -> Recorded:
     """Store a batch of events and return what became of them.
 
     An event that cannot be attributed is counted and left out; it never fails the others.
@@ -108,8 +113,9 @@ def record_events(connection: Connection, batch: Sequence[UserEvent], received_a
         connection: within a transaction.
         batch: the events.
         received_at: the server's time, in seconds since 1970.
+        unused: events that came with them and say nothing about a document; they are only counted.
     """
-    counts: Counter[str] = Counter()
+    counts: Counter[str] = Counter({UNUSED: unused})
     shown = _impressions(connection, {event.impression for event in batch})
     known = {*connection.scalars(select(events.c.id).where(events.c.id.in_([event.key for event in batch])))}
     clicked = _clicked(connection, [one.number for one in shown.values()])

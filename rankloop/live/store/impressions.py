@@ -26,6 +26,8 @@ from rankloop.types import Float64, Int64
 # are kept for much longer than this.
 REMEMBERED_SECONDS = 300.0
 REMEMBERED = 100_000
+# The rules of a request, as they are stored with its impression.
+PINS, EXCLUDE, FILTERS = RULES = "pins", "exclude", "filters"
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,6 +75,18 @@ class Served:
             return 0.0
         offsets = np.array([0, len(self.scores)])
         return float(log_probability(self.scores, offsets, self.drawn[None])[0])
+
+    def answers(self, other: Served) -> bool:
+        """Whether it answers the request of another one, too: the same query, candidates and rules.
+
+        The policy, and with it the order of the candidates, may have changed between the two.
+        """
+        return self._asked == other._asked
+
+    @property
+    def _asked(self) -> tuple[str, list[str], int, dict[str, Any]]:
+        rules = {name: value for name, value in self.rules.items() if name in RULES}
+        return self.problem.query, sorted(self.problem.documents), self.top, rules
 
     def draw_again(self) -> Int64:
         """The ranking that follows from scores and seed: always the one that was shown."""
@@ -190,7 +204,7 @@ def read_drawn(stored: bytes) -> Int64:
 
 def read_pins(rules: Mapping[str, Any]) -> dict[int, str]:
     """Documents by position, from the rules of an impression."""
-    return {int(position): document for position, document in rules.get("pins", {}).items()}
+    return {int(position): document for position, document in rules.get(PINS, {}).items()}
 
 
 def mixture_probability(connection: Connection, served: Served) -> float:

@@ -1,4 +1,7 @@
-"""Keys of a store: shown once when they are made, stored as hashes, each with its scopes."""
+"""Keys of a store: shown once when they are made, stored as hashes, each with its scopes.
+
+A store that ever had a key needs one from then on: removing the last one locks it.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +14,13 @@ from sqlalchemy import Connection, delete, select
 
 from rankloop.errors import RankloopError
 from rankloop.live.store.database import insert_new
-from rankloop.live.store.tables import keys
+from rankloop.live.store.tables import keys, notebook
 
 RANK, EVENTS, ADMIN = "rank", "events", "admin"
 SCOPES = (RANK, EVENTS, ADMIN)
 KEY_BYTES = 32
+# Where it is kept that the store had a key once.
+LOCKED_NOTE, FIRST_KEY_NOTE = "needs keys", "first key"
 
 
 def add_key(connection: Connection, name: str, scopes: Iterable[str]) -> str:
@@ -30,7 +35,24 @@ def add_key(connection: Connection, name: str, scopes: Iterable[str]) -> str:
     key = secrets.token_urlsafe(KEY_BYTES)
     values = {"hash": hash_key(key), "name": name, "scopes": ",".join(wanted), "created_at": time.time()}
     insert_new(connection, keys, [values])
+    insert_new(connection, notebook, [{"name": LOCKED_NOTE, "content": "true"}])
     return key
+
+
+def add_first_key(connection: Connection, name: str, scopes: Iterable[str]) -> str | None:
+    """Make the first key of a store and return it; None if the store has or had one already.
+
+    Of several processes that start on a new store, one makes the key.
+    """
+    # Others that insert the same row wait for the end of this transaction.
+    insert_new(connection, notebook, [{"name": FIRST_KEY_NOTE, "content": "true"}])
+    return None if needs_keys(connection) else add_key(connection, name, scopes)
+
+
+def needs_keys(connection: Connection) -> bool:
+    """Whether only clients with a key are let in: the store has one, or had one."""
+    noted = select(notebook.c.name).where(notebook.c.name == LOCKED_NOTE)
+    return connection.scalar(noted) is not None or connection.scalar(select(keys.c.name).limit(1)) is not None
 
 
 def check_scopes(scopes: Iterable[str]) -> tuple[str, ...]:
@@ -49,7 +71,8 @@ def check_scopes(scopes: Iterable[str]) -> tuple[str, ...]:
 
 
 def remove_key(connection: Connection, name: str) -> None:
-    """Remove a key: requests with it are refused within a second."""
+    """Remove a key: requests with it are refused within a second. Without any, all requests are refused."""
+    insert_new(connection, notebook, [{"name": LOCKED_NOTE, "content": "true"}])
     if not connection.execute(delete(keys).where(keys.c.name == name)).rowcount:
         known = connection.execute(select(keys.c.name).order_by(keys.c.name)).scalars().all()
         raise RankloopError(f"there is no key {name!r}; the keys are: {', '.join(known) or 'none'}")
