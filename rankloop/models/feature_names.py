@@ -6,7 +6,10 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from rankloop.errors import RankloopError
+from rankloop.frames import feature_matrix, is_frame
 from rankloop.types import Model, Scaling
 
 Names = tuple[str, ...]
@@ -16,6 +19,13 @@ def names_of_model(model: Model) -> Names | None:
     """The names of the features that a model takes, in its order; None if it does not know them."""
     names: Names | None = getattr(model, "feature_names", None)
     return names
+
+
+def rows_of(features: Any, names: Names | None) -> Any:
+    """Features as a matrix: columns of a frame are matched by name, those of an array by their order."""
+    if isinstance(features, np.ndarray) or not is_frame(features):
+        return features
+    return feature_matrix(features, names)
 
 
 def takes_missing(model: Model) -> bool:

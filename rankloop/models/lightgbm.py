@@ -12,7 +12,7 @@ import numpy as np
 
 from rankloop import extras
 from rankloop.errors import DataError, ModelFileError
-from rankloop.models.feature_names import checked_names
+from rankloop.models.feature_names import checked_names, rows_of
 from rankloop.models.history import History, Training
 from rankloop.models.lightgbm_text import (
     check_text,
@@ -105,6 +105,7 @@ class LightGBMModel:
 
     def scores(self, features: Float32) -> Float64:
         """One score per document (a row of ``features``); higher is better."""
+        features = rows_of(features, self.feature_names)
         if np.ndim(features) != 2 or features.shape[1] != self.n_features:
             raise DataError(
                 f"these trees take documents × {self.n_features} features, got shape {np.shape(features)}"

@@ -14,7 +14,7 @@ from numpy.typing import DTypeLike
 from rankloop.errors import DataError, ModelFileError, RankloopError
 from rankloop.kernels.activations import ACTIVATIONS
 from rankloop.kernels.network_layers import ROWS_TOGETHER, add_gradient, score_rows
-from rankloop.models.feature_names import checked_names
+from rankloop.models.feature_names import checked_names, rows_of
 from rankloop.models.optimisers import Optimiser, OptimiserState, Parameters
 from rankloop.models.storage import fingerprint, pack, unpack
 from rankloop.names import unknown
@@ -236,8 +236,8 @@ def _check_shape(kind: str, n_features: int, hidden: tuple[int, ...], activation
 
 
 def _rows(model: Network, features: Float32) -> Float32:
-    rows = np.ascontiguousarray(features, dtype=np.float32)
-    if np.ndim(features) != 2 or rows.shape[1] != model.n_features:
+    rows = np.ascontiguousarray(rows_of(features, model.feature_names), dtype=np.float32)
+    if rows.ndim != 2 or rows.shape[1] != model.n_features:
         raise DataError(
             f"this {model.kind} takes documents × {model.n_features} features, got shape {np.shape(features)}"
         )

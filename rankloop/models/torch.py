@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from rankloop import extras
 from rankloop.errors import DataError, ModelFileError, RankloopError
+from rankloop.models.feature_names import rows_of
 from rankloop.models.optimisers import SGD, Optimiser
 from rankloop.models.storage import fingerprint, pack, unpack
 from rankloop.types import Float32, Float64
@@ -106,7 +107,7 @@ class TorchModel:
         return model
 
     def _forward(self, features: Float32) -> Any:
-        rows = np.ascontiguousarray(features, dtype=np.float32)
+        rows = np.ascontiguousarray(rows_of(features, None), dtype=np.float32)
         if rows.ndim != 2 or rows.shape[1] != self.n_features:
             raise DataError(
                 f"this module takes documents × {self.n_features} features, got shape {np.shape(features)}"

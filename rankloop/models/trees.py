@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from rankloop.errors import DataError, ModelFileError, RankloopError
 from rankloop.kernels.tree_routes import list_leaves, sum_leaves
-from rankloop.models.feature_names import checked_names
+from rankloop.models.feature_names import checked_names, rows_of
 from rankloop.models.storage import fingerprint, pack, unpack
 from rankloop.ragged import for_segments
 from rankloop.types import Float32, Float64, Int64
@@ -200,7 +200,7 @@ class TreeEnsemble:
         }
 
     def _rows(self, features: Float32) -> Float32:
-        rows = np.ascontiguousarray(features, dtype=np.float32)
+        rows = np.ascontiguousarray(rows_of(features, self.feature_names), dtype=np.float32)
         if rows.ndim != 2 or rows.shape[1] != self.n_features:
             raise DataError(
                 f"these trees take documents × {self.n_features} features, got shape {np.shape(features)}"

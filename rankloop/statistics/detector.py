@@ -111,7 +111,7 @@ class Detector:
 
     @property
     def log_evidence(self) -> float:
-        """log Σ_b M_b now."""
+        """The logarithm of Σ_b M_b now."""
         return float(np.logaddexp.reduce(self.log_bets))
 
     @property

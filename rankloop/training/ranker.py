@@ -6,13 +6,16 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from rankloop.data import split_queries
 from rankloop.errors import DataError
 from rankloop.evaluation import ranking_metrics
+from rankloop.models.feature_names import with_names
+from rankloop.models.specs import LightGBMSpec, model_spec
 from rankloop.training import Settings, Training, train
-from rankloop.types import Dataset, Float64, Model, Split
+from rankloop.types import Dataset, Float32, Float64, Model, Split
 
 
 class Ranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn is not typed
@@ -29,6 +32,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn is not typed
     Attributes:
         model_: the trained model.
         training_: the model, and the history of its training.
+        feature_names_in_: the names of the columns, if a frame was given; every later frame needs the same.
 
     Example:
         >>> from rankloop.data import synthetic
@@ -71,7 +75,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn is not typed
         """Train on features, labels, and the query that each row belongs to.
 
         Args:
-            X: documents × features; the rows of a query are adjacent.
+            X: documents × features, an array or a frame; the rows of a query are adjacent.
             y: labels, not negative; higher is better.
             qid: the query of each row.
             group: instead of ``qid``, the number of rows of each query, in order.
@@ -79,14 +83,14 @@ class Ranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn is not typed
             eval_qid: the query of each row of ``eval_set``.
             eval_group: instead of ``eval_qid``, the number of rows of each query of ``eval_set``.
         """
-        given = as_split(X, y, qid=qid, group=group)
+        given = self._split(X, y, qid, group, reset=True)
         if eval_set is None:
             if eval_qid is not None or eval_group is not None:
                 raise DataError("eval_qid and eval_group need the rows of eval_set, which were not given")
             shares = (1.0 - self.validation, self.validation)
             given, held_out = split_queries(given, shares, np.random.default_rng(self.seed))
         else:
-            held_out = as_split(*eval_set, qid=eval_qid, group=eval_group)
+            held_out = self._split(*eval_set, eval_qid, eval_group)
         # Training never reads the test split.
         dataset = Dataset("fit", given, held_out, test=held_out)
         self.training_: Training = train(
@@ -97,34 +101,64 @@ class Ranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn is not typed
             settings=self.settings,
             seed=self.seed,
         )
-        self.model_: Model = self.training_.model
-        self.n_features_in_ = given.n_features
+        names = getattr(self, "feature_names_in_", None)
+        self.model_: Model = with_names(self.training_.model, None if names is None else tuple(names))
         return self
 
     def predict(self, X: Any) -> Float64:
-        """Return one score per row; sort the rows of a query by it, highest first."""
+        """Return one score per row; sort the rows of a query by it, highest first.
+
+        Raises:
+            ValueError: the columns are not those that `fit` was given, in their order.
+        """
         check_is_fitted(self, "model_")
-        return self.model_.scores(np.ascontiguousarray(_dense(X), dtype=np.float32))
+        return self.model_.scores(self._rows(X))
 
     def score(self, X: Any, y: Any, *, qid: Any = None, group: Any = None) -> float:
         """Return the mean of the metric over the queries, ranked by `predict`."""
-        split = as_split(X, y, qid=qid, group=group)
-        (value,) = ranking_metrics(self.predict(split.features), split, [self.metric]).values()
+        check_is_fitted(self, "model_")
+        split = self._split(X, y, qid, group)
+        (value,) = ranking_metrics(self.model_.scores(split.features), split, [self.metric]).values()
         return value
 
+    def _split(self, X: Any, y: Any, qid: Any, group: Any, *, reset: bool = False) -> Split:
+        rows = self._rows(X, reset=reset)
+        return as_split(rows, y, qid=qid, group=group, missing=self._takes_missing())
 
-def as_split(X: Any, y: Any, *, qid: Any = None, group: Any = None) -> Split:
+    def _takes_missing(self) -> bool:
+        return isinstance(model_spec(self.model), LightGBMSpec)
+
+    def _rows(self, X: Any, *, reset: bool = False) -> Float32:
+        """The features as a matrix; their number and names are remembered, or compared with what was."""
+        finite = "allow-nan" if self._takes_missing() else True
+        rows = validate_data(
+            self, X, reset=reset, accept_sparse="csr", dtype=np.float32, ensure_all_finite=finite
+        )
+        dense: Float32 = rows.toarray() if hasattr(rows, "toarray") else rows
+        return np.ascontiguousarray(dense)
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.allow_nan = self._takes_missing()
+        tags.target_tags.required = True
+        tags.target_tags.positive_only = True
+        return tags
+
+
+def as_split(X: Any, y: Any, *, qid: Any = None, group: Any = None, missing: bool = False) -> Split:
     """Build a split from the query of each row, or from the number of rows of each query."""
+    if y is None:
+        raise DataError("a ranker requires y to be passed, but the target y is None: give a label per row")
     if (qid is None) == (group is None):
         raise DataError("give the query of each row: either qid (one per row) or group (rows per query)")
-    features = _dense(X)
-    if len(features) != len(y):
-        raise DataError(f"X has {len(features)} rows and y has {len(y)}: every row needs a label")
+    if len(X) != len(y):
+        raise DataError(f"X has {len(X)} rows and y has {len(y)}: every row needs a label")
     if group is not None:
         sizes = np.asarray(group, dtype=np.int64)
         if sizes.ndim != 1 or sizes.sum() != len(y):
             raise DataError(f"group must add up to the {len(y)} rows, got {sizes.sum()}")
-        return Split.build(features, y, sizes)
+        return Split.build(X, y, sizes, missing=missing)
     ids = np.asarray(qid)
     if ids.shape != (len(y),):
         raise DataError(f"qid must name the query of each of the {len(y)} rows, got shape {ids.shape}")
@@ -133,8 +167,5 @@ def as_split(X: Any, y: Any, *, qid: Any = None, group: Any = None) -> Split:
         names, counts = np.unique(ids[starts], return_counts=True)
         repeated = names[counts > 1][0].item()
         raise DataError(f"the rows of query {repeated!r} are not adjacent: sort the rows by query")
-    return Split.build(features, y, np.diff(np.append(starts, len(ids))), query_ids=ids[starts])
-
-
-def _dense(X: Any) -> Any:
-    return X.toarray() if hasattr(X, "toarray") else X
+    sizes = np.diff(np.append(starts, len(ids)))
+    return Split.build(X, y, sizes, query_ids=ids[starts], missing=missing)

@@ -62,7 +62,7 @@ def test_harm_after_a_long_good_time_is_noticed() -> None:
 
 
 def test_what_cannot_be_is_refused() -> None:
-    with pytest.raises(DataError, match="observation 1 is -2.0, and it may be no lower than -1.0"):
+    with pytest.raises(DataError, match=r"observation 1 is -2\.0, and it may be no lower than -1\.0"):
         Detector(1e6).add(np.array([0.0, -2.0]), np.ones(2))
     with pytest.raises(DataError, match="nan"):
         Detector(1e6).add(np.array([np.nan]), np.ones(1))

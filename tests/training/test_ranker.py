@@ -178,7 +178,7 @@ def test_rows_and_labels_must_match() -> None:
     with pytest.raises(DataError, match="a negative label"):
         ranker().fit(X, [0, 1, 0, -1], group=[2, 2])
     fitted = ranker().fit(X, Y, group=[2, 2])
-    with pytest.raises(DataError, match="takes documents × 4 features"):
+    with pytest.raises(ValueError, match="X has 3 features, but Ranker is expecting 4"):
         fitted.predict(np.eye(3))
 
 
