@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import secrets
 import time
 from collections.abc import Mapping
@@ -11,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection
 
 from rankloop.errors import RankloopError
 from rankloop.live.ranking.deployment import Mixture
@@ -20,7 +19,7 @@ from rankloop.live.ranking.live_policy import FALLBACK, LivePolicy
 from rankloop.live.ranking.problem import RankingProblem
 from rankloop.live.ranking.rules import FeatureFilter, RequestError, allowed
 from rankloop.live.settings import ServiceSettings
-from rankloop.live.store.database import Store, insert_new, read
+from rankloop.live.store.database import Store, read
 from rankloop.live.store.group_commit import GroupCommit
 from rankloop.live.store.impressions import (
     EXCLUDE,
@@ -33,16 +32,14 @@ from rankloop.live.store.impressions import (
 from rankloop.live.store.policies import (
     current_deployment,
     current_version,
-    list_policies,
     load_mixture,
+    read_feature_names,
     register_policy,
+    remember_features,
 )
-from rankloop.live.store.tables import notebook
 from rankloop.policies import draw_ranking
 from rankloop.types import Float32, Float64
 
-# Where the names of features that were given when the service started are kept.
-FEATURES_NOTE = "features"
 SEEDS = 2**63
 
 
@@ -109,7 +106,7 @@ class Service:
         settings: limits and defaults.
         rng: chooses policies and seeds; by default from the system's entropy.
         table: features by document id.
-        names: names of the features, besides those of the policies.
+        names: names of the features, besides those of policies that were deployed.
     """
 
     def __init__(
@@ -141,7 +138,7 @@ class Service:
             version = current_version(connection)
             if version == self._version:
                 return False
-            names = _feature_names(connection)
+            names = read_feature_names(connection)
             deployment = current_deployment(connection)
             if deployment is None:
                 mixture = None
@@ -283,16 +280,6 @@ def new_id(now: float) -> str:
     return f"{OWN}{int(now * 1000):012x}{secrets.token_hex(10)}"
 
 
-def remember_features(connection: Connection, names: tuple[str, ...]) -> None:
-    """Keep names of features that requests may give, besides those of policies."""
-    found = connection.scalar(select(notebook.c.content).where(notebook.c.name == FEATURES_NOTE))
-    known = json.loads(found or "[]")
-    if {*names} - {*known}:
-        content = json.dumps(list(dict.fromkeys([*known, *names])))
-        insert_new(connection, notebook, [{"name": FEATURES_NOTE, "content": content}])
-        connection.execute(notebook.update().where(notebook.c.name == FEATURES_NOTE).values(content=content))
-
-
 def _warm_up(policy: LivePolicy) -> None:
     """Score and draw once, so that the first request need not wait for kernels to be loaded or compiled."""
     zeros = np.zeros((2, len(policy.feature_names)), np.float32)
@@ -302,14 +289,6 @@ def _warm_up(policy: LivePolicy) -> None:
 def _remember(done: Future[Served], stored: StoredProblems, key: tuple[bytes, int]) -> None:
     if not done.cancelled() and done.exception() is None:
         stored.add(key)
-
-
-def _feature_names(connection: Connection) -> tuple[str, ...]:
-    found = connection.scalar(select(notebook.c.content).where(notebook.c.name == FEATURES_NOTE))
-    names = dict.fromkeys(json.loads(found or "[]"))
-    for policy in list_policies(connection):
-        names |= dict.fromkeys(policy["feature_names"])
-    return tuple(names)
 
 
 def _record(request: RankRequest) -> dict[str, Any]:

@@ -32,6 +32,7 @@ from rankloop.live.learner.notes import (
 )
 from rankloop.live.learner.pages import AMOUNT, CLICKS, PageEvidence, PartViews, read_part
 from rankloop.live.learner.retention import retain
+from rankloop.live.learner.schedule import LastLearned
 from rankloop.live.learner.settings import LearnerSettings
 from rankloop.live.learner.stages import CANARY, LIVE, WHO, full_shares, trusted_policy, with_canary
 from rankloop.live.learner.trial import LiveTrial
@@ -40,12 +41,12 @@ from rankloop.live.ranking.deployment import LiveDeployment, Share
 from rankloop.live.ranking.live_policy import FALLBACK, LivePolicy
 from rankloop.live.sealing import Sealed, seal
 from rankloop.live.store.database import Store, read
-from rankloop.live.store.parts import SEALED
+from rankloop.live.store.parts import SEALED, count_sealed
 from rankloop.live.store.policies import (
     current_deployment,
     deploy,
     load_stored_policy,
-    register_policy,
+    register_as,
     roll_back,
 )
 from rankloop.live.store.tables import impressions, parts, policies
@@ -190,7 +191,7 @@ class LiveLearner:
             if load_trial(connection) != trial:
                 return []
             # What is learned next is learned from the amounts: do not wait until the log has doubled.
-            save_note(connection, LEARNED, 0)
+            save_note(connection, LEARNED, None)
             return [self._end(connection, trial.candidate, why, trial.numbers())]
 
     def _end_old(self) -> list[str]:
@@ -266,14 +267,14 @@ class LiveLearner:
 
     def _learn(self) -> list[str]:
         """Learn a policy if the log has grown enough, and no trial would be disturbed."""
-        trial = self.trial
+        trial, now = self.trial, self._clock.now()
         with read(self.store) as connection:
-            sealed = (
-                connection.scalar(select(func.sum(parts.c.impressions)).where(parts.c.state == SEALED)) or 0
-            )
-            before = load_note(connection, LEARNED) or 0
+            learned_from = LastLearned(count_sealed(connection), count_sealed(connection, held=True), now)
+            last = LastLearned.from_note(load_note(connection, LEARNED))
             current = current_deployment(connection)
-        if current is None or int(sealed) < max(self.settings.least, self.settings.growth * before):
+        if current is None or learned_from.sealed < self.settings.least:
+            return []
+        if last is not None and not last.is_past(learned_from.sealed, now, self.settings):
             return []
         if trial is not None and trial.stage == "canary":
             return []
@@ -294,19 +295,18 @@ class LiveLearner:
             learned = learn(self.store.log, self.settings)
         except (DataError, RankloopError) as error:
             with self._turn() as connection:
-                save_note(connection, LEARNED, int(sealed))
+                save_note(connection, LEARNED, learned_from.to_dict())
                 add_entry(connection, "not learned", f"nothing was learned: {error}", {})
             return [f"nothing was learned: {error}"]
-        return self._begin(learned, trial, int(sealed))
+        return self._begin(learned, trial, learned_from)
 
-    def _begin(self, learned: Learned, before: LiveTrial | None, sealed: int) -> list[str]:
+    def _begin(self, learned: Learned, before: LiveTrial | None, learned_from: LastLearned) -> list[str]:
         with self._turn() as connection:
             current = current_deployment(connection)
             if current is None or load_trial(connection) != before:
                 return []
             number = (load_note(connection, TRIALS) or 0) + 1
-            name = f"learned-{number}"
-            policy = register_policy(connection, replace(learned.policy, name=name), WHO)
+            policy = register_as(connection, replace(learned.policy, name=f"learned-{number}"), WHO)
             baseline = max(current.shares, key=lambda share: share.share).policy
             last = connection.scalar(select(func.max(parts.c.number))) or 0
             trial = LiveTrial.begin(
@@ -326,10 +326,10 @@ class LiveLearner:
             trust = replace(current_trust(connection, last, trial), part=last)
             save_note(connection, TRUST, trust.to_dict())
             save_note(connection, TRIALS, number)
-            save_note(connection, LEARNED, sealed)
+            save_note(connection, LEARNED, learned_from.to_dict())
             text = (
-                f"{name} was learned from {sealed:,} impressions; it is compared with {baseline} in shadow, "
-                f"by {learned.metric}"
+                f"{policy.name} was learned from {learned_from.held:,} impressions; it is compared with "
+                f"{baseline} in shadow, by {learned.metric}"
             )
             add_entry(connection, "learned", text, learned.numbers)
         return [text]

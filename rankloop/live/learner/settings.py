@@ -48,7 +48,14 @@ class LearnerSettings(BaseModel):
         1000, "Sealed impressions before the first policy is learned.", panel=LEARNING
     )
     growth: Annotated[float, Field(gt=1)] = Field(
-        default=2.0, description="By what factor the log must have grown before a policy is learned again."
+        default=2.0,
+        description="By what factor what was learned from must have grown before a policy is learned again.",
+    )
+    learn_hours: Period | None = option_field(
+        None,
+        "Learn again after this many hours, also if there are fewer new pages than were learned from.",
+        panel=LEARNING,
+        shown_default="when the log has doubled",
     )
     level: Fraction = Field(
         default=0.05, description="The probability that anything is ever deployed on noise, at most."

@@ -9,7 +9,7 @@ from sqlalchemy import Connection
 from rankloop.live.learner.settings import LearnerSettings
 from rankloop.live.learner.trial import LiveTrial
 from rankloop.live.ranking.deployment import LiveDeployment, Share
-from rankloop.live.store.policies import history, load_stored_policy, register_policy
+from rankloop.live.store.policies import history, load_stored_policy, register_as
 
 WHO = "learner"
 LIVE, EXPLORE, CANARY, HOLDOUT = "live", "explore", "canary", "holdout"
@@ -44,7 +44,7 @@ def full_shares(
     if settings.explore:
         soft = policy.scale * float(policy.details.get("soft", 1.0))
         explorer = replace(policy, name=f"{policy.name}-explore", scale=soft, number=0)
-        register_policy(connection, explorer, WHO)
+        explorer = register_as(connection, explorer, WHO)
         shares.insert(0, Share(explorer.name, settings.explore * left, EXPLORE))
     return [Share(policy.name, 1.0 - sum(share.share for share in shares), LIVE), *shares]
 

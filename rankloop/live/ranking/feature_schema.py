@@ -8,10 +8,42 @@ from typing import Any
 
 import numpy as np
 
+from rankloop.errors import RankloopError
 from rankloop.live.ranking.rules import RequestError
+from rankloop.logs.schema import QUERY_DOCUMENT
 from rankloop.types import Float32
 
 Values = Mapping[str, float | None] | Sequence[float | None] | None
+
+
+def check_feature_names(names: Iterable[str]) -> None:
+    """Refuse names that columns of the log cannot have.
+
+    Raises:
+        RankloopError: a name is that of another column, is empty, or differs from another one by case alone.
+
+    Example:
+        >>> check_feature_names(["age", "doc_id"])
+        Traceback (most recent call last):
+            ...
+        rankloop.errors.RankloopError: a feature cannot be called 'doc_id': the log has a column of that name,
+        for ids; rename the feature
+    """
+    known: dict[str, str] = {}
+    for name in names:
+        if name.lower() in QUERY_DOCUMENT:
+            raise RankloopError(
+                f"a feature cannot be called {name!r}: the log has a column of that name, for ids; rename "
+                f"the feature"
+            )
+        if not name or not name.isprintable():
+            raise RankloopError(f"names of features are printable and not empty, unlike {name!r}: rename it")
+        other = known.setdefault(name.lower(), name)
+        if other != name:
+            raise RankloopError(
+                f"the features {other!r} and {name!r} would be the same column for programs that read the "
+                f"log: rename one of them"
+            )
 
 
 class FeatureSchema:

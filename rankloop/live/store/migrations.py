@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable
 
@@ -13,6 +14,7 @@ from sqlalchemy import (
     Integer,
     MetaData,
     Table,
+    delete,
     func,
     insert,
     inspect,
@@ -21,7 +23,7 @@ from sqlalchemy import (
 )
 
 from rankloop.errors import DataError
-from rankloop.live.store.tables import METADATA, impressions, problems
+from rankloop.live.store.tables import METADATA, deployments, impressions, notebook, policies, problems
 
 _APPLIED = Table(
     "migrations",
@@ -72,8 +74,26 @@ def _separate_names(connection: Connection) -> None:
     connection.execute(text("DROP TABLE earlier_problems"))
 
 
+def _note_deployed_features(connection: Connection) -> None:
+    """Note which features requests may give: named ones, and those of policies that were deployed."""
+    row = connection.execute(select(notebook.c.content).where(notebook.c.name == "features")).scalar()
+    names = dict.fromkeys(json.loads(row or "[]"))
+    details = {each.name: each.details for each in connection.execute(select(policies))}
+    for shares in connection.scalars(select(deployments.c.shares).order_by(deployments.c.number)):
+        for share in json.loads(shares):
+            names |= dict.fromkeys(json.loads(details[share["policy"]])["feature_names"])
+    if names:
+        connection.execute(delete(notebook).where(notebook.c.name == "features"))
+        connection.execute(insert(notebook).values(name="features", content=json.dumps([*names])))
+
+
 # A migration that was released is never changed: a change of the tables appends one that alters them.
-MIGRATIONS: tuple[Callable[[Connection], None], ...] = (_create_tables, _rename_diary, _separate_names)
+MIGRATIONS: tuple[Callable[[Connection], None], ...] = (
+    _create_tables,
+    _rename_diary,
+    _separate_names,
+    _note_deployed_features,
+)
 
 
 def migrate(engine: Engine) -> int:

@@ -182,3 +182,10 @@ def sealed_parts(connection: Connection) -> Iterator[Mapping[str, Any]]:
         select(parts).where(parts.c.state == SEALED).order_by(parts.c.number)
     ).mappings()
     return (dict(row) for row in rows)
+
+
+def count_sealed(connection: Connection, *, held: bool = False) -> int:
+    """How many impressions were sealed: ever, or those that the log still holds."""
+    states = [SEALED] if held else [SEALED, DROPPED]
+    found = connection.scalar(select(func.sum(parts.c.impressions)).where(parts.c.state.in_(states)))
+    return int(found or 0)

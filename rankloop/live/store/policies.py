@@ -12,12 +12,15 @@ from sqlalchemy import Connection, func, insert, select
 
 from rankloop.errors import RankloopError
 from rankloop.live.ranking.deployment import LiveDeployment, Mixture, Share, check_shares
+from rankloop.live.ranking.feature_schema import check_feature_names
 from rankloop.live.ranking.live_policy import FALLBACK, LivePolicy
 from rankloop.live.store.database import insert_new
-from rankloop.live.store.tables import deployments, policies
+from rankloop.live.store.tables import deployments, notebook, policies
 from rankloop.storage.plain import from_plain, to_plain
 
 ROLLBACK, RESTORES = "rollback", "restores"
+# Where the names of features that requests may give are kept, in their order.
+FEATURES_NOTE = "features"
 
 
 def register_policy(connection: Connection, policy: LivePolicy, who: str) -> LivePolicy:
@@ -26,6 +29,7 @@ def register_policy(connection: Connection, policy: LivePolicy, who: str) -> Liv
     Raises:
         RankloopError: another policy has the name.
     """
+    check_feature_names(policy.feature_names)
     row = {**policy.to_row(), "created_at": time.time(), "created_by": who}
     insert_new(connection, policies, [row])
     stored = connection.execute(
@@ -34,6 +38,17 @@ def register_policy(connection: Connection, policy: LivePolicy, who: str) -> Liv
     if stored.fingerprint != policy.fingerprint:
         raise RankloopError(f"there is another policy with the name {policy.name!r}: choose another name")
     return replace(policy, number=stored.number)
+
+
+def register_as(connection: Connection, policy: LivePolicy, who: str) -> LivePolicy:
+    """Store a policy under its name, or under one like it if another policy has the name."""
+    row = select(policies.c.fingerprint).where(policies.c.name == policy.name)
+    name, number = policy.name, 1
+    while connection.scalar(row) not in (None, policy.fingerprint):
+        number += 1
+        policy = replace(policy, name=f"{name}.{number}")
+        row = select(policies.c.fingerprint).where(policies.c.name == policy.name)
+    return register_policy(connection, policy, who)
 
 
 def load_stored_policy(connection: Connection, name: str) -> LivePolicy:
@@ -62,6 +77,35 @@ def list_policies(connection: Connection) -> list[dict[str, Any]]:
     return [{**row, **json.loads(row["details"])} for row in rows]
 
 
+def load_details(connection: Connection, name: str) -> dict[str, Any]:
+    """What is known about a policy besides its model."""
+    details: dict[str, Any] = json.loads(
+        connection.execute(select(policies.c.details).where(policies.c.name == name)).scalar_one()
+    )
+    return details
+
+
+def read_feature_names(connection: Connection) -> tuple[str, ...]:
+    """The features that requests may give: named ones, and those of policies that were deployed."""
+    found = connection.scalar(select(notebook.c.content).where(notebook.c.name == FEATURES_NOTE))
+    return tuple(json.loads(found or "[]"))
+
+
+def remember_features(connection: Connection, names: Sequence[str]) -> None:
+    """Add names of features that requests may give; the order of those that are known does not change.
+
+    Raises:
+        RankloopError: the log cannot have a column of that name.
+    """
+    known = read_feature_names(connection)
+    together = tuple(dict.fromkeys([*known, *names]))
+    if together != known:
+        check_feature_names(together)
+        content = json.dumps(together)
+        insert_new(connection, notebook, [{"name": FEATURES_NOTE, "content": content}])
+        connection.execute(notebook.update().where(notebook.c.name == FEATURES_NOTE).values(content=content))
+
+
 def deploy(
     connection: Connection,
     shares: Sequence[Share],
@@ -82,6 +126,8 @@ def deploy(
         if share.policy not in known or share.policy == FALLBACK:
             names = ", ".join(sorted(known - {FALLBACK})) or "none"
             raise RankloopError(f"there is no policy {share.policy!r} to deploy; the policies are: {names}")
+    deployed = [load_details(connection, share.policy)["feature_names"] for share in checked]
+    remember_features(connection, tuple(name for names in deployed for name in names))
     values = {
         "kind": kind,
         "shares": json.dumps(to_plain(checked)),
