@@ -102,7 +102,7 @@ def serve(
         server = build_server(opened, settings, host=host, port=port, table=table, names=names)
     helper = None
     if upkeep or learn:
-        helper = start_process(store, opened.log, learner, sealing_only=not learn)
+        helper = start_process(opened, store, learner, sealing_only=not learn)
     console.print_err(f"rankloop serves {opened.location} at http://{host}:{port} (Ctrl-C stops it)")
     try:
         server.run()

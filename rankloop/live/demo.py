@@ -71,7 +71,7 @@ def run(folder: Path, port: int, seconds: float) -> DriveResult:
     store = open_store(folder)
     prepare(store)
     server = build_server(store, ServiceSettings(top=5, model_seconds=2.0), port=port, names=FEATURE_NAMES)
-    learner = start_process(str(folder), store.log, LEARNING, sealing_only=False)
+    learner = start_process(store, str(folder), LEARNING, sealing_only=False)
     threading.Thread(target=server.run, daemon=True).start()
     while not server.started:
         time.sleep(0.05)

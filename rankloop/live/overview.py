@@ -10,7 +10,18 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, case, func, or_, select
 
-from rankloop.live.learner.notes import SETTINGS, load_note, load_trial, load_trust
+from rankloop.live.learner.control import Control
+from rankloop.live.learner.failures import recent_failures
+from rankloop.live.learner.health import Health, read_health
+from rankloop.live.learner.monitor import Monitor
+from rankloop.live.learner.notes import (
+    SETTINGS,
+    load_monitor,
+    load_note,
+    load_trial,
+    load_trust,
+    load_warnings,
+)
 from rankloop.live.learner.pages import AMOUNT, CLICKS, MetricName
 from rankloop.live.learner.trial import LiveTrial
 from rankloop.live.learner.trust import Trust
@@ -66,6 +77,11 @@ class Overview:
         trust: the policy that a person deployed last, and how far clicks agree with it.
         diary: what the learner did and found, newest first.
         learner: settings of the learner, if one has run.
+        control: what people decided about the learner.
+        health: whether it is alive.
+        monitor: the evidence about what is live.
+        warnings: what a person should look at.
+        failures: by policy, failures and requests among the last impressions of what is live.
         sealed: impressions in the log.
         unsealed: impressions that are not sealed yet.
     """
@@ -81,6 +97,11 @@ class Overview:
     trust: Trust | None
     diary: list[dict[str, Any]]
     learner: Mapping[str, Any] | None
+    control: Control
+    health: Health
+    monitor: Monitor
+    warnings: list[str]
+    failures: Mapping[str, tuple[int, int]]
     sealed: int
     unsealed: int
 
@@ -90,8 +111,9 @@ def read_overview(store: Store) -> Overview:
     with read(store) as connection:
         trial = load_trial(connection)
         metric = _metric(connection) if trial is None else trial.metric
+        current, health = current_deployment(connection), read_health(connection)
         return Overview(
-            current_deployment(connection),
+            current,
             history(connection, 30),
             metric,
             *_rates(connection, metric),
@@ -101,9 +123,21 @@ def read_overview(store: Store) -> Overview:
             load_trust(connection),
             read_diary(connection),
             load_note(connection, SETTINGS),
+            Control.load(connection),
+            health,
+            load_monitor(connection),
+            [*health.problems, *(each["text"] for each in load_warnings(connection, current))],
+            _failures(connection, current),
             int(connection.scalar(select(func.sum(parts.c.impressions)).where(parts.c.state == SEALED)) or 0),
             connection.scalar(select(func.count()).where(impressions.c.part.is_(None))) or 0,
         )
+
+
+def _failures(connection: Connection, current: LiveDeployment | None) -> Mapping[str, tuple[int, int]]:
+    if current is None:
+        return {}
+    failed, asked = recent_failures(connection, current.number)
+    return {name: (failed.get(name, 0), asked[name]) for name in asked}
 
 
 def read_diary(connection: Connection) -> list[dict[str, Any]]:

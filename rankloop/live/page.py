@@ -5,16 +5,19 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from rankloop.evidence import DecisionKind
 from rankloop.live.learner.pages import AMOUNT, CLICKS
 from rankloop.live.learner.settings import LearnerSettings
-from rankloop.live.learner.trial import LiveTrial
+from rankloop.live.learner.trial import GainPoint, LiveTrial
 from rankloop.live.learner.trust import Trust
+from rankloop.live.learner_sections import WHY, draw_figure, learner_blocks, moment, watch_blocks
 from rankloop.live.overview import Overview
+from rankloop.live.ranking.deployment import LiveDeployment
 from rankloop.live.store.events import ACCEPTED, KINDS
 from rankloop.reports.document import (
     NONE,
@@ -26,9 +29,11 @@ from rankloop.reports.document import (
     Facts,
     Figure,
     Figures,
+    InputField,
     Section,
     Table,
     Text,
+    warnings,
 )
 from rankloop.statistics.intervals import normal_quantile
 
@@ -54,12 +59,15 @@ def page_document(found: Overview, *, keys: bool, now: float | None = None) -> D
         keys: whether buttons need a key.
         now: the time, in seconds since 1970.
     """
-    moment = _when(time.time() if now is None else now)
+    as_of = moment(time.time() if now is None else now)
     blocks: list[Block] = [
         Text(_summary(found), "strong"),
-        Text(f"As of {moment}. This page reloads every few seconds.", "quiet"),
+        Text(f"As of {as_of}. This page reloads every few seconds.", "quiet"),
+        *warnings(found.warnings),
         Text(METRICS[found.metric]),
         Section("What is live", _live(found)),
+        Section("Whether it does harm", watch_blocks(found)),
+        Section("The learner", learner_blocks(found, keys)),
         Section("What users do", _users(found)),
         Section("Learned against deployed", _learned(found, keys)),
         Section("How users click", _bias(found)),
@@ -75,7 +83,7 @@ def _summary(found: Overview) -> str:
         return "Nothing is deployed yet."
     main = max(found.deployment.shares, key=lambda share: share.share)
     return (
-        f"{main.policy} serves {main.share:.0%} of the traffic since {_when(found.deployment.created_at)}; "
+        f"{main.policy} serves {main.share:.0%} of the traffic since {moment(found.deployment.created_at)}; "
         f"{found.sealed + found.unsealed:,} impressions so far."
     )
 
@@ -116,7 +124,7 @@ def _users(found: Overview) -> tuple[Block, ...]:
     if found.by_rank:
         figures.append(
             Figure(
-                partial(_draw, "by-rank", partial(_draw_ranks, found.by_rank)),
+                partial(draw_figure, "by-rank", partial(_draw_ranks, found.by_rank)),
                 "Click rate by position, among the last 20,000 pages.",
                 "; ".join(f"position {k}: {clicks / max(n, 1):.3f}" for k, n, clicks in found.by_rank[:10]),
             )
@@ -124,7 +132,7 @@ def _users(found: Overview) -> tuple[Block, ...]:
     if len(found.over_time) > 1:
         figures.append(
             Figure(
-                partial(_draw, "over-time", partial(_draw_times, found.over_time)),
+                partial(draw_figure, "over-time", partial(_draw_times, found.over_time)),
                 "Clicks per page over time, as far as it is sealed.",
                 f"from {_rate(found.over_time[0]):.3f} to {_rate(found.over_time[-1]):.3f}",
             )
@@ -154,6 +162,12 @@ def _learned(found: Overview, keys: bool) -> tuple[Block, ...]:
         ),
         Text(f"Stage: {trial.stage}. {trial.candidate} was shown on {trial.served:,} pages."),
     ]
+    if len(trial.trail) > 1:
+        caption = f"The gain of {trial.candidate} over {trial.baseline}, with its interval."
+        last = trial.trail[-1]
+        alt = f"from {last.lower:+.4f} to {last.upper:+.4f} after {last.pages:,} pages"
+        figure = Figure(partial(draw_figure, "gain", partial(_draw_gain, trial.trail)), caption, alt)
+        blocks.append(Figures((figure,)))
     settings = LearnerSettings.model_validate(found.learner)
     if found.trust is not None and settings.deploy == "auto":
         blocks.append(Text(_limit(found.trust, settings)))
@@ -250,8 +264,8 @@ def _exploring(found: Overview) -> tuple[Block, ...]:
 def _history(found: Overview, keys: bool) -> tuple[Block, ...]:
     rows: list[list[str | Cell]] = [
         [
-            Cell(f"{one.number}: {one.kind}", _when(one.created_at)),
-            ", ".join(f"{share.policy} {share.share:.0%}" for share in one.shares),
+            Cell(f"{one.number}: {one.kind}", moment(one.created_at)),
+            _shares(one),
             Cell(one.why, one.who),
         ]
         for one in found.history
@@ -263,12 +277,22 @@ def _history(found: Overview, keys: bool) -> tuple[Block, ...]:
     ]
     blocks: list[Block] = [Table.build("Deployments, newest first; nothing is ever deleted.", columns, rows)]
     if len(found.history) > 1:
-        blocks.insert(0, Button("Roll back", ROLL_BACK, (), keys))
-    diary = [[_when(one["created_at"]), one["kind"], one["text"]] for one in found.diary]
+        earlier = tuple(
+            (str(one.number), f"{one.number}: {_shares(one)}")
+            for one in found.history[1:]
+            if found.deployment is None or one.shares != found.deployment.shares
+        )
+        before = InputField("to", "what to restore", (("", "the deployment before"), *earlier))
+        blocks.insert(0, Button("Roll back", ROLL_BACK, (), keys, (before, WHY)))
+    diary = [[moment(one["created_at"]), one["kind"], one["text"]] for one in found.diary]
     if diary:
         wide = [Column("when", words=True), Column("kind", words=True), Column("what", words=True)]
         blocks.append(Table.build("What the learner did and found.", wide, diary, folded=True))
     return tuple(blocks)
+
+
+def _shares(deployment: LiveDeployment) -> str:
+    return ", ".join(f"{share.policy} {share.share:.0%}" for share in deployment.shares)
 
 
 def _events(found: Overview) -> tuple[Block, ...]:
@@ -278,18 +302,8 @@ def _events(found: Overview) -> tuple[Block, ...]:
     return (Facts(tuple(facts)),)
 
 
-def _when(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-
-
 def _rate(point: tuple[float, int, int]) -> float:
     return point[2] / max(point[1], 1)
-
-
-def _draw(name: str, draw: partial[None]) -> str:
-    from rankloop.reports.drawing import draw_svg
-
-    return draw_svg(name, draw)
 
 
 def _draw_ranks(by_rank: Sequence[tuple[int, int, int]], axes: Axes) -> None:
@@ -300,6 +314,18 @@ def _draw_ranks(by_rank: Sequence[tuple[int, int, int]], axes: Axes) -> None:
     set_rank_axis(axes, len(ranks), "position")
     axes.set_ylabel("click rate")
     axes.set_ylim(bottom=0.0)
+
+
+def _draw_gain(trail: Sequence[GainPoint], axes: Axes) -> None:
+    from rankloop.reports.drawing import draw_band, draw_curve, draw_level
+
+    pages = [float(point.pages) for point in trail]
+    lower, upper = (np.array([getattr(point, end) for point in trail]) for end in ("lower", "upper"))
+    draw_band(axes, 0, pages, lower, upper)
+    draw_curve(axes, 0, pages, [point.mean for point in trail])
+    draw_level(axes, 0.0, "--")
+    axes.set_xlabel("pages")
+    axes.set_ylabel("gain per page")
 
 
 def _draw_times(over_time: Sequence[tuple[float, int, int]], axes: Axes) -> None:

@@ -181,6 +181,20 @@ class Figures:
     legend: tuple[LegendEntry, ...] = ()
 
 
+class InputField(NamedTuple):
+    """What a reader types, or chooses, beside a button.
+
+    Attributes:
+        name: under which it is sent.
+        label: what it is.
+        options: values and their texts, to choose from; none for text.
+    """
+
+    name: str
+    label: str
+    options: tuple[tuple[str, str], ...] = ()
+
+
 @dataclass(frozen=True)
 class Button:
     """A button of a page that a server answers; other renderers leave it out.
@@ -190,6 +204,7 @@ class Button:
         path: where the form is sent to.
         values: names and values that are sent along.
         key: whether the reader must type a key.
+        fields: what else the reader types or chooses.
         brief: unused; a terminal has no buttons.
     """
 
@@ -197,6 +212,7 @@ class Button:
     path: str
     values: tuple[tuple[str, str], ...] = ()
     key: bool = False
+    fields: tuple[InputField, ...] = ()
     brief: bool = False
 
 

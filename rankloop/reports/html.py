@@ -21,6 +21,7 @@ from rankloop.reports.document import (
     Facts,
     Figure,
     Figures,
+    InputField,
     LegendEntry,
     Listing,
     Section,
@@ -168,11 +169,19 @@ def _drawing(figure: Figure) -> Html:
 
 def _button(action: Button) -> Html:
     fields = [_input(type="hidden", name=name, value=value) for name, value in action.values]
+    fields += [_field(field) for field in action.fields]
     if action.key:
         attributes = {"placeholder": "admin key", "aria_label": "admin key", "autocomplete": "off"}
         fields.append(_input(type="password", name="key", **attributes))
     button = element("button", action.label, type="submit")
     return element("form", *fields, button, method="post", action=action.path)
+
+
+def _field(field: InputField) -> Html:
+    if not field.options:
+        return _input(type="text", name=field.name, placeholder=field.label, aria_label=field.label)
+    options = [element("option", text, value=value) for value, text in field.options]
+    return element("select", *options, name=field.name, aria_label=field.label)
 
 
 def _input(**attributes: str) -> Html:

@@ -34,8 +34,6 @@ BETS = tuple(float(bet) for bet in np.geomspace(0.001, 2.0, 16))
 LARGEST_LOSS = 0.95
 # The logarithm of an evidence of 0, as JSON can hold it.
 LOG_ZERO = -1e9
-# Pages over which the recent mean forgets.
-RECENT = 5_000.0
 
 
 @dataclass(frozen=True)
@@ -47,8 +45,10 @@ class Detector:
         count: the number of observations.
         log_bets: log M_b, one per bet.
         highest: the highest log Σ_b M_b so far.
-        recent: the sum of the observations, in which older ones are forgotten.
-        weight: the sum of their weights.
+        total: the sum of the observations.
+        since: per bet, the number of observations since the moment that speaks most for it.
+        rise: per bet, their sum.
+        excess: per bet, the logarithm of what it has won in that time.
 
     Example:
         >>> rng = np.random.default_rng(0)
@@ -63,8 +63,10 @@ class Detector:
     count: int = 0
     log_bets: tuple[float, ...] = (LOG_ZERO,) * len(BETS)
     highest: float = LOG_ZERO
-    recent: float = 0.0
-    weight: float = 0.0
+    total: float = 0.0
+    since: tuple[int, ...] = (0,) * len(BETS)
+    rise: tuple[float, ...] = (0.0,) * len(BETS)
+    excess: tuple[float, ...] = (0.0,) * len(BETS)
 
     def __post_init__(self) -> None:
         if not self.pages_per_alarm > 1.0:
@@ -98,15 +100,22 @@ class Detector:
         begun = np.concatenate([np.array(self.log_bets)[:, None], -math.log(len(BETS)) - before], axis=1)
         path = won + np.logaddexp.accumulate(begun, axis=1)[:, 1:]
         total = np.logaddexp.reduce(path, axis=0)
-        kept = np.exp(-np.arange(len(values) - 1, -1, -1) / RECENT)
-        faded = math.exp(-len(values) / RECENT)
+        excess = np.array(self.excess)[:, None] + won
+        # The best moment to begin is the lowest point of what a bet has won; it may be in this batch.
+        lowest = excess.shape[1] - 1 - np.argmin(excess[:, ::-1], axis=1)
+        later = excess.min(axis=1) < 0.0
+        sums = np.concatenate([[0.0], np.cumsum(values)])
+        since = np.where(later, len(values) - 1 - lowest, np.array(self.since) + len(values))
+        rise = np.where(later, sums[-1] - sums[lowest + 1], np.array(self.rise) + sums[-1])
         return replace(
             self,
             count=self.count + len(values),
             log_bets=tuple(float(each) for each in path[:, -1]),
             highest=max(self.highest, float(total.max())),
-            recent=self.recent * faded + float(kept @ values),
-            weight=self.weight * faded + float(kept.sum()),
+            total=self.total + float(sums[-1]),
+            since=tuple(since.tolist()),
+            rise=tuple(rise.tolist()),
+            excess=tuple((excess[:, -1] - np.minimum(excess.min(axis=1), 0.0)).tolist()),
         )
 
     @property
@@ -116,8 +125,14 @@ class Detector:
 
     @property
     def mean(self) -> float:
-        """The mean of the last few thousand observations; NaN without any."""
-        return self.recent / self.weight if self.weight else math.nan
+        """The mean of all observations; NaN without any."""
+        return self.total / self.count if self.count else math.nan
+
+    @property
+    def onset(self) -> tuple[int, float]:
+        """How many observations ago the mean seems to have risen, and what it has been since then."""
+        best = int(np.argmax(self.log_bets))
+        return self.since[best], self.rise[best] / max(self.since[best], 1)
 
     @property
     def alarms(self) -> bool:

@@ -277,7 +277,7 @@ def test_pages_of_other_sites_cannot_send_events_without_a_key(store: Store) -> 
 def test_health_and_description(url: str, store: Store, connect: Connect) -> None:
     client = connect(url)
     assert client.send("GET", "/healthz") == {"status": "ok"}
-    assert client.send("GET", "/readyz") == {"ready": True, "problems": []}
+    assert client.send("GET", "/readyz") == {"ready": True, "problems": [], "warnings": []}
     assert client.send("GET", "/openapi.json") == json.loads(json.dumps(describe()))
     assert {one.path for one in OPERATIONS} == {*describe()["paths"]}
     with read(store) as connection:
@@ -294,6 +294,7 @@ def test_answers_are_those_of_the_description(url: str) -> None:
         ("post", "/ubi/events"): [],
         ("post", "/deployments"): {"why": "a test", "shares": [{"policy": "start", "share": 1}]},
         ("post", "/rollback"): {},
+        ("post", "/learner"): {"action": "pause", "why": "a test"},
     }
     for one in OPERATIONS:
         query = "?name=shuffle&kind=uniform" if (one.method, one.path) == ("post", "/policies") else ""

@@ -32,6 +32,8 @@ def test_batches_do_not_matter() -> None:
     assert np.allclose(parts.log_bets, whole.log_bets, rtol=1e-10)
     assert parts.highest == pytest.approx(whole.highest)
     assert parts.mean == pytest.approx(whole.mean)
+    assert parts.since == whole.since
+    assert np.allclose(parts.rise, whole.rise)
     assert Detector.from_dict(json.loads(json.dumps(whole.to_dict()))) == whole
     fresh = Detector(1e6)
     assert Detector.from_dict(json.loads(json.dumps(fresh.to_dict()))) == fresh
@@ -58,7 +60,11 @@ def test_harm_after_a_long_good_time_is_noticed() -> None:
     detector = Detector(1e6).add(good, np.ones(len(good)))
     assert not detector.alarms
     assert detector.mean == pytest.approx(-0.2, abs=0.1)
-    assert detector.add(bad, np.ones(len(bad))).alarms
+    alarmed = detector.add(bad, np.ones(len(bad)))
+    assert alarmed.alarms
+    count, mean = alarmed.onset
+    assert count == pytest.approx(2_000, abs=200)
+    assert mean == pytest.approx(0.2, abs=0.1)
 
 
 def test_what_cannot_be_is_refused() -> None:

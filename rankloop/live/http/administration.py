@@ -14,12 +14,13 @@ from rankloop.errors import RankloopError
 from rankloop.live.http.guards import AnswerError, json_response
 from rankloop.live.http.messages import DeployMessage, RollbackMessage, decode
 from rankloop.live.http.state import ServerState
+from rankloop.live.learner.control import deploy_as_person, roll_back_as_person
 from rankloop.live.ranking.deployment import LiveDeployment, Share
 from rankloop.live.ranking.live_policy import INCOMING, UNIFORM, LivePolicy, policy_of
 from rankloop.live.ranking.problem import RankingProblem
 from rankloop.live.store.database import read
 from rankloop.live.store.keys import ADMIN
-from rankloop.live.store.policies import deploy, history, list_policies, register_policy, roll_back
+from rankloop.live.store.policies import history, list_policies, register_policy
 from rankloop.models.storage import model_from_bytes
 
 NAME = re.compile(r"[\w.@+-]{1,100}")
@@ -91,7 +92,9 @@ async def post_deployment(state: ServerState, request: Request) -> Response:
     who = _caller(state, request)
     message: DeployMessage = await state.message(request, DeployMessage)
     shares = [Share(each.policy, each.share, each.role) for each in message.shares]
-    done = await state.write(lambda connection: deploy(connection, shares, who=who, why=message.why))
+    done = await state.write(
+        lambda connection: deploy_as_person(connection, shares, who=who, why=message.why, hold=message.hold)
+    )
     state.refresh()
     return json_response(deployment_json(done), 201)
 
@@ -102,7 +105,9 @@ async def post_rollback(state: ServerState, request: Request) -> Response:
     body = await state.body(request, state.settings.max_body)
     message = decode(body, RollbackMessage) if body.strip() else RollbackMessage()
     done = await state.write(
-        lambda connection: roll_back(connection, who=who, why=message.why, to=message.to)
+        lambda connection: roll_back_as_person(
+            connection, who=who, why=message.why, hold=message.hold, to=message.to
+        )
     )
     state.refresh()
     return json_response(deployment_json(done), 201)

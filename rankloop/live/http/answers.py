@@ -78,6 +78,21 @@ class DiaryAnswer(Struct):
     numbers: dict[str, Any]
 
 
+class LearnerAnswer(Struct):
+    """The learner: what people decided, whether it lives, its trial, and the evidence about what is live."""
+
+    state: str
+    who: str
+    why: str
+    alive: bool
+    heartbeat: dict[str, Any] | None
+    seal_lag: float
+    unsealed: int
+    trial: dict[str, Any] | None
+    watched: list[dict[str, Any]]
+    warnings: list[str]
+
+
 class EvidenceAnswer(Struct):
     """The trial and the trust in clicks, if any; the diary of the learner; events by what became of them."""
 
@@ -94,7 +109,8 @@ class HealthAnswer(Struct):
 
 
 class ReadyAnswer(Struct):
-    """Whether the service can serve, and what prevents it."""
+    """Whether the service can serve, what prevents it, and what is wrong with the learner beside it."""
 
     ready: bool
     problems: list[str]
+    warnings: list[str]

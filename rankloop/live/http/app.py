@@ -16,8 +16,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from rankloop.live import page
-from rankloop.live.http import administration, aliases, openapi, operations, pages, requests
+from rankloop.live import learner_sections, page
+from rankloop.live.http import administration, aliases, learner, openapi, operations, pages, requests
 from rankloop.live.http.guards import LOGGER, answered, json_response
 from rankloop.live.http.state import REFRESH_SECONDS, ServerState
 from rankloop.live.service import Service
@@ -33,7 +33,10 @@ ROUTES: tuple[tuple[str, str, Handler], ...] = (
     ("GET", "/", pages.page),
     ("POST", page.ROLL_BACK, pages.page_rollback),
     ("POST", page.DEPLOY, pages.page_deploy),
+    ("POST", learner_sections.LEARNER, pages.page_learner),
     ("GET", "/evidence", pages.evidence),
+    ("GET", "/learner", learner.get_learner),
+    ("POST", "/learner", learner.post_learner),
     ("GET", "/policies", administration.get_policies),
     ("POST", "/policies", administration.post_policy),
     ("GET", "/deployments", administration.get_deployments),

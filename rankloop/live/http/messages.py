@@ -103,10 +103,11 @@ class ShareMessage(Struct, forbid_unknown_fields=True):
 
 
 class DeployMessage(Struct, forbid_unknown_fields=True):
-    """A request to deploy."""
+    """A request to deploy; without ``hold``, the learner may change it like its own deployments."""
 
     shares: Annotated[list[ShareMessage], Meta(min_length=1, max_length=100)]
     why: Words
+    hold: bool = True
 
 
 class RollbackMessage(Struct, forbid_unknown_fields=True):
@@ -114,6 +115,14 @@ class RollbackMessage(Struct, forbid_unknown_fields=True):
 
     why: Words = "rolled back by hand"
     to: Annotated[int, Meta(ge=1, le=2**31 - 1)] | None = None
+    hold: bool = True
+
+
+class LearnerMessage(Struct, forbid_unknown_fields=True):
+    """What a person decides about the learner."""
+
+    action: Annotated[str, Meta(pattern="^(pause|resume|end-trial)$")]
+    why: Words
 
 
 _DECODERS: dict[Any, msgspec.json.Decoder[Any]] = {}

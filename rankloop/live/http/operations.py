@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 
-from sqlalchemy import text
 from sqlalchemy.exc import SQLAlchemyError
 from starlette.requests import Request
 from starlette.responses import Response
 
 from rankloop.live.http.guards import json_response
+from rankloop.live.http.learner import metrics_text, read_state
 from rankloop.live.http.state import REFRESH_SECONDS, ServerState
+from rankloop.live.learner.health import read_health
 from rankloop.live.store.database import read
 from rankloop.live.store.keys import ADMIN
 
@@ -24,8 +25,12 @@ async def healthz(state: ServerState, request: Request) -> Response:  # noqa: AR
 
 
 async def readyz(state: ServerState, request: Request) -> Response:  # noqa: ARG001
-    """Answer `GET /readyz`: something is deployed, and the store can be read and written."""
-    problems = []
+    """Answer `GET /readyz`: something is deployed, and the store can be read and written.
+
+    A learner that died is a warning: rankings are served and stored as before, and a balancer that took the
+    server away would turn it into an outage.
+    """
+    problems, warnings = [], []
     if state.service.mixture is None:
         problems.append("nothing is deployed")
     if state.service.writer.failing:
@@ -34,14 +39,17 @@ async def readyz(state: ServerState, request: Request) -> Response:  # noqa: ARG
         problems.append("the store was not read for a while")
     try:
         with read(state.service.store) as connection:
-            connection.execute(text("SELECT 1"))
+            warnings = read_health(connection).problems
     except SQLAlchemyError:
         problems.append("the store cannot be read")
-    return json_response({"ready": not problems, "problems": problems}, 503 if problems else 200)
+    return json_response(
+        {"ready": not problems, "problems": problems, "warnings": warnings}, 503 if problems else 200
+    )
 
 
 async def metrics(state: ServerState, request: Request) -> Response:
     """Answer `GET /metrics`, for Prometheus."""
     state.allow(request, ADMIN)
     state.instruments.waiting.set(state.service.writer.waiting)
-    return Response(state.instruments.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
+    text = state.instruments.text() + metrics_text(read_state(state.service.store))
+    return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")

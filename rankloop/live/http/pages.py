@@ -8,14 +8,18 @@ import binascii
 import threading
 import time
 import urllib.parse
+from collections.abc import Mapping
+from dataclasses import replace
 
 from sqlalchemy import Connection
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from rankloop.live.http.guards import AnswerError, json_response
+from rankloop.live.http.learner import END, PAUSE, RESUME, decide
 from rankloop.live.http.state import ServerState
-from rankloop.live.learner.notes import SETTINGS, load_note, load_trial, load_trust
+from rankloop.live.learner.control import deploy_as_person, roll_back_as_person
+from rankloop.live.learner.notes import SETTINGS, TRIAL, load_note, load_trial, load_trust, save_note
 from rankloop.live.learner.settings import LearnerSettings
 from rankloop.live.learner.stages import full_shares
 from rankloop.live.overview import read_diary, read_overview
@@ -24,7 +28,6 @@ from rankloop.live.ranking.deployment import LiveDeployment
 from rankloop.live.store.database import read
 from rankloop.live.store.events import read_tallies
 from rankloop.live.store.keys import ADMIN
-from rankloop.live.store.policies import deploy, roll_back
 
 # How long a page is shown before it is made again: many readers cost no more than one.
 PAGE_SECONDS = 5.0
@@ -40,6 +43,7 @@ SECURITY = {
 }
 PERSON = "the page"
 LARGEST_FORM = 10_000
+LONGEST_REASON = 1_000
 
 
 class PageCache:
@@ -81,10 +85,32 @@ async def page(state: ServerState, request: Request) -> Response:
 
 
 async def page_rollback(state: ServerState, request: Request) -> Response:
-    """Answer the button that rolls back."""
-    who, _ = await _form(state, request)
-    await state.write(lambda connection: roll_back(connection, who=who, why="the button on the page"))
+    """Answer the button that restores an earlier deployment."""
+    who, values = await _form(state, request)
+    why, to = _why(values), values.get("to", "")
+    if to and not (to.isascii() and to.isdigit() and len(to) < 10):
+        raise AnswerError(422, f"to: {to[:20]!r} is not the number of a deployment")
+    await state.write(
+        lambda connection: roll_back_as_person(
+            connection, who=who, why=why, hold=True, to=int(to) if to else None
+        )
+    )
     return _back(state)
+
+
+async def page_learner(state: ServerState, request: Request) -> Response:
+    """Answer the buttons that pause the learner, resume it, and end its trial."""
+    who, values = await _form(state, request)
+    action, why = values.get("action", ""), _why(values)
+    if action not in (PAUSE, RESUME, END):
+        raise AnswerError(422, f"action: {PAUSE}, {RESUME} or {END}, not {action[:20]!r}")
+    await state.write(lambda connection: decide(connection, action, who, why))
+    return _back(state)
+
+
+def _why(values: Mapping[str, str]) -> str:
+    """The reason that a person gave."""
+    return values.get("why", "").strip()[:LONGEST_REASON] or "no reason was given"
 
 
 async def page_deploy(state: ServerState, request: Request) -> Response:
@@ -94,7 +120,9 @@ async def page_deploy(state: ServerState, request: Request) -> Response:
     return _back(state)
 
 
-def deploy_candidate(connection: Connection, candidate: str, who: str) -> LiveDeployment:
+def deploy_candidate(
+    connection: Connection, candidate: str, who: str, why: str = "proven, and deployed by a person"
+) -> LiveDeployment:
     """Deploy the policy that is on trial.
 
     Raises:
@@ -105,9 +133,10 @@ def deploy_candidate(connection: Connection, candidate: str, who: str) -> LiveDe
         raise AnswerError(409, f"{candidate[:100]!r} is not on trial: load the page again")
     settings = LearnerSettings.model_validate(load_note(connection, SETTINGS) or {})
     shares = full_shares(connection, trial, settings)
-    return deploy(
-        connection, shares, who=who, why="proven, and deployed by a person", numbers=trial.numbers()
-    )
+    # As it was proposed, with a holdout: the learner watches it as if it had deployed it.
+    done = deploy_as_person(connection, shares, who=who, why=why, hold=False, numbers=trial.numbers())
+    save_note(connection, TRIAL, replace(trial, stage="full", deployment=done.number).to_dict())
+    return done
 
 
 async def evidence(state: ServerState, request: Request) -> Response:

@@ -1,32 +1,42 @@
 """The learner: seals, learns from what is sealed, proves, and deploys or asks for it.
 
-One step does what is due and can be interrupted anywhere. Its state is one trial, stored in the same
-transaction as what follows from it; everything else is a function of the log.
+One step does what is due and can be interrupted anywhere. Its state is one trial and one monitor, stored in
+the same transaction as what follows from them; everything else is a function of the log. What is live is
+read in the transaction that changes it, and what a person decided on is left as it is.
 """
 
 from __future__ import annotations
 
-import json
 import logging
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor, Future
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection, and_, func, or_, select
 
-from rankloop.errors import DataError, RankloopError
+from rankloop.errors import RankloopError, one_line
 from rankloop.live.learner.clock import SteadyClock, Windows
+from rankloop.live.learner.control import Control, end_trial, may_take_away, take_away
+from rankloop.live.learner.failures import FEW_FAILURES, recent_failures
+from rankloop.live.learner.monitor import Watch, judged_pairs, main_share
 from rankloop.live.learner.notes import (
     LEARNED,
+    MONITOR,
     TRIAL,
     TRIALS,
     TRUST,
+    WARNINGS,
     add_entry,
     has_old_trial,
+    load_monitor,
     load_note,
     load_trial,
     load_trust,
+    load_warnings,
     lock_note,
     save_note,
 )
@@ -34,11 +44,11 @@ from rankloop.live.learner.pages import AMOUNT, CLICKS, PageEvidence, PartViews,
 from rankloop.live.learner.retention import retain
 from rankloop.live.learner.schedule import LastLearned
 from rankloop.live.learner.settings import LearnerSettings
-from rankloop.live.learner.stages import CANARY, LIVE, WHO, full_shares, trusted_policy, with_canary
+from rankloop.live.learner.stages import WHO, full_shares, trusted_policy, with_canary
 from rankloop.live.learner.trial import LiveTrial
 from rankloop.live.learner.trust import Trust
-from rankloop.live.ranking.deployment import LiveDeployment, Share
-from rankloop.live.ranking.live_policy import FALLBACK, LivePolicy
+from rankloop.live.ranking.deployment import CANARY, LiveDeployment, Share
+from rankloop.live.ranking.live_policy import LivePolicy
 from rankloop.live.sealing import Sealed, seal
 from rankloop.live.store.database import Store, read
 from rankloop.live.store.parts import SEALED, count_sealed
@@ -46,10 +56,10 @@ from rankloop.live.store.policies import (
     current_deployment,
     deploy,
     load_stored_policy,
+    lock_deployments,
     register_as,
-    roll_back,
 )
-from rankloop.live.store.tables import impressions, parts, policies
+from rankloop.live.store.tables import impressions, parts
 
 if TYPE_CHECKING:
     from rankloop.live.learner.learning import Learned
@@ -57,8 +67,19 @@ if TYPE_CHECKING:
 LOGGER = logging.getLogger("rankloop.live")
 # How many times the impressions of a canary a new policy is watched before the next one is learned.
 WATCHED = 3
-# Failures are looked for among the last impressions; fewer are no reason to act.
-RECENT, FEW_FAILURES = 2000, 20
+
+
+class AtOnce(Executor):
+    """Runs a job when it is submitted."""
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        """The future of a job that has ended."""
+        done: Future[Any] = Future()
+        try:
+            done.set_result(fn(*args, **kwargs))
+        except Exception as error:
+            done.set_exception(error)
+        return done
 
 
 class LiveLearner:
@@ -67,11 +88,21 @@ class LiveLearner:
     Args:
         store: the store.
         settings: when and how to learn, and what may be deployed.
-        sealing_only: whether to seal and do nothing else.
+        sealing_only: whether to seal and to watch what is live, and not to learn.
+        executor: runs what takes long, so that sealing and watching go on; by default it is waited for.
     """
 
-    def __init__(self, store: Store, settings: LearnerSettings, *, sealing_only: bool = False) -> None:
+    def __init__(
+        self,
+        store: Store,
+        settings: LearnerSettings,
+        *,
+        sealing_only: bool = False,
+        executor: Executor | None = None,
+    ) -> None:
         self.store, self.settings, self.sealing_only = store, settings, sealing_only
+        self._executor = executor or AtOnce()
+        self._learning: tuple[LastLearned, int, Future[Learned]] | None = None
         self._policies: dict[str, LivePolicy] = {}
         self._clock = SteadyClock()
         self._windows = Windows(settings.window, self._clock.now)
@@ -84,7 +115,10 @@ class LiveLearner:
         ]
         if not self.sealing_only:
             done += self._end_old()
-            done += self._watch()
+        done += self._watch()
+        done += self._count()
+        done += self._guard()
+        if not self.sealing_only:
             done += self._advance()
             done += self._learn()
         done += retain(self.store, self.settings, now=self._clock.now(), counted=self._counted())
@@ -113,15 +147,19 @@ class LiveLearner:
         """
         with self.store.engine.begin() as connection:
             lock_note(connection, TRIAL)
+            # What people deploy comes before this or after it.
+            lock_deployments(connection)
             yield connection
 
-    def _counted(self) -> int | None:
-        """The last part that the trial has counted; None if no trial needs any."""
-        trial = None if self.sealing_only else self.trial
-        return None if trial is None else trial.part
+    def _counted(self) -> int:
+        """The last part that the monitor and the trial have counted."""
+        with read(self.store) as connection:
+            monitor = load_monitor(connection)
+            trial = None if self.sealing_only else load_trial(connection)
+        return monitor.part if trial is None else min(monitor.part, trial.part)
 
     def _watch(self) -> list[str]:
-        """Roll back if what is live fails, or answers too late, too often."""
+        """Take a policy away that fails, or answers too late, too often."""
         with self._turn() as connection:
             current = current_deployment(connection)
             if current is None:
@@ -132,43 +170,100 @@ class LiveLearner:
             if count < FEW_FAILURES or count <= self.settings.failures * asked:
                 return []
             why = f"{worst} failed or was too slow in {count} of {asked} requests"
-            numbers = {"failed": count, "requests": asked}
-            try:
-                roll_back(connection, who=WHO, why=why, numbers=numbers)
-            except RankloopError as error:
-                return [f"{why}, but {error}"]
-            trial = load_trial(connection)
-            if trial is not None and trial.candidate == worst:
-                save_note(connection, TRIAL, None)
-            add_entry(connection, "rollback", f"rolled back: {why}", numbers)
+            return self._remove(connection, current, worst, why, {"failed": count, "requests": asked})
+
+    def _remove(
+        self,
+        connection: Connection,
+        current: LiveDeployment,
+        policy: str,
+        why: str,
+        numbers: dict[str, Any],
+        heir: str = "",
+    ) -> list[str]:
+        """Take a policy away that fails or does harm; if a person decided on it, warn."""
+        if not may_take_away(Control.load(connection), current, policy):
+            return warn(connection, current, policy, f"{why}; {current.who} decided on it, so it stays")
+        done = take_away(connection, current, policy, why=why, numbers=numbers, heir=heir)
+        if done is None:
+            return warn(connection, current, policy, f"{why}, but there is nothing else to serve")
+        trial = load_trial(connection)
+        if trial is not None and trial.candidate == policy:
+            save_note(connection, TRIAL, None)
+        add_entry(connection, "rollback", f"rolled back: {why}", numbers)
         return [f"rolled back: {why}"]
 
-    def _advance(self) -> list[str]:
-        """Count new parts in the trial, and take the step that the evidence allows."""
-        trial = before = self.trial
-        if trial is None or before is None:
-            return []
+    def _count(self) -> list[str]:
+        """Count new parts, for the monitor and for the trial."""
         with read(self.store) as connection:
+            current = current_deployment(connection)
+            before = load_monitor(connection)
+            trial = None if self.sealing_only else load_trial(connection)
+            first = before.part if trial is None else min(before.part, trial.part)
             new = list(
                 connection.scalars(
                     select(parts.c.number)
-                    .where(parts.c.state == SEALED, parts.c.number > trial.part)
+                    .where(parts.c.state == SEALED, parts.c.number > first)
                     .order_by(parts.c.number)
                 )
             )
-            trust = current_trust(connection, trial.part, trial)
+            trust = None if trial is None else current_trust(connection, trial.part, trial)
+        if current is None or not new:
+            return []
+        monitor, counted, comparable = (
+            before.follow(current.shares, self.settings.pages_per_alarm),
+            trial,
+            True,
+        )
         for number in new:
+            if counted is None and not monitor.watches:
+                monitor = replace(monitor, part=number)
+                continue
             views = self.read(number)
-            if trial.metric == CLICKS and views.metric == AMOUNT:
-                return self._end_other_metric(before)
-            trial, trust = self.count(trial, trust, views)
-        if new:
-            with self._turn() as connection:
-                if load_trial(connection) != before:
-                    return []
-                save_note(connection, TRIAL, trial.to_dict())
+            monitor = monitor.after(views, self._policy, self._clock.now())
+            if counted is None or trust is None or number <= counted.part:
+                continue
+            if counted.metric == CLICKS and views.metric == AMOUNT:
+                counted, comparable = None, False
+            else:
+                counted, trust = self.count(counted, trust, views)
+        with self._turn() as connection:
+            if load_monitor(connection) != before or (
+                not self.sealing_only and load_trial(connection) != trial
+            ):
+                return []
+            save_note(connection, MONITOR, monitor.to_dict())
+            if trial is not None and not comparable:
+                # What is learned next is learned from the amounts: do not wait until the log has doubled.
+                save_note(connection, LEARNED, None)
+                why = "actions carry amounts now, and it was learned and compared by clicks"
+                return [end_trial(connection, trial.candidate, why, trial.numbers())]
+            if counted is not None and trust is not None:
+                save_note(connection, TRIAL, counted.to_dict())
                 save_note(connection, TRUST, trust.to_dict())
-        return self._act(trial)
+        return []
+
+    def _guard(self) -> list[str]:
+        """Act on policies that do harm, whoever deployed them and whatever is on trial."""
+        done: list[str] = []
+        with self._turn() as connection:
+            for watch in load_monitor(connection).watches:
+                if not watch.harm.alarms:
+                    continue
+                # The next alarm, if it stays, is one of evidence from here on.
+                monitor = load_monitor(connection).replaced(watch.again())
+                save_note(connection, MONITOR, monitor.to_dict())
+                current = current_deployment(connection)
+                if current is None or (watch.policy, watch.against) not in judged_pairs(current.shares):
+                    continue
+                pages, harm = watch.harm.onset
+                why = (
+                    f"{watch.policy} does harm: {-harm:+.4f} {monitor.metric} per page compared with "
+                    f"{watch.against}, over the last {pages:,} pages"
+                )
+                numbers = watch_numbers(watch, monitor.metric)
+                done += self._remove(connection, current, watch.policy, why, numbers, watch.against)
+        return done
 
     def read(self, number: int) -> PartViews:
         """What the pages of a sealed part showed, and what users did there."""
@@ -184,86 +279,70 @@ class LiveLearner:
         agreement = evidence.agreement(views, self._policy(trust.policy))
         return trial.after(views.number, gains, differences, served), trust.after(views.number, agreement)
 
-    def _end_other_metric(self, trial: LiveTrial) -> list[str]:
-        """End a trial by clicks, since actions carry amounts now."""
-        why = "actions carry amounts now, and it was learned and compared by clicks"
-        with self._turn() as connection:
-            if load_trial(connection) != trial:
-                return []
-            # What is learned next is learned from the amounts: do not wait until the log has doubled.
-            save_note(connection, LEARNED, None)
-            return [self._end(connection, trial.candidate, why, trial.numbers())]
-
     def _end_old(self) -> list[str]:
         """End a trial that another version stored in a form which this one does not read."""
         with self._turn() as connection:
             if not has_old_trial(connection):
                 return []
             candidate = str(load_note(connection, TRIAL).get("candidate", "an earlier policy"))
-            return [self._end(connection, candidate, "another version of rankloop began it", {})]
+            return [end_trial(connection, candidate, "another version of rankloop began it", {})]
 
-    def _end(self, connection: Connection, candidate: str, why: str, numbers: dict[str, Any]) -> str:
-        """End a trial without a decision: a canary is taken back, and what is fully deployed stays."""
-        text = f"the trial of {candidate} ended: {why}"
-        current = current_deployment(connection)
-        if current is not None and any(
-            share.policy == candidate and share.role == CANARY for share in current.shares
-        ):
-            self._deploy_without(connection, current, candidate, text, numbers)
-        save_note(connection, TRIAL, None)
-        add_entry(connection, "ended", text, numbers)
-        return text
-
-    def _act(self, trial: LiveTrial) -> list[str]:
+    def _advance(self) -> list[str]:
+        """Take the step of the trial that the evidence allows, and that people allow."""
         with self._turn() as connection:
-            current = current_deployment(connection)
-            if current is None or load_trial(connection) != trial:
+            trial, current = load_trial(connection), current_deployment(connection)
+            if current is None or trial is None:
                 return []
+            if trial.deployment != current.number:
+                return self._adopt(connection, trial, current)
+            control = Control.load(connection)
+            asking = self.settings.model_copy(update={"deploy": "ask"})
+            settings = asking if control.holds(current) else self.settings
             trust = current_trust(connection, trial.part, trial)
-            room = trust.room(current, trial.baseline, self.settings)
-            step = trial.next_step(self.settings, room)
-            if step == "wait" or (step == "widen" and current.who != WHO):
-                return self._follow(connection, trial, current)
+            room = trust.room(current, trial.baseline, settings)
+            step = trial.next_step(settings, room)
+            if step == "wait" or (control.paused and step != "stop"):
+                return []
             numbers = {**trial.numbers(), "allowed": room.allowed}
+            if step == "stop":
+                why = f"{trial.candidate} does harm and was rolled back"
+                return self._remove(connection, current, trial.candidate, why, numbers, trial.baseline)
             gain = trial.gained
             ends = f"[{gain.lower:+.4f}, {gain.upper:+.4f}]"
             words = f"{gain.estimate:+.4f} {trial.metric} per impression, {ends}"
             if step == "propose":
                 text = f"{trial.candidate} is better than {trial.baseline}: {words}"
-                save_note(connection, TRIAL, replace(trial, proposed=True).to_dict())
+                trial = replace(trial, proposed=True)
             elif step == "canary":
                 shares = with_canary(
                     current, trial, self.settings.canary, trusted=trust.policy, allowed=room.allowed
                 )
                 text = f"{trial.candidate} serves {shares[-1].share:.0%} of the traffic: {words}"
-                self._deploy(connection, shares, step, text, numbers)
-                save_note(connection, TRIAL, replace(trial, stage="canary").to_dict())
-            elif step in ("full", "widen"):
+                trial = self._deploy(connection, replace(trial, stage="canary"), shares, step, text, numbers)
+            else:
                 shares = full_shares(
                     connection, trial, self.settings, trusted=trust.policy, allowed=room.allowed
                 )
                 text = f"{trial.candidate} is live with {shares[0].share:.0%} of the traffic: {words}"
-                self._deploy(connection, shares, step, text, numbers)
-                save_note(connection, TRIAL, replace(trial, stage="full").to_dict())
-            else:
-                text = f"{trial.candidate} does harm and was rolled back"
-                self._deploy_without(connection, current, trial.candidate, text, numbers)
-                save_note(connection, TRIAL, None)
+                trial = self._deploy(connection, replace(trial, stage="full"), shares, step, text, numbers)
+            save_note(connection, TRIAL, trial.to_dict())
             add_entry(connection, step, text, numbers)
         return [text]
 
-    def _follow(self, connection: Connection, trial: LiveTrial, current: LiveDeployment) -> list[str]:
-        """Notice when a person deployed the candidate, or took it or its baseline away."""
-        shares = {share.policy: share for share in current.shares}
-        live = trial.candidate in shares and shares[trial.candidate].role == LIVE
-        if live and trial.stage == "shadow":
-            save_note(connection, TRIAL, replace(trial, stage="full").to_dict())
-            return [f"{trial.candidate} was deployed by {current.who}"]
-        gone = trial.baseline not in shares and not live
-        if gone or (trial.stage != "shadow" and trial.candidate not in shares):
+    def _adopt(self, connection: Connection, trial: LiveTrial, current: LiveDeployment) -> list[str]:
+        """Go on with what somebody else deployed, or end the trial of what is not live any more."""
+        roles = {share.policy: share.role for share in current.shares}
+        role, stage = roles.get(trial.candidate), trial.stage
+        if role is not None:
+            stage = "canary" if role == CANARY else "full"
+        elif trial.stage != "shadow" or trial.baseline not in roles:
             save_note(connection, TRIAL, None)
-            return [f"the trial of {trial.candidate} ended: what is live was changed"]
-        return []
+            text = f"the trial of {trial.candidate} ended: {current.who} changed what is live ({current.why})"
+            add_entry(connection, "ended", text, trial.numbers())
+            return [text]
+        adopted = replace(trial, stage=stage, deployment=current.number)
+        save_note(connection, TRIAL, adopted.to_dict())
+        return [f"{trial.candidate} was deployed by {current.who}"] if stage != trial.stage else []
 
     def _learn(self) -> list[str]:
         """Learn a policy if the log has grown enough, and no trial would be disturbed."""
@@ -272,42 +351,54 @@ class LiveLearner:
             learned_from = LastLearned(count_sealed(connection), count_sealed(connection, held=True), now)
             last = LastLearned.from_note(load_note(connection, LEARNED))
             current = current_deployment(connection)
-        if current is None or learned_from.sealed < self.settings.least:
+            paused = Control.load(connection).paused
+            trials = load_note(connection, TRIALS) or 0
+        if self._learning is None:
+            due = learned_from.sealed >= self.settings.least and (
+                last is None or last.is_past(learned_from.sealed, now, self.settings)
+            )
+            if current is None or paused or not due or not self._may_begin(trial):
+                return []
+            job = self._executor.submit(_learn_now, self.store.log, self.settings)
+            self._learning = learned_from, trials, job
+        learned_from, trials, learning = self._learning
+        if not learning.done():
             return []
-        if last is not None and not last.is_past(learned_from.sealed, now, self.settings):
-            return []
-        if trial is not None and trial.stage == "canary":
-            return []
-        if (
-            trial is not None
-            and trial.stage == "full"
-            and trial.served < WATCHED * self.settings.canary_impressions
-        ):
-            # It was deployed a moment ago: harm would show now.
-            return []
-        if trial is not None and trial.stage == "shadow" and trial.gained.deploy:
-            # Proven, and a person was asked: it stays what it is.
-            return []
-        # Loads engines and models that nothing else here needs.
-        from rankloop.live.learner.learning import learn
-
+        self._learning = None
         try:
-            learned = learn(self.store.log, self.settings)
-        except (DataError, RankloopError) as error:
+            learned = learning.result()
+        except Exception as error:
+            # Whatever it is, it would fail again at once: the next attempt is one with more data.
+            if not isinstance(error, RankloopError):
+                LOGGER.exception("learning failed")
             with self._turn() as connection:
                 save_note(connection, LEARNED, learned_from.to_dict())
-                add_entry(connection, "not learned", f"nothing was learned: {error}", {})
-            return [f"nothing was learned: {error}"]
-        return self._begin(learned, trial, learned_from)
+                add_entry(connection, "not learned", f"nothing was learned: {one_line(error)}", {})
+            return [f"nothing was learned: {one_line(error)}"]
+        return self._begin(learned, learned_from, trials)
 
-    def _begin(self, learned: Learned, before: LiveTrial | None, learned_from: LastLearned) -> list[str]:
+    def _may_begin(self, trial: LiveTrial | None) -> bool:
+        """Whether a new trial would disturb none that is going on."""
+        if trial is None:
+            return True
+        if trial.stage == "shadow":
+            # Proven, and a person was asked: it stays what it is.
+            return not trial.gained.deploy
+        # If it was deployed a moment ago, harm would show now.
+        watched = WATCHED * self.settings.canary_impressions
+        return trial.stage == "full" and trial.served >= watched
+
+    def _begin(self, learned: Learned, learned_from: LastLearned, trials: int) -> list[str]:
         with self._turn() as connection:
             current = current_deployment(connection)
-            if current is None or load_trial(connection) != before:
+            before = load_note(connection, TRIALS) or 0
+            if current is None or before != trials or Control.load(connection).paused:
                 return []
-            number = (load_note(connection, TRIALS) or 0) + 1
+            if not self._may_begin(load_trial(connection)):
+                return []
+            number = trials + 1
             policy = register_as(connection, replace(learned.policy, name=f"learned-{number}"), WHO)
-            baseline = max(current.shares, key=lambda share: share.share).policy
+            baseline = main_share(current.shares).policy
             last = connection.scalar(select(func.max(parts.c.number))) or 0
             trial = LiveTrial.begin(
                 number,
@@ -320,6 +411,7 @@ class LiveLearner:
                 metric=learned.metric,
                 unit=learned.unit,
                 first=learned.first,
+                deployment=current.number,
             )
             save_note(connection, TRIAL, trial.to_dict())
             # Earlier parts have served to learn the bias, by which the following ones are judged.
@@ -335,33 +427,30 @@ class LiveLearner:
         return [text]
 
     def _deploy(
-        self, connection: Connection, shares: Sequence[Share], kind: str, why: str, numbers: dict[str, Any]
-    ) -> None:
-        deploy(connection, shares, who=WHO, why=why, kind=kind, numbers=numbers)
-
-    def _deploy_without(
         self,
         connection: Connection,
-        current: LiveDeployment,
-        candidate: str,
+        trial: LiveTrial,
+        shares: Sequence[Share],
+        kind: str,
         why: str,
         numbers: dict[str, Any],
-    ) -> None:
-        """Roll back, if what is live is what the trial deployed; otherwise take the candidate out."""
-        if current.who == WHO:
-            roll_back(connection, who=WHO, why=why, numbers=numbers)
-            return
-        left = [share for share in current.shares if share.policy != candidate]
-        total = sum(share.share for share in left)
-        if left and total < 1.0:
-            kept = [replace(share, share=share.share / total) for share in left]
-            deploy(connection, kept, who=WHO, why=why, kind="rollback", numbers=numbers)
+    ) -> LiveTrial:
+        """The trial of what is deployed for it."""
+        done = deploy(connection, shares, who=WHO, why=why, kind=kind, numbers=numbers)
+        return replace(trial, deployment=done.number)
 
     def _policy(self, name: str) -> LivePolicy:
         if name not in self._policies:
             with read(self.store) as connection:
                 self._policies[name] = load_stored_policy(connection, name)
         return self._policies[name]
+
+
+def _learn_now(log: Path, settings: LearnerSettings) -> Learned:
+    # Loads engines and models that nothing else here needs.
+    from rankloop.live.learner.learning import learn
+
+    return learn(log, settings)
 
 
 def current_trust(connection: Connection, part: int, trial: LiveTrial) -> Trust:
@@ -375,26 +464,29 @@ def current_trust(connection: Connection, part: int, trial: LiveTrial) -> Trust:
     return Trust.begin(trusted, part, metric=trial.metric, first=trial.gain.first)
 
 
-def recent_failures(connection: Connection, deployment: int) -> tuple[dict[str, int], dict[str, int]]:
-    """By policy, failures and requests among the last impressions of a deployment."""
-    rows = connection.execute(
-        select(impressions.c.rules, impressions.c.policy, impressions.c.deployment)
-        .order_by(impressions.c.number.desc())
-        .limit(RECENT)
-    ).all()
-    failed: dict[str, int] = {}
-    asked: dict[str, int] = {}
-    names = _names(connection)
-    for row in rows:
-        if row.deployment != deployment:
-            continue
-        name = names[row.policy]
-        if name == FALLBACK:
-            name = json.loads(row.rules).get("failed", (FALLBACK,))[0]
-            failed[name] = failed.get(name, 0) + 1
-        asked[name] = asked.get(name, 0) + 1
-    return failed, asked
+def warn(connection: Connection, current: LiveDeployment, policy: str, text: str) -> list[str]:
+    """Warn people about a policy that stays, once per deployment; the page and the metrics show it."""
+    known = load_warnings(connection, current)
+    if any(each["policy"] == policy for each in known):
+        return []
+    entry = {"policy": policy, "deployment": current.number, "text": text, "time": time.time()}
+    save_note(connection, WARNINGS, [*known, entry])
+    add_entry(connection, "warning", text, {"policy": policy, "deployment": current.number})
+    return [text]
 
 
-def _names(connection: Connection) -> dict[int, str]:
-    return {row.number: row.name for row in connection.execute(select(policies.c.number, policies.c.name))}
+def watch_numbers(watch: Watch, metric: str) -> dict[str, Any]:
+    """The evidence about a pair of policies, for people and for the history."""
+    last = watch.trail[-1] if watch.trail else None
+    return {
+        "policy": watch.policy,
+        "against": watch.against,
+        "metric": metric,
+        "pages": watch.gain.count,
+        "mean": None if last is None else last.mean,
+        "harm": None if last is None else last.harm,
+        "gain": None if last is None else last.gain,
+        "pages_per_alarm": watch.harm.pages_per_alarm,
+        "alarms": watch.alarms,
+        "since": watch.harm.onset[0],
+    }

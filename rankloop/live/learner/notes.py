@@ -1,4 +1,4 @@
-"""What the learner notes in the store: its trial, its settings, and a diary of what it did and found."""
+"""What the learner notes in the store: its trial, its settings, and a diary of what it and people did."""
 
 from __future__ import annotations
 
@@ -10,13 +10,16 @@ from typing import Any, TypeVar
 from sqlalchemy import Connection, insert, select
 
 from rankloop.errors import DataError
+from rankloop.live.learner.monitor import Monitor
 from rankloop.live.learner.trial import LiveTrial
 from rankloop.live.learner.trust import Trust
+from rankloop.live.ranking.deployment import LiveDeployment
 from rankloop.live.store.database import insert_new
 from rankloop.live.store.tables import diary, notebook
 
-Note = TypeVar("Note", LiveTrial, Trust)
+Note = TypeVar("Note", LiveTrial, Trust, Monitor)
 TRIAL, TRIALS, TRUST, LEARNED, SETTINGS = "trial", "trials", "trust", "learned", "learner settings"
+MONITOR, CONTROL, WARNINGS, HEARTBEAT = "monitor", "control", "warnings", "heartbeat"
 
 
 def load_trial(connection: Connection) -> LiveTrial | None:
@@ -32,6 +35,17 @@ def has_old_trial(connection: Connection) -> bool:
 def load_trust(connection: Connection) -> Trust | None:
     """The policy that a person deployed last, and whether clicks agree with it; None before any trial."""
     return _read(Trust.from_dict, load_note(connection, TRUST))
+
+
+def load_monitor(connection: Connection) -> Monitor:
+    """What is known about the policies that have traffic; nothing if this version cannot read it."""
+    return _read(Monitor.from_dict, load_note(connection, MONITOR)) or Monitor()
+
+
+def load_warnings(connection: Connection, current: LiveDeployment | None) -> list[dict[str, Any]]:
+    """What people were warned about that is live now."""
+    known = load_note(connection, WARNINGS) or []
+    return [each for each in known if current is not None and each["deployment"] == current.number]
 
 
 def _read(reader: Callable[[Mapping[str, Any]], Note], state: Any) -> Note | None:

@@ -60,6 +60,7 @@ class PageView:
         reactions: for each of them, whether it was clicked, and what the best action was worth.
         clicks: all clicks on the page, pinned documents included.
         amount: what all actions on the page were worth, likewise.
+        failed: the policy that was chosen and failed, if this is a page of the fallback.
     """
 
     problem: bytes
@@ -70,6 +71,7 @@ class PageView:
     reactions: tuple[Reaction, ...]
     clicks: int
     amount: float
+    failed: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -252,4 +254,5 @@ def _view(row: Any, documents: Sequence[str], reactions: Mapping[str, Reaction])
         tuple([reactions.get(documents[number], Reaction()) for number in drawn]),
         sum(each.clicked for each in reactions.values()),
         sum(each.amount for each in reactions.values()),
+        rules.get("failed", [""])[0],
     )

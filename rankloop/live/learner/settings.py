@@ -86,6 +86,10 @@ class LearnerSettings(BaseModel):
     failures: Fraction = Field(
         default=0.05, description="The share of failed or late answers at which a policy is rolled back."
     )
+    pages_per_alarm: Annotated[float, Field(gt=1)] = Field(
+        default=1_000_000.0,
+        description="The mean number of pages until the monitor takes a policy for harmful that is as good.",
+    )
     seed: int = Field(default=0, description="Random seed of learning.")
     keep_seconds: Annotated[float, Field(ge=3600)] = Field(
         default=86_400.0, description="How long sealed impressions stay in the database, in seconds."

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from rankloop.evidence import Decision, DecisionKind, Evidence, decide
 from rankloop.evidence.rules import spent_level
+from rankloop.live.learner.monitor import thinned
 from rankloop.live.learner.pages import CLICKS, MetricName
 from rankloop.live.learner.settings import LearnerSettings
 from rankloop.live.learner.trust import Room
@@ -22,6 +23,15 @@ Stage = Literal["shadow", "canary", "full"]
 Step = Literal["wait", "propose", "canary", "full", "widen", "stop"]
 # Rare large increments need a late first look.
 FIRST_LOOK, TIGHT_AT = 300, 5_000
+
+
+class GainPoint(NamedTuple):
+    """The gain of a trial after so many impressions, with its interval."""
+
+    pages: int
+    mean: float
+    lower: float
+    upper: float
 
 
 @dataclass(frozen=True)
@@ -43,6 +53,8 @@ class LiveTrial:
         stage: ``shadow``, ``canary`` or ``full``.
         served: impressions that the candidate served.
         proposed: whether a person was asked to deploy it.
+        deployment: the number of the deployment that it acts on; another one was not its doing.
+        trail: the gain over time, for people.
     """
 
     number: int
@@ -59,6 +71,8 @@ class LiveTrial:
     stage: Stage = "shadow"
     served: int = 0
     proposed: bool = False
+    deployment: int = 0
+    trail: tuple[GainPoint, ...] = ()
 
     @classmethod
     def begin(
@@ -74,6 +88,7 @@ class LiveTrial:
         metric: MetricName = CLICKS,
         unit: float = 1.0,
         first: int = FIRST_LOOK,
+        deployment: int = 0,
     ) -> LiveTrial:
         """A trial without any evidence, from the next part on; evidence is looked at from `first` on."""
         known = {"alpha": bias.alpha.tolist(), "beta": bias.beta.tolist(), "estimated": bias.is_estimated}
@@ -90,6 +105,7 @@ class LiveTrial:
             AsymptoticSequence(level=settings.level, first=first, tight_at=TIGHT_AT),
             metric,
             unit,
+            deployment=deployment,
         )
 
     @property
@@ -103,10 +119,15 @@ class LiveTrial:
         """The trial after one more part; a part that was counted before changes nothing."""
         if part <= self.part:
             return self
+        gain = self.gain.add(gains)
+        trail = self.trail
+        if math.isfinite(gain.lower):
+            trail = thinned((*trail, GainPoint(gain.count, gain.mean, gain.lower, gain.upper)))
         return replace(
             self,
             part=part,
-            gain=self.gain.add(gains),
+            trail=trail,
+            gain=gain,
             arms=self.arms.add(differences),
             served=self.served + served,
         )

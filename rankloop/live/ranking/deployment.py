@@ -10,6 +10,8 @@ from typing import Any
 from rankloop.errors import RankloopError
 from rankloop.live.ranking.live_policy import LivePolicy
 
+# What a policy is there for: to serve, to explore, to be tried, or to be compared with.
+LIVE, EXPLORE, CANARY, HOLDOUT = "live", "explore", "canary", "holdout"
 # Shares that differ from 1 by more in sum are a mistake, not rounding.
 ROUNDING = 1e-9
 
@@ -21,12 +23,12 @@ class Share:
     Attributes:
         policy: the name of the policy.
         share: above 0 and up to 1.
-        role: what it is there for: ``live``, ``explore`` or ``canary``.
+        role: what it is there for: ``live``, ``explore``, ``canary`` or ``holdout``.
     """
 
     policy: str
     share: float
-    role: str = "live"
+    role: str = LIVE
 
 
 @dataclass(frozen=True)

@@ -41,13 +41,13 @@ class Lease:
     """
 
     def __init__(self, store: Store, name: str, *, seconds: float = LEASE_SECONDS) -> None:
-        self._store, self._name, self.seconds = store, name, seconds
-        self.holder = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
+        self.store, self._name, self.seconds = store, name, seconds
+        self.holder = f"{_process(os.getpid())}{secrets.token_hex(4)}"
 
     def acquire(self) -> bool:
         """Take or renew the lease; False if another process has it."""
         now = time.time()
-        with self._store.engine.begin() as connection:
+        with self.store.engine.begin() as connection:
             insert_new(connection, leases, [{"name": self._name, "holder": self.holder, "expires_at": 0.0}])
             free = or_(
                 leases.c.holder == self.holder,
@@ -65,7 +65,19 @@ class Lease:
 
     def release(self) -> None:
         """Give the lease back."""
-        with self._store.engine.begin() as connection:
+        with self.store.engine.begin() as connection:
             connection.execute(
                 delete(leases).where(leases.c.name == self._name, leases.c.holder == self.holder)
             )
+
+
+def release_leases(store: Store, process: int) -> None:
+    """Give back what a process of this machine held, which died."""
+    with store.engine.begin() as connection:
+        connection.execute(
+            delete(leases).where(leases.c.holder.startswith(_process(process), autoescape=True))
+        )
+
+
+def _process(number: int) -> str:
+    return f"{socket.gethostname()}:{number}:"

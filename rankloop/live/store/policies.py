@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from sqlalchemy import Connection, func, insert, select
+from sqlalchemy import Connection, func, insert, select, text
 
 from rankloop.errors import RankloopError
 from rankloop.live.ranking.deployment import LiveDeployment, Mixture, Share, check_shares
@@ -18,7 +18,7 @@ from rankloop.live.store.database import insert_new
 from rankloop.live.store.tables import deployments, notebook, policies
 from rankloop.storage.plain import from_plain, to_plain
 
-ROLLBACK, RESTORES = "rollback", "restores"
+ROLLBACK, RESTORES, FROM = "rollback", "restores", "from"
 # Where the names of features that requests may give are kept, in their order.
 FEATURES_NOTE = "features"
 
@@ -120,6 +120,7 @@ def deploy(
     Raises:
         RankloopError: the shares do not sum to 1, or a policy does not exist.
     """
+    lock_deployments(connection)
     checked = check_shares(shares)
     known = {*connection.scalars(select(policies.c.name))}
     for share in checked:
@@ -156,11 +157,13 @@ def roll_back(
     Raises:
         RankloopError: there is no such deployment.
     """
+    lock_deployments(connection)
     current = current_deployment(connection)
     if current is None:
         raise RankloopError("nothing is deployed, so nothing can be rolled back")
     if to is None:
-        restored = current.numbers.get(RESTORES, current.number)
+        # A policy was taken away from deployment `from`: the step back is the one before that.
+        restored = current.numbers.get(RESTORES, current.numbers.get(FROM, current.number))
         found = (
             deployments.c.number
             == select(func.max(deployments.c.number))
@@ -181,8 +184,15 @@ def roll_back(
         who=who,
         why=why,
         kind=ROLLBACK,
-        numbers={**(numbers or {}), RESTORES: restored, "from": current.number},
+        numbers={**(numbers or {}), RESTORES: restored, FROM: current.number},
     )
+
+
+def lock_deployments(connection: Connection) -> None:
+    """Keep others from deploying until this transaction ends: what is live now is what it acts on."""
+    # A transaction of SQLite that writes is alone from its beginning.
+    if connection.dialect.name == "postgresql":
+        connection.execute(text("LOCK TABLE deployments IN SHARE ROW EXCLUSIVE MODE"))
 
 
 def current_deployment(connection: Connection) -> LiveDeployment | None:

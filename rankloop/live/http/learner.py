@@ -1,0 +1,140 @@
+"""The learner over HTTP: its state, and what people decide about it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from prometheus_client import CollectorRegistry, Gauge, generate_latest
+from sqlalchemy import Connection, func, select
+from starlette.requests import Request
+from starlette.responses import Response
+
+from rankloop.live.http.guards import json_response
+from rankloop.live.http.messages import LearnerMessage
+from rankloop.live.http.state import ServerState
+from rankloop.live.learner.control import Control, end_trial_as_person, pause, resume
+from rankloop.live.learner.health import Health, read_health
+from rankloop.live.learner.learner import watch_numbers
+from rankloop.live.learner.monitor import Monitor
+from rankloop.live.learner.notes import load_monitor, load_trial, load_warnings
+from rankloop.live.learner.trial import LiveTrial
+from rankloop.live.ranking.deployment import LiveDeployment
+from rankloop.live.store.database import Store, read
+from rankloop.live.store.keys import ADMIN
+from rankloop.live.store.policies import ROLLBACK, current_deployment
+from rankloop.live.store.tables import deployments, impressions
+
+PAUSE, RESUME, END = "pause", "resume", "end-trial"
+STAGES = ("shadow", "canary", "full")
+
+
+@dataclass(frozen=True)
+class LearnerState:
+    """All that is known about the learner at one moment."""
+
+    control: Control
+    health: Health
+    trial: LiveTrial | None
+    monitor: Monitor
+    current: LiveDeployment | None
+    warnings: list[str]
+    rollbacks: int
+    unsealed: int
+
+
+def read_state(store: Store) -> LearnerState:
+    """All that is known about the learner."""
+    with read(store) as connection:
+        current = current_deployment(connection)
+        rollbacks = select(func.count()).select_from(deployments).where(deployments.c.kind == ROLLBACK)
+        unsealed = select(func.count()).select_from(impressions).where(impressions.c.part.is_(None))
+        health = read_health(connection)
+        return LearnerState(
+            Control.load(connection),
+            health,
+            load_trial(connection),
+            load_monitor(connection),
+            current,
+            [*health.problems, *(each["text"] for each in load_warnings(connection, current))],
+            int(connection.scalar(rollbacks) or 0),
+            int(connection.scalar(unsealed) or 0),
+        )
+
+
+async def get_learner(state: ServerState, request: Request) -> Response:
+    """Answer `GET /learner`."""
+    state.allow(request, ADMIN)
+    return json_response(state_json(read_state(state.service.store)))
+
+
+async def post_learner(state: ServerState, request: Request) -> Response:
+    """Answer `POST /learner`: pause it, resume it, or end its trial."""
+    who = state.allow(request, ADMIN)
+    message: LearnerMessage = await state.message(request, LearnerMessage)
+    await state.write(lambda connection: decide(connection, message.action, who, message.why))
+    state.refresh()
+    return json_response(state_json(read_state(state.service.store)))
+
+
+def decide(connection: Connection, action: str, who: str, why: str) -> None:
+    """Do what a person decided about the learner."""
+    if action == PAUSE:
+        pause(connection, who=who, why=why)
+    elif action == RESUME:
+        resume(connection, who=who, why=why)
+    else:
+        end_trial_as_person(connection, who=who, why=why)
+
+
+def state_json(state: LearnerState) -> dict[str, Any]:
+    """The state of the learner for JSON."""
+    beat, control = state.health.heartbeat, state.control
+    return {
+        "state": control.state,
+        "who": control.who,
+        "why": control.why,
+        "alive": state.health.alive,
+        "heartbeat": None if beat is None else beat.__dict__,
+        "seal_lag": state.health.seal_lag,
+        "unsealed": state.unsealed,
+        "trial": None if state.trial is None else state.trial.numbers(),
+        "watched": [watch_numbers(each, state.monitor.metric) for each in state.monitor.watches],
+        "warnings": state.warnings,
+    }
+
+
+def metrics_text(state: LearnerState) -> str:
+    """The state of the learner in the format of Prometheus."""
+    registry = CollectorRegistry()
+
+    def gauge(name: str, text: str, value: float) -> None:
+        Gauge(f"rankloop_{name}", text, registry=registry).set(value)
+
+    beat, health = state.health.heartbeat, state.health
+    gauge("learner_up", "Whether the learner said that it lives, a moment ago.", float(health.alive))
+    if beat is not None:
+        gauge("learner_last_step_seconds", "When its last step ended, since 1970.", beat.stepped_at)
+        gauge("learner_step_seconds", "How long that took.", beat.step_seconds)
+        gauge("learner_failed_steps", "Steps that failed since one that did not.", beat.failed)
+        gauge("learner_restarts", "How often it died and was started again.", beat.restarts)
+    gauge("learner_paused", "Whether a person paused it.", float(state.control.paused))
+    gauge("learner_held", "Whether a person decided on what is live.", float(bool(state.control.held)))
+    gauge("seal_lag_seconds", "For how long the oldest impression could have been sealed.", health.seal_lag)
+    gauge("unsealed_impressions", "Impressions that are not sealed.", state.unsealed)
+    gauge("rollbacks", "Rollbacks since the store was made.", state.rollbacks)
+    gauge("warnings", "Warnings about what is live, and about the learner.", len(state.warnings))
+    stage = Gauge("rankloop_trial", "Whether a trial is in this stage.", ["stage"], registry=registry)
+    for each in STAGES:
+        stage.labels(each).set(float(state.trial is not None and state.trial.stage == each))
+    labels = ["policy", "against"]
+    harm = Gauge("rankloop_evidence_of_harm", "Log10 of the evidence.", labels, registry=registry)
+    gain = Gauge("rankloop_evidence_of_gain", "Log10 of the evidence.", labels, registry=registry)
+    alarm = Gauge("rankloop_harm_alarms", "How often a policy was found harmful.", labels, registry=registry)
+    for watch in state.monitor.watches:
+        names = (watch.policy, watch.against)
+        last = watch.trail[-1] if watch.trail else None
+        harm.labels(*names).set(0.0 if last is None else last.harm)
+        gain.labels(*names).set(0.0 if last is None else last.gain)
+        alarm.labels(*names).set(watch.alarms)
+    return generate_latest(registry).decode()
