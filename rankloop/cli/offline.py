@@ -134,9 +134,23 @@ def bias(
 
 @expand_options
 def relevance(
-    out: Annotated[Path, option("The table to write, ending in .parquet or .csv.", "--out", "-o")] = Path(
-        "relevance.parquet"
-    ),
+    out: Annotated[
+        Path,
+        option(
+            "The table to write (.parquet or .csv), or judgments (.qrels for TREC, .json for OpenSearch).",
+            "--out",
+            "-o",
+        ),
+    ] = Path("relevance.parquet"),
+    form: Annotated[
+        str | None,
+        option(
+            "Judgments for another tool: qrels (TREC), opensearch (Search Relevance Workbench) or quepid.",
+            "--format",
+            shown="told by the name of the file",
+        ),
+    ] = None,
+    grades: Annotated[int, option("The grade of relevance 1 in judgments.")] = 4,
     bias: BiasOption = None,
     ranks: RanksOption = None,
     shrink: Annotated[
@@ -165,7 +179,7 @@ def relevance(
     with console.working() as progress:
         known = _choose_bias(log, bias, ranks, seed, progress)
         found = log.relevance(bias=known, shrink=shrink, seed=seed, progress=progress)
-    found.save(out)
+    found.save(out, form, grades=grades)
     if as_json:
         values = {"path": out, "documents": len(found), "mean": found.mean, "spread": found.spread}
         console.print_json({**values, "notes": found.notes})

@@ -16,11 +16,13 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from rankloop.errors import DataError, RankloopError
+from rankloop.frames import Tabular
 from rankloop.logs import LogReader
 from rankloop.logs.features import JoinedFeatures, PathLike, as_feature_paths
 from rankloop.logs.folder import open_folder
 from rankloop.logs.schema import FEATURES, IMPRESSIONS, QUERY_DOCUMENT
 from rankloop.offline.fit_result import Fit, load_policy
+from rankloop.offline.judgments import check_trec_ids
 from rankloop.offline.scores import (
     RANKING_FORMATS,
     RANKING_TEXTS,
@@ -39,7 +41,7 @@ TAG = "rankloop"
 
 
 @dataclass(frozen=True, eq=False)
-class Rankings:
+class Rankings(Tabular):
     """Documents as a policy ranks them: queries are ordered by id, and documents by rank.
 
     Attributes:
@@ -59,8 +61,10 @@ class Rankings:
     def __len__(self) -> int:
         return len(self.ranks)
 
-    @property
-    def table(self) -> pa.Table:
+    def __repr__(self) -> str:
+        return f"Rankings({len(self):,} documents of {len(pc.unique(self.query_ids)):,} queries)"
+
+    def to_arrow(self) -> pa.Table:
         """The same as an Arrow table."""
         columns = (self.query_ids, self.doc_ids, self.ranks, self.scores)
         return pa.table(dict(zip(COLUMNS, columns, strict=True)))
@@ -97,14 +101,8 @@ class Rankings:
         Raises:
             DataError: an id contains white space, which separates columns in a run.
         """
-        for name, ids in (("query", self.query_ids), ("document", self.doc_ids)):
-            bad = pc.index(pc.match_substring_regex(ids, r"\s|^$"), True).as_py()
-            if bad >= 0:
-                raise DataError(
-                    f"the id of {name} {ids[bad].as_py()!r} is empty or contains white space, which a TREC "
-                    f"run cannot hold: write another format (tsv, jsonl or parquet), or give ids without "
-                    f"white space"
-                )
+        check_trec_ids("query", self.query_ids)
+        check_trec_ids("document", self.doc_ids)
         return "".join(
             f"{query} Q0 {document} {rank} {score!r} {tag}\n" for query, document, rank, score in self._rows
         )
@@ -130,7 +128,7 @@ class Rankings:
         if chosen != "parquet":
             return write_whole(path, self.text(chosen, tag=tag).encode())
         buffer = io.BytesIO()
-        pq.write_table(self.table, buffer, compression="zstd")
+        pq.write_table(self.to_arrow(), buffer, compression="zstd")
         return write_whole(path, buffer.getvalue(), read_back=read_scores)
 
 

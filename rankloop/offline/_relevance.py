@@ -12,21 +12,23 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from rankloop.errors import RankloopError
+from rankloop.frames import Tabular
 from rankloop.logs import LogReader
 from rankloop.offline.assumed_bias import BiasSource, assume_bias
 from rankloop.offline.click_contrast import count_clicks
+from rankloop.offline.judgments import ENDINGS, FORMS, HIGHEST_GRADE, grade, write_judgments
 from rankloop.offline.scores import LOG_KEY, read_scores
 from rankloop.progress import Progress
 from rankloop.statistics import CellTable
-from rankloop.storage.files import replace_file
+from rankloop.storage.files import replace_file, write_whole
 from rankloop.types import Float64, Int64, Str
 from rankloop.value.shrinkage import shrink_relevance
 
-ENDINGS = (".parquet", ".csv")
+TABLES = (".parquet", ".csv")
 
 
 @dataclass(frozen=True, eq=False)
-class Relevances:
+class Relevances(Tabular):
     """The relevance of documents of queries; all arrays have the same length.
 
     Attributes:
@@ -56,9 +58,13 @@ class Relevances:
     def __len__(self) -> int:
         return len(self.doc_ids)
 
-    def table(self) -> pa.Table:
+    def __repr__(self) -> str:
+        queries = len(np.unique(self.query_ids))
+        return f"Relevances({len(self):,} documents of {queries:,} queries, mean relevance {self.mean:.3f})"
+
+    def to_arrow(self) -> pa.Table:
         """A table that `rankloop evaluate --policy` takes: ``score`` is the relevance."""
-        return pa.table(
+        table = pa.table(
             {
                 "query_id": pa.array(self.query_ids.tolist(), pa.string()),
                 "doc_id": pa.array(self.doc_ids.tolist(), pa.string()),
@@ -69,19 +75,43 @@ class Relevances:
                 "click_rate": self.clicks / np.maximum(self.displays, 1),
             }
         )
+        return table.replace_schema_metadata({LOG_KEY: self.log.encode()})
 
-    def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write the table as Parquet or CSV, as the name ends; whole or not at all."""
+    def judgments(self, form: str = "qrels", *, grades: int = HIGHEST_GRADE) -> str:
+        """The relevance as judgments for a tool that evaluates search.
+
+        Args:
+            form: ``qrels`` (TREC), ``opensearch`` (the Search Relevance Workbench) or ``quepid``.
+            grades: the grade of relevance 1; relevance below 0 has grade 0, above 1 this one.
+        """
+        table = self.to_arrow()
+        return write_judgments(form, grade(table["query_id"], table["doc_id"], self.relevance, grades))
+
+    def save(
+        self, path: str | os.PathLike[str], form: str | None = None, *, grades: int = HIGHEST_GRADE
+    ) -> Path:
+        """Write a table or judgments, whole or not at all.
+
+        Args:
+            path: where to; ``.parquet`` and ``.csv`` are tables, ``.qrels`` and ``.json`` are judgments.
+            form: ``qrels``, ``opensearch`` or ``quepid``; None to tell by how the path ends.
+            grades: the grade of relevance 1 in judgments.
+        """
         out = Path(path)
-        if not out.name.endswith(ENDINGS):
-            raise RankloopError(f"{out}: the name of a table of relevance ends in {' or '.join(ENDINGS)}")
-        table = self.table()
+        chosen = form or ENDINGS.get(out.suffix)
+        if chosen is not None:
+            return write_whole(out, self.judgments(chosen, grades=grades).encode())
+        if not out.name.endswith(TABLES):
+            raise RankloopError(
+                f"{out}: the name of a table of relevance ends in {' or '.join(TABLES)}, and that of "
+                f"judgments in {' or '.join(ENDINGS)}; or give a format: {', '.join(FORMS)}"
+            )
+        table = self.to_arrow()
         with replace_file(out, read_back=read_scores) as file:
             if out.suffix == ".csv":
                 pyarrow.csv.write_csv(table, file)
             else:
-                known = {LOG_KEY: self.log.encode()}
-                pq.write_table(table.replace_schema_metadata(known), file)
+                pq.write_table(table, file)
         return out
 
 

@@ -22,7 +22,7 @@ from rankloop.offline.scores import (
     BELOW_ALL,
     DocumentIndex,
     DocumentScores,
-    is_table,
+    is_scores,
     read_candidates,
     read_scores,
     score_documents,
@@ -132,7 +132,7 @@ class RankingResolver:
                 f"{str(policy)!r} is neither a policy of the log nor a stored policy: give the path of a "
                 f"fit, of a model or of a table of scores, or one of the log's policies, which are {known}"
             )
-        if is_table(path):
+        if is_scores(path):
             if source_of_scores(path) == self.counts.fingerprint:
                 self.notes.append(
                     f"{path.name} was computed from the clicks of this very log, so that it looks better "

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
+import pyarrow.json
 from numpy.typing import NDArray
 
 from rankloop.errors import DataError
@@ -38,6 +39,11 @@ RANKING_TEXTS = ("tsv", "jsonl", "trec")
 RANKING_FORMATS = (*RANKING_TEXTS, "parquet")
 # How the file name of a table ends.
 TABLE_ENDINGS = (".parquet", ".csv", ".csv.gz")
+# A table of scores may also be a file of rankings.
+TREC_ENDINGS = (".trec", ".run")
+SCORE_ENDINGS = (*TABLE_ENDINGS, ".tsv", ".jsonl", *TREC_ENDINGS)
+# A line of a TREC run: query, Q0, document, rank, score, tag.
+TREC_COLUMNS = 6
 
 
 class DocumentScores(NamedTuple):
@@ -91,8 +97,13 @@ def is_table(path: str | os.PathLike[str]) -> bool:
     return Path(path).name.endswith(TABLE_ENDINGS)
 
 
+def is_scores(path: str | os.PathLike[str]) -> bool:
+    """Whether a path is that of a table of scores or of a TREC run, by the end of its name."""
+    return Path(path).name.endswith(SCORE_ENDINGS)
+
+
 def read_scores(path: str | os.PathLike[str]) -> DocumentScores:
-    """Read a table of scores: query_id, doc_id, score."""
+    """Read a table of scores: query_id, doc_id, score; or a TREC run, whose ranks are not used."""
     place = Path(path)
     return _check(_to_scores(place, [_read(place)]), str(place))
 
@@ -124,13 +135,47 @@ def _read(path: Path) -> pa.Table:
             schema, _, _ = parquet_footer(path)
             kept = pa.schema([field for field in schema if field.name in COLUMNS[CANDIDATES]])
             return pa.Table.from_batches(checked_batches(path, ROWS_PER_BATCH, kept.names), kept)
+        if path.name.endswith(TREC_ENDINGS):
+            return _read_trec(path)
         # Ids are text: 007 is not 7.
-        as_text = pyarrow.csv.ConvertOptions(column_types=dict.fromkeys(QUERY_DOCUMENT, pa.string()))
-        table = pyarrow.csv.read_csv(path.absolute(), convert_options=as_text)
+        types = dict.fromkeys(QUERY_DOCUMENT, pa.string())
+        if path.name.endswith(".jsonl"):
+            wanted = pa.schema([*types.items(), (SCORE, pa.float64())])
+            return pyarrow.json.read_json(
+                path.absolute(), parse_options=pyarrow.json.ParseOptions(explicit_schema=wanted)
+            )
+        table = pyarrow.csv.read_csv(
+            path.absolute(),
+            parse_options=pyarrow.csv.ParseOptions(delimiter="\t" if path.name.endswith(".tsv") else ","),
+            convert_options=pyarrow.csv.ConvertOptions(column_types=types),
+        )
         # Arrow decodes the names of columns when they are asked for.
         return table.rename_columns(table.column_names)
     except PARQUET_ERRORS as error:
         raise DataError(f"{path}: the scores cannot be read ({error})") from error
+
+
+def _read_trec(path: Path) -> pa.Table:
+    rows: list[list[str]] = []
+    with path.open(encoding="utf-8") as file:
+        for number, line in enumerate(file, 1):
+            row = line.split()
+            if not row:
+                continue
+            try:
+                if len(row) != TREC_COLUMNS:
+                    raise ValueError
+                float(row[4])
+            except ValueError:
+                raise DataError(
+                    f"{path}, line {number}: a line of a TREC run is 'query Q0 document rank score tag', got "
+                    f"{line.strip()[:100]!r}"
+                ) from None
+            rows.append(row)
+    query, _, document, _, score, _ = zip(*rows, strict=True) if rows else [()] * TREC_COLUMNS
+    columns = {"query_id": query, "doc_id": document}
+    table = pa.table({name: pa.array(ids, pa.string()) for name, ids in columns.items()})
+    return table.append_column(SCORE, pa.array(map(float, score), pa.float64()))
 
 
 def _is_parquet(path: Path) -> bool:

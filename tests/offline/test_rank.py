@@ -14,6 +14,7 @@ import pytest
 import rankloop
 from rankloop.errors import RankloopError
 from rankloop.offline import rank
+from rankloop.offline.scores import is_scores, read_scores
 from rankloop.progress import Update
 from tests.enumeration import marginals
 from tests.offline.worlds_of_logs import Simulated, simulated
@@ -121,6 +122,31 @@ def test_files(table: Path, tmp_path: Path, name: str) -> None:
     }
 
 
+@pytest.mark.parametrize("name", ["run.trec", "run.run", "run.tsv", "run.jsonl", "run.parquet"])
+def test_every_file_of_rankings_is_a_policy(table: Path, tmp_path: Path, name: str) -> None:
+    ranked = rank(FIRST, table)
+    path = ranked.save(tmp_path / name, "trec" if name.endswith(".run") else None)
+    scores = read_scores(path)
+    assert is_scores(path)
+    assert scores.query_ids.to_pylist() == ranked.query_ids.to_pylist()
+    assert scores.doc_ids.to_pylist() == ranked.doc_ids.to_pylist()
+    np.testing.assert_array_equal(scores.scores, ranked.scores)
+
+
+@pytest.mark.parametrize("line", ["q1 d1 1 0.5", "q1 Q0 d1 1 high tag", "q1 Q0 red shoes 1 0.5 tag"])
+def test_a_line_that_is_not_of_a_trec_run_is_named(tmp_path: Path, line: str) -> None:
+    path = tmp_path / "bad.trec"
+    path.write_text(f"q1 Q0 d1 1 2.5 tag\n\n{line}\n")
+    with pytest.raises(RankloopError, match=rf"bad.trec, line 3: .* got '{line}'"):
+        read_scores(path)
+
+
+def test_rankings_are_frames(table: Path) -> None:
+    ranked = rank(FIRST, table)
+    assert repr(ranked) == "Rankings(5 documents of 2 queries)"
+    assert ranked.to_pandas()["rank"].tolist() == ranked.to_polars()["rank"].to_list() == [1, 2, 1, 2, 3]
+
+
 def changed(table: Path, **columns: Any) -> Path:
     pq.write_table(pa.table({**TABLE, **columns}), table)
     return table
@@ -150,7 +176,7 @@ def test_what_is_refused(table: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["red shoes", "", "tab\there"])
 def test_ids_that_a_run_cannot_hold(table: Path, tmp_path: Path, name: str) -> None:
     ranked = rank(FIRST, changed(table, query_id=["b", name, "b", name, "b"]))
-    with pytest.raises(RankloopError, match="which a TREC run cannot hold: write another format"):
+    with pytest.raises(RankloopError, match="which files of TREC cannot hold: write another format"):
         ranked.save(tmp_path / "run", "trec")
     assert not (tmp_path / "run").exists()
     assert len(pq.read_table(ranked.save(tmp_path / "run.parquet"))) == 5

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import json
 from itertools import product
 from pathlib import Path
 
@@ -9,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from ir_measures import read_trec_qrels
 
 import rankloop
 from rankloop.clicks import bias_of, gather_log, users
@@ -95,12 +98,45 @@ def test_csv_and_other_endings(world: tuple[rankloop.Log, rankloop.Log, np.ndarr
         found.save(tmp_path / "relevance.txt")
 
 
+def test_judgments_for_other_tools(
+    world: tuple[rankloop.Log, rankloop.Log, np.ndarray], tmp_path: Path
+) -> None:
+    """ir_measures reads the qrels; whole grades are the relevance up to rounding."""
+    log, _, _ = world
+    found = log.relevance(bias="paper@5")
+    qrels = list(read_trec_qrels(found.save(tmp_path / "a.qrels").read_text()))
+    qrels = list(read_trec_qrels(found.save(tmp_path / "a.qrels").read_text()))
+    judged = {(row.query_id, row.doc_id): row.relevance for row in qrels}
+    expected = np.round(4 * np.clip(found.relevance, 0, 1)).astype(int)
+    assert judged == {
+        (str(query), str(document)): grade
+        for query, document, grade in zip(found.query_ids, found.doc_ids, expected.tolist(), strict=True)
+    }
+    ratings = json.loads(found.save(tmp_path / "a.json").read_text())["judgmentRatings"]
+    assert sum(len(query["ratings"]) for query in ratings) == len(found)
+    assert len(ratings) == len(np.unique(found.query_ids))
+    table = found.save(tmp_path / "q.csv", "quepid", grades=10).read_text()
+    rows = list(csv.DictReader(table.splitlines()))
+    assert {row["docid"] for row in rows} == set(found.doc_ids.tolist())
+    assert max(int(row["rating"]) for row in rows) > 4
+    with pytest.raises(RankloopError, match="judgments are qrels, opensearch, quepid, not 'letor'"):
+        found.save(tmp_path / "a", "letor")
+    with pytest.raises(RankloopError, match="at least 1"):
+        found.judgments(grades=0)
+
+
+def test_relevance_as_frames(world: tuple[rankloop.Log, rankloop.Log, np.ndarray]) -> None:
+    found = world[0].relevance(bias="paper@5")
+    assert found.to_pandas()["clicks"].sum() == found.to_polars()["clicks"].sum() == found.clicks.sum()
+    assert f"{len(found):,} documents of" in repr(found)
+
+
 def test_documents_without_a_score_come_last_where_impressions_are_re_ranked(
     world: tuple[rankloop.Log, rankloop.Log, np.ndarray], tmp_path: Path
 ) -> None:
     """A table with only the best document of each query; before, others vanished from their slots."""
     log, later, _ = world
-    table = log.relevance(bias="paper@5").table().to_pylist()
+    table = log.relevance(bias="paper@5").to_arrow().to_pylist()
     best = {}
     for row in table:
         best[row["query_id"]] = max(best.get(row["query_id"], row), row, key=lambda one: one["score"])
