@@ -101,8 +101,8 @@ docs: $(DOCS) ## build the site in build/site; broken links and warnings are err
 docs-serve: $(DOCS) ## the site on loopback, rebuilt as pages change
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve
 
-docs-cli: $(READY) ## bring the help texts in docs/cli.md up to date
-	$(BIN)/python -m rankloop.cli.reference docs/cli.md
+docs-cli: $(READY) ## bring docs/cli.md and docs/settings.md up to date
+	$(BIN)/python -m rankloop.cli.reference docs/cli.md docs/settings.md
 
 bench: $(READY) ## ratios against baselines measured in the same run; writes build/bench.json
 	$(BIN)/python -m benchmarks

@@ -14,6 +14,7 @@ import typer
 from rankloop import extras
 from rankloop._version import __version__
 from rankloop.cli import experiments, live, logs, offline, policies, supervised
+from rankloop.cli.configuration import CONTEXT
 from rankloop.cli.options import NamesInHelp, option
 from rankloop.errors import RankloopError
 
@@ -52,13 +53,13 @@ for command in (
     supervised.train,
     supervised.measure,
     supervised.describe,
-    live.serve,
-    live.learn,
     live.drive,
     live.key,
     live.rollback,
 ):
     app.command(help=_help(command), cls=NamesInHelp)(command)
+for service in (live.serve, live.learn):
+    app.command(help=_help(service), cls=NamesInHelp, context_settings=dict(CONTEXT))(service)
 app.add_typer(logs.importing, name="import")
 
 

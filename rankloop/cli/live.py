@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rankloop.cli.configuration import PREFIX, ConfigOption
 from rankloop.cli.options import FieldsOf, SeedOption, argument, expand_options, option
 from rankloop.errors import RankloopError
 from rankloop.live.learner.settings import LEARNING, LearnerSettings
-from rankloop.live.settings import ServiceSettings
+from rankloop.live.settings import OutputSettings, ServiceSettings
 
 if TYPE_CHECKING:
     from rankloop.live.store.database import Store
 
-StoreArgument = Annotated[
-    str,
-    argument("STORE", "A folder, or the URL of a PostgreSQL database."),
+STORE_HELP = "A folder, or the URL of a PostgreSQL database."
+StoreArgument = Annotated[str, argument("STORE", STORE_HELP)]
+ServedStoreArgument = Annotated[
+    str, argument("STORE", STORE_HELP, envvar=f"{PREFIX}_STORE", show_envvar=False)
 ]
 StoreLogOption = Annotated[
     Path | None,
@@ -28,12 +31,13 @@ KeyOption = Annotated[
     option("The key to authenticate with.", shown="", envvar="RANKLOOP_KEY"),
 ]
 FIRST_KEY = "first"
+SHARED = ("window", *OutputSettings.model_fields)
 UrlArgument = Annotated[str, argument("URL", "Where the service is.")]
 
 
 @expand_options
 def serve(
-    store: StoreArgument,
+    store: ServedStoreArgument,
     policy: Annotated[
         list[Path] | None,
         option(
@@ -63,6 +67,7 @@ def serve(
         ),
     ] = False,
     *,
+    _config: ConfigOption = None,
     settings: ServiceSettings,
     origin: Annotated[
         list[str] | None,
@@ -76,8 +81,8 @@ def serve(
         ),
     ] = True,
     learn: Annotated[bool, option("Learn from the clicks, too.", "--learn", panel=LEARNING)] = False,
-    # The window is an option of the service already.
-    learner: Annotated[LearnerSettings, FieldsOf(LearnerSettings, without=("window",))],
+    # What it shares with the service are options of that already.
+    learner: Annotated[LearnerSettings, FieldsOf(LearnerSettings, without=SHARED)],
 ) -> None:
     """Serve rankings and log them; with --learn, learn better ones from the clicks.
 
@@ -86,28 +91,30 @@ def serve(
     `evaluate` read.
     """
     from rankloop.cli import console
+    from rankloop.live.diagnostics import LOGGER, configure_logging
     from rankloop.live.learner.process import start_process
     from rankloop.live.server import build_server, check_port, prepare, read_feature_options
     from rankloop.live.store.database import open_store
 
+    configure_logging(settings)
     settings = settings.model_copy(update={"origins": tuple(origin or ())})
-    learner = learner.model_copy(update={"window": settings.window})
+    learner = learner.model_copy(update={name: getattr(settings, name) for name in SHARED})
     names, table = read_feature_options(features or ())
     check_port(host, port)
     opened = open_store(store, log=log)
     if first_key:
         _print_first_key(opened)
     prepare(opened, policy or ())
-    with console.announce_compilation():
+    with nullcontext() if settings.log_format == "json" else console.announce_compilation():
         server = build_server(opened, settings, host=host, port=port, table=table, names=names)
     helper = None
     if upkeep or learn:
         helper = start_process(opened, store, learner, sealing_only=not learn)
-    console.print_err(f"rankloop serves {opened.location} at http://{host}:{port} (Ctrl-C stops it)")
+    LOGGER.info("rankloop serves %s at http://%s:%d (Ctrl-C stops it)", opened.location, host, port)
     try:
         server.run()
     except KeyboardInterrupt:
-        console.print_err("stopped; nothing is lost")
+        LOGGER.info("stopped; nothing is lost")
     finally:
         if helper is not None:
             helper.terminate()
@@ -116,38 +123,42 @@ def serve(
 
 
 def _print_first_key(store: Store) -> None:
+    from rankloop.live.diagnostics import LOGGER
     from rankloop.live.store.keys import SCOPES, add_first_key
 
     with store.engine.begin() as connection:
         key = add_first_key(connection, FIRST_KEY, SCOPES)
     if key is not None:
-        typer.echo(f"the first key, shown once, with all scopes: {key}", err=True)
+        LOGGER.warning("the first key of this store, shown once, with all scopes: %s", key)
 
 
 @expand_options
 def learn(
-    store: StoreArgument,
+    store: ServedStoreArgument,
     log: StoreLogOption = None,
     *,
     seal_only: Annotated[bool, option("Seal, and learn nothing.", "--seal-only")] = False,
     once: Annotated[bool, option("Do what is due now, and stop.", "--once")] = False,
+    _config: ConfigOption = None,
     settings: LearnerSettings,
 ) -> None:
     """Learn from the clicks in a store, next to the servers: seal, learn, prove, deploy or ask."""
     from rankloop.cli import console
+    from rankloop.live.diagnostics import LOGGER, configure_logging
     from rankloop.live.learner.learner import LiveLearner
     from rankloop.live.learner.process import run_learner
     from rankloop.live.store.database import open_store
 
+    configure_logging(settings)
     opened = open_store(store, log=log, create=False)
     try:
         if once:
             for line in LiveLearner(opened, settings, sealing_only=seal_only).step():
                 console.print_out(line)
         else:
-            run_learner(opened, settings, sealing_only=seal_only, tell=console.print_err)
+            run_learner(opened, settings, sealing_only=seal_only)
     except KeyboardInterrupt:
-        console.print_err("stopped; nothing is lost")
+        LOGGER.info("stopped; nothing is lost")
     finally:
         opened.close()
 

@@ -71,6 +71,8 @@ def option(
         more: what typer checks and shows, such as ``min=1``.
     """
     text = _with_default(help_text, shown)
+    # Services take every option from the environment, too: docs/live.md has the table.
+    more.setdefault("show_envvar", "envvar" in more)
     return typer.Option(*flags, help=text, show_default=shown is None, rich_help_panel=panel, **more)
 
 
@@ -223,7 +225,11 @@ def _parameter(name: str, field: FieldInfo, defaults: Mapping[str, Any]) -> insp
     else:
         least = next((limit.ge for limit in field.metadata if hasattr(limit, "ge")), None)
         settings = option(
-            text, shown=None if default is not None else "", panel=extra.get("panel"), min=least
+            text,
+            shown=None if default is not None else "",
+            panel=extra.get("panel"),
+            min=least,
+            hidden=bool(extra.get("hidden")),
         )
     simple = _simple_type(field.annotation)
     kind = simple if default is not None else simple | None

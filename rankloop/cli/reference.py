@@ -1,6 +1,6 @@
-"""The reference of the command line: what `--help` prints for every command, in the page docs/cli.md.
+"""The reference of the command line: what `--help` prints for every command, and all settings of services.
 
-    python -m rankloop.cli.reference docs/cli.md
+    python -m rankloop.cli.reference docs/cli.md docs/settings.md
 
 The prose of the page is written by hand. The help of a command is in a block after a comment such as
 ``<!-- rankloop run --help -->``, and these blocks are generated; a command without one gets a
@@ -73,11 +73,14 @@ def update_page(app: typer.Typer, page: str) -> str:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Bring a page up to date."""
+    """Bring pages up to date: the one of commands, and the one of settings."""
     from rankloop.cli import app
+    from rankloop.cli.configuration import TABLE, update_table
 
-    (path,) = map(Path, arguments)
-    write_whole(path, update_page(app, path.read_text(encoding="utf-8")).encode())
+    for path in map(Path, arguments):
+        page = path.read_text(encoding="utf-8")
+        update = update_table if TABLE in page else update_page
+        write_whole(path, update(app, page).encode())
 
 
 if __name__ == "__main__":

@@ -168,6 +168,8 @@ def build_server(
         port=port,
         http=connections.protocol,  # type: ignore[arg-type]
         backlog=BACKLOG,
+        # Its lines go where those of the service go.
+        log_config=None,
         log_level="warning",
         access_log=False,
         timeout_graceful_shutdown=5,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -10,7 +10,7 @@ from rankloop.option_field import option_field
 
 Positive = Annotated[int, Field(ge=1)]
 Span = Annotated[float, Field(gt=0)]
-LIMITS = "Limits"
+LIMITS, OUTPUT = "Limits", "Output"
 
 
 WindowSeconds = Annotated[
@@ -19,7 +19,22 @@ WindowSeconds = Annotated[
 ]
 
 
-class ServiceSettings(BaseModel):
+class OutputSettings(BaseModel):
+    """What a process of the service says on standard error."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    log_format: Literal["text", "json"] = option_field(
+        "text", "What lines on standard error look like: text or json.", panel=OUTPUT
+    )
+    log_level: Literal["debug", "info", "warning", "error"] = option_field(
+        "info",
+        "From which level on lines are written: debug, info, warning or error. debug has a line per request.",
+        panel=OUTPUT,
+    )
+
+
+class ServiceSettings(OutputSettings):
     """Limits and defaults of the service; most fields are options of `rankloop serve`.
 
     Example:
@@ -27,16 +42,18 @@ class ServiceSettings(BaseModel):
         5
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
     top: Positive = option_field(10, "How many documents to show if the request does not set it.")
     window: WindowSeconds = 1800.0
     max_candidates: Annotated[int, Field(ge=1, le=10_000)] = option_field(
         1000, "The largest number of candidates of a request.", panel=LIMITS
     )
     max_body: Positive = option_field(4_000_000, "The largest body of a request, in bytes.", panel=LIMITS)
-    max_model: Positive = Field(default=200_000_000, description="The largest model file, in bytes.")
-    max_events: Positive = Field(default=1000, description="The largest number of events of a request.")
+    max_model: Positive = option_field(
+        200_000_000, "The largest model file, in bytes.", panel=LIMITS, hidden=True
+    )
+    max_events: Positive = option_field(
+        1000, "The largest number of events of a request.", panel=LIMITS, hidden=True
+    )
     rate: Annotated[float, Field(ge=0)] = option_field(
         0.0, "Requests per second and key; further ones are refused. 0 for no limit.", panel=LIMITS
     )
@@ -54,7 +71,9 @@ class ServiceSettings(BaseModel):
         "The largest number of open connections; further ones replace those whose client is silent longest.",
         panel=LIMITS,
     )
-    request_seconds: Span = Field(default=10.0, description="How long the answer to a request may take.")
+    request_seconds: Span = option_field(
+        10.0, "How long the answer to a request may take.", panel=LIMITS, hidden=True
+    )
     origins: tuple[str, ...] = Field(
         default=(),
         description="Origins of web pages that may send events from browsers (CORS).",

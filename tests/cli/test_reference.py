@@ -8,6 +8,7 @@ import pytest
 import typer
 
 from rankloop.cli import app
+from rankloop.cli.configuration import update_table
 from rankloop.cli.reference import commands, main, update_page
 from rankloop.errors import RankloopError
 from tests.conftest import ROOT
@@ -34,6 +35,11 @@ def small_app() -> typer.Typer:
 def test_the_page_is_up_to_date() -> None:
     page = PAGE.read_text(encoding="utf-8")
     assert update_page(app, page) == page, "docs/cli.md is out of date: run make docs-cli"
+
+
+def test_the_table_of_settings_is_up_to_date() -> None:
+    page = (ROOT / "docs" / "settings.md").read_text(encoding="utf-8")
+    assert update_table(app, page) == page, "docs/settings.md is out of date: run make docs-cli"
 
 
 def test_all_commands_are_found() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
@@ -17,8 +18,9 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from rankloop.live import learner_sections, page
+from rankloop.live.diagnostics import LOGGER, REQUEST_HEADER, REQUEST_ID, request_id
 from rankloop.live.http import administration, aliases, learner, openapi, operations, pages, requests
-from rankloop.live.http.guards import LOGGER, answered, json_response
+from rankloop.live.http.guards import answered, json_response
 from rankloop.live.http.state import REFRESH_SECONDS, ServerState
 from rankloop.live.service import Service
 
@@ -117,10 +119,20 @@ async def _observed(
     state: ServerState, handlers: Mapping[str, Handler], path: str, request: Request
 ) -> Response:
     begun, handler = time.perf_counter(), handlers[request.method]
+    name = request_id(request.headers.get(REQUEST_HEADER))
+    # Every request has a context of its own: nothing need be put back.
+    REQUEST_ID.set(name)
     limit = pages.LONGEST_SECONDS if handler is pages.page else state.settings.request_seconds
     response = await answered(partial(handler, state), request, limit)
     state.instruments.requests.labels(path, response.status_code).inc()
-    state.instruments.seconds.labels(path).observe(time.perf_counter() - begun)
+    took = time.perf_counter() - begun
+    state.instruments.seconds.labels(path).observe(took)
+    if LOGGER.isEnabledFor(logging.DEBUG):
+        status = response.status_code
+        fields = {"method": request.method, "path": path, "status": status, "seconds": round(took, 6)}
+        said = f"{request.method} {path} {status} in {1000.0 * took:.1f} ms"
+        LOGGER.debug(said, extra={"fields": fields})
+    response.headers[REQUEST_HEADER] = name
     return response
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
-import logging
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Any, NamedTuple
@@ -14,13 +13,13 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from rankloop.errors import RankloopError
+from rankloop.live.diagnostics import LOGGER
 from rankloop.live.http.messages import encode
 from rankloop.live.ranking.rules import RequestError
 from rankloop.live.service import NotReadyError
 from rankloop.live.store.group_commit import StoreBusyError
 from rankloop.live.store.keys import ADMIN, hash_key
 
-LOGGER = logging.getLogger("rankloop.live")
 JSON = "application/json"
 LOCAL_NAMES = ("localhost", "127.0.0.1", "[::1]", "::1")
 # What proxies add: the client may be anywhere, though the proxy is on this machine.

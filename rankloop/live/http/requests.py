@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from starlette.requests import Request
 from starlette.responses import Response
 
-from rankloop.live.http.guards import LOGGER, AnswerError, json_response
+from rankloop.live.diagnostics import LOGGER
+from rankloop.live.http.guards import AnswerError, json_response
 from rankloop.live.http.instruments import rank_label
 from rankloop.live.http.messages import (
     EventMessage,

@@ -19,6 +19,7 @@ from typing import Any
 from sqlalchemy.exc import SQLAlchemyError
 
 from rankloop.errors import RankloopError, one_line
+from rankloop.live.diagnostics import configure_logging
 from rankloop.live.learner.health import Heartbeat, save_heartbeat
 from rankloop.live.learner.learner import LiveLearner
 from rankloop.live.learner.notes import SETTINGS, save_note
@@ -224,7 +225,7 @@ def start_process(
 def _main(
     location: str, log: Path, settings: LearnerSettings, sealing_only: bool, parent: int, restarts: int
 ) -> None:
-    logging.basicConfig(level=logging.INFO, format="%(message)s")
+    configure_logging(settings)
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
     signal.signal(signal.SIGINT, lambda *_: stop.set())

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
-from rankloop.live.settings import WindowSeconds
+from rankloop.live.settings import OutputSettings, WindowSeconds
 from rankloop.option_field import option_field
 
 Count = Annotated[int, Field(ge=1)]
@@ -15,15 +15,13 @@ Fraction = Annotated[float, Field(gt=0, lt=1)]
 LEARNING, RETENTION = "Learning", "Retention"
 
 
-class LearnerSettings(BaseModel):
+class LearnerSettings(OutputSettings):
     """When and how the learner learns, and what it may deploy; most fields are options of `rankloop learn`.
 
     Example:
         >>> LearnerSettings().deploy
         'ask'
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     deploy: Literal["ask", "auto"] = option_field(
         "ask",
@@ -47,9 +45,11 @@ class LearnerSettings(BaseModel):
     least: Count = option_field(
         1000, "Sealed impressions before the first policy is learned.", panel=LEARNING
     )
-    growth: Annotated[float, Field(gt=1)] = Field(
-        default=2.0,
-        description="By what factor what was learned from must have grown before a policy is learned again.",
+    growth: Annotated[float, Field(gt=1)] = option_field(
+        2.0,
+        "By what factor what was learned from must have grown before a policy is learned again.",
+        panel=LEARNING,
+        hidden=True,
     )
     learn_hours: Period | None = option_field(
         None,
@@ -57,21 +57,21 @@ class LearnerSettings(BaseModel):
         panel=LEARNING,
         shown_default="when the log has doubled",
     )
-    level: Fraction = Field(
-        default=0.05, description="The probability that anything is ever deployed on noise, at most."
+    level: Fraction = option_field(
+        0.05, "The probability that anything is ever deployed on noise, at most.", panel=LEARNING, hidden=True
     )
     canary: Fraction = option_field(0.1, "The share of the traffic that tries a new policy.", panel=LEARNING)
-    canary_impressions: Count = Field(
-        default=1000, description="Impressions that a canary serves before it can be deployed fully."
+    canary_impressions: Count = option_field(
+        1000, "Impressions that a canary serves before it can be deployed fully.", panel=LEARNING, hidden=True
     )
     explore: Annotated[float, Field(ge=0, lt=0.5)] = option_field(
         0.1, "The share of the traffic that explores: the live policy, softened.", panel=LEARNING
     )
-    spread: Period = Field(
-        default=1.5, description="How soft that is: the spread of its scores within a query."
+    spread: Period = option_field(
+        1.5, "How soft that is: the spread of its scores within a query.", panel=LEARNING, hidden=True
     )
-    holdout: Annotated[float, Field(ge=0, lt=0.5)] = Field(
-        default=0.05, description="The share that the previous policy keeps, to notice harm."
+    holdout: Annotated[float, Field(ge=0, lt=0.5)] = option_field(
+        0.05, "The share that the previous policy keeps, to notice harm.", panel=LEARNING, hidden=True
     )
     risk: Annotated[float, Field(gt=0, le=1)] = option_field(
         0.1,
@@ -83,16 +83,21 @@ class LearnerSettings(BaseModel):
     most: Annotated[float, Field(gt=0, le=1)] = option_field(
         1.0, "The share that learned policies may get without a person, whatever clicks say.", panel=LEARNING
     )
-    failures: Fraction = Field(
-        default=0.05, description="The share of failed or late answers at which a policy is rolled back."
+    failures: Fraction = option_field(
+        0.05,
+        "The share of failed or late answers at which a policy is rolled back.",
+        panel=LEARNING,
+        hidden=True,
     )
-    pages_per_alarm: Annotated[float, Field(gt=1)] = Field(
-        default=1_000_000.0,
-        description="The mean number of pages until the monitor takes a policy for harmful that is as good.",
+    pages_per_alarm: Annotated[float, Field(gt=1)] = option_field(
+        1_000_000.0,
+        "The mean number of pages until the monitor takes a policy for harmful that is as good.",
+        panel=LEARNING,
+        hidden=True,
     )
-    seed: int = Field(default=0, description="Random seed of learning.")
-    keep_seconds: Annotated[float, Field(ge=3600)] = Field(
-        default=86_400.0, description="How long sealed impressions stay in the database, in seconds."
+    seed: int = option_field(0, "Random seed of learning.", panel=LEARNING, hidden=True)
+    keep_seconds: Annotated[float, Field(ge=3600)] = option_field(
+        86_400.0, "How long sealed impressions stay in the database, in seconds.", panel=LEARNING, hidden=True
     )
     retain_days: Annotated[float, Field(gt=0)] | None = option_field(
         None, "Delete parts of the log that are older.", panel=RETENTION, shown_default="keep everything"
