@@ -10,6 +10,7 @@ import pytest
 PROGRAMS = [
     "examples.messy_log",
     "examples.messy_truth",
+    "experiments.decision_table",
     "experiments.dependence",
     "experiments.efficiency_figure",
     "experiments.live_loops",

@@ -7,7 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from experiments.self_test_table import BROKEN, SOUND, WORLDS, by_moments
+from experiments.self_test_table import by_moments, table_of
+from experiments.simulator import BROKEN, SOUND
 from rankloop.errors import DataError
 from rankloop.evidence.attraction import SHRINKAGE, fold_of, surroundings
 from rankloop.evidence.self_test import Gates, SelfTest, self_test
@@ -33,7 +34,7 @@ FINDS = {
 
 
 def log_of(world: str, seed: int = 3, impressions: int = 6_000) -> ImpressionTable:
-    return WORLDS[world](np.random.default_rng(seed), impressions)
+    return table_of(world, np.random.default_rng(seed), impressions)
 
 
 def result_of(table: ImpressionTable) -> SelfTest:

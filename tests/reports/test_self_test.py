@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from experiments.self_test_table import WORLDS, by_moments
+from experiments.self_test_table import by_moments, table_of
 from rankloop.evidence.self_test import SelfTest, self_test
 from rankloop.reports.document import Document
 from rankloop.reports.html import html_page
@@ -15,7 +15,7 @@ from tests.reports.shown import shown
 
 
 def result_of(world: str, impressions: int = 10_000) -> SelfTest:
-    table = WORLDS[world](np.random.default_rng(3), impressions)
+    table = table_of(world, np.random.default_rng(3), impressions)
     return self_test(table, by_moments(table))
 
 

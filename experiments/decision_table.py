@@ -1,0 +1,434 @@
+"""How often decisions are right, in sound worlds and in broken ones: a table of docs/what-can-go-wrong.md.
+
+    python -m experiments.decision_table run RESULTS.jsonl --logs 200
+    python -m experiments.decision_table run RESULTS.jsonl --logs 60 --worlds "fit on noise"
+    python -m experiments.decision_table show RESULTS.jsonl
+
+Each log is written to disk, opened, and asked what a user asks: the self-test, the bias, and comparisons with
+the policy in production, by DCG and by clicks. The truth is that of the simulator (`experiments.simulator`):
+clicks are counted while a policy serves all the traffic of a large log of other queries.
+
+| policy | what it is | true difference |
+|---|---|---|
+| equal | the variant that served: production's scores, permuted among equally relevant documents | 0 |
+| balanced | a table of scores that never served: better documents, the best of them last | 0 |
+| better | a table of scores that never served: better documents, the best of them first | more clicks |
+
+How much better the documents are is found by bisection, for each world and metric. "equal" and "balanced" are
+called better or worse falsely; "better" gives the power; intervals of all three should hold the truth. DCG is
+that of relevance on the scale of the estimated bias; where users do not click on each document for itself
+(cascades and the like) there is no such scale, and coverage is of clicks alone. A log of deterministic
+policies has no candidates: there, tables reorder what was shown.
+
+A fit on noise has features that know nothing, as production does, so that it is as good as production; a fit
+on features that tell something is compared with what it earns on 3,000 other queries.
+
+`run` appends a line per log and skips those that are in the file already. `show` prints the table, with 90 %
+intervals of shares (Wilson).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterable
+from functools import cache, partial
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from experiments.command import run as run_command
+from experiments.rows import Row, append_row, read_rows
+from experiments.simulated_users import affine
+from experiments.simulator import (
+    BROKEN,
+    HOSTILE,
+    SHAPES,
+    SOUND,
+    WORSE,
+    Ranker,
+    World,
+    equals,
+    ignorant,
+    score_table,
+    scores_of,
+)
+from rankloop import BiasEstimate, BiasOptions, Comparison, RankloopError, open_log
+from rankloop.evidence.self_test import self_test
+from rankloop.logs.impression_rows import read_impression_table
+from rankloop.offline import Log
+from rankloop.statistics.intervals import wilson
+from rankloop.types import Float64
+
+FITS: dict[str, World] = {"fit on noise": World(affine), "fit on telling features": World(affine)}
+WORLDS = SOUND | SHAPES | BROKEN | WORSE | HOSTILE | FITS
+# Where an alarm is false.
+CLEAN = (*SOUND, *SHAPES, *FITS, "12 policies in parallel", "8 queries")
+# Users who do not click on each document for itself: they have no curve, and relevance has no scale.
+CURVELESS = ("cascade", "dependent clicks (DCM)", "substitution", "one pick per list")
+METRICS = ("dcg", "clicks")
+# What is asked about each log: a policy, and a metric.
+ASKED = ("equal dcg", "balanced dcg", "balanced clicks", "better dcg")
+# By what share the better policy earns more clicks.
+GAIN, REORDERING_GAIN = 0.03, 0.06
+COUNTED = 100_000
+STEPS = 10
+FEATURES = 5
+# The aims: the share of false firm words and of alarms on clean logs, and the coverage of 90 % intervals.
+MOST_FALSE, MOST_ALARMS, COVERAGE = 0.06, 0.02, (0.86, 0.94)
+# A truth that was counted has an error of about this size.
+ROUNDING = 0.003
+
+
+def mirrored(follows: float, ranks: int) -> Ranker:
+    """A policy that chooses documents by how much it follows relevance, and shows the best of them last."""
+
+    def rank(rng: np.random.Generator, relevance: Float64) -> Float64:
+        place = np.argsort(np.argsort(-scores_of(rng, relevance, follows), axis=1), axis=1)
+        return 1e3 * np.where(place < ranks, place, -place).astype(np.float64)
+
+    return rank
+
+
+def following(follows: float, _ranks: int) -> Ranker:
+    """A policy that follows relevance."""
+    return lambda rng, relevance: 1e6 * scores_of(rng, relevance, follows)
+
+
+FAMILIES = {"balanced": mirrored, "better": following}
+
+
+def dcg(relevance: Float64) -> float:
+    """The sum of relevances by rank, each over log₂(rank + 1)."""
+    return float(relevance @ (1.0 / np.log2(np.arange(2.0, len(relevance) + 2.0))))
+
+
+def earned(world: World, policy: Ranker) -> Float64:
+    """The dcg and the clicks of a table of scores, as an evaluation understands it."""
+    reranks = scores_of if world.deterministic else None
+    clicks, relevance = world.counted(policy, COUNTED, reranks=reranks)
+    return np.array([dcg(relevance), clicks])
+
+
+def truths(world: World) -> Row:
+    """How much policies follow relevance so that they have the differences that they should have."""
+    clicks, relevance = world.counted(scores_of, COUNTED)
+    usual = np.array([dcg(relevance), clicks])
+    row: Row = {"production": usual.tolist()}
+    # A table that only reorders what was shown hardly changes clicks: it earns more relevance instead.
+    reorders = world.deterministic or world.apart
+    of_better = METRICS.index("dcg" if reorders else "clicks")
+    gain = (REORDERING_GAIN if reorders else GAIN) * float(usual[of_better])
+    for family, metric, place, goal in (
+        ("balanced", "dcg", 0, 0.0),
+        ("balanced", "clicks", 1, 0.0),
+        ("better", "clicks", of_better, gain),
+    ):
+        low, high = -1.0, 4.0
+        difference = np.zeros(2)
+        for _ in range(STEPS):
+            middle = (low + high) / 2.0
+            difference = earned(world, FAMILIES[family](middle, world.ranks)) - usual
+            low, high = (middle, high) if difference[place] < goal else (low, middle)
+        row[f"{family} {metric}"] = [middle, *difference.tolist()]
+    alpha, beta = world.lines(2 * COUNTED)
+    return {**row, "alpha": alpha.tolist(), "beta": beta.tolist()}
+
+
+def tuned_by(family: str, metric: str) -> str:
+    """What makes a policy of a family have the difference that it should have."""
+    return f"{family} {metric if family == 'balanced' else 'clicks'}"
+
+
+def generator(world: str, seed: int) -> np.random.Generator:
+    """That of one log, whatever other worlds there are."""
+    return np.random.default_rng([seed, *world.encode()])
+
+
+def said(compare: Callable[[], Comparison]) -> list[object]:
+    """What an evaluation says: the word, the difference, its interval, and why it is not firm."""
+    try:
+        found = compare()
+    except RankloopError as error:
+        return ["refused", 0.0, 0.0, 0.0, [str(error)]]
+    gain = found.difference.estimate
+    numbers = [round(value, 5) for value in (gain.value, gain.low, gain.high)]
+    return [str(found.decision.kind), *numbers, list(found.decision.reasons)]
+
+
+def scale_of(estimate: BiasEstimate, known: Row) -> tuple[float, float]:
+    """The relevances that count as 0 and 1 on the scale of an estimate, by the average user's curve."""
+    alpha, beta = np.array(known["alpha"]), np.array(known["beta"])
+    high, low = estimate.anchor.high - 1, estimate.anchor.low - 1
+    return -beta[low] / alpha[low], (1.0 - beta[high]) / alpha[high]
+
+
+def bias_row(estimate: BiasEstimate, known: Row) -> Row:
+    """Whether the intervals of α hold the average user's, and the scale of relevance."""
+    zero, one = scale_of(estimate, known)
+    row: Row = {"scale": round(float(one - zero), 5)}
+    if estimate.alpha is not None:
+        real = (np.array(known["alpha"]) * (one - zero))[: estimate.bias.positions]
+        held = (estimate.alpha.low - ROUNDING <= real) & (real <= estimate.alpha.high + ROUNDING)
+        row["held"] = held.tolist()
+    return row
+
+
+def found_by_self_test(log: Log, ranks: int, estimate: BiasEstimate | None) -> list[str]:
+    """The alarms of the self-test."""
+    counts = log.count(ranks)
+    with log.open_engine() as engine:
+        table = read_impression_table(engine, log, counts, rng=np.random.default_rng(0))
+    found = self_test(table, None if estimate is None else estimate.bias)
+    return [test.name for test in found.found]
+
+
+def row_of(world: str, seed: int, known: Row, impressions: int = 0) -> Row:
+    """What is said about one log."""
+    place, rng = WORLDS[world], generator(world, seed)
+    simulated = place.log(rng, policies=equals, impressions=impressions)
+    row: Row = {"world": world, "seed": seed}
+    with tempfile.TemporaryDirectory() as scratch:
+        log = open_log(simulated.write(Path(scratch) / "log"))
+        try:
+            estimate: BiasEstimate | None = log.estimate_bias(BiasOptions(held_out=False), seed=seed)
+        except RankloopError as error:
+            estimate, row["refused"] = None, str(error)
+        row["alarms"] = found_by_self_test(log, place.ranks, estimate)
+        if estimate is None:
+            return row
+        row |= bias_row(estimate, known)
+        evaluate = partial(log.evaluate, against="production", bias=estimate)
+        for column in ASKED:
+            family, metric = column.split()
+            policy: str | Path = "variant"
+            if family in FAMILIES:
+                follows = known[tuned_by(family, metric)][0]
+                policy = Path(scratch) / f"{family}-{metric}.parquet"
+                scores = FAMILIES[family](follows, place.ranks)(
+                    np.random.default_rng([seed, 23]), simulated.traffic.queries.relevance
+                )
+                pq.write_table(pa.table(score_table(place.masked(scores, 0))), policy)
+            row[column] = said(partial(evaluate, policy, metric=metric))
+    return row
+
+
+def features_of(rng: np.random.Generator, relevance: Float64, *, informed: bool) -> Float64:
+    """Features of documents, of noise or of relevance with noise."""
+    noise = rng.normal(size=(*relevance.shape, FEATURES))
+    return noise + (2.0 * relevance[:, :, None] * (np.arange(FEATURES) < 2) if informed else 0.0)
+
+
+def fit_row(world: str, seed: int) -> Row:
+    """What is said about a ranker that was fitted to a log."""
+    place, rng, informed = WORLDS[world], generator(world, seed), world == "fit on telling features"
+    simulated = place.log(rng, policies=equals if informed else ignorant)
+    features = features_of(rng, simulated.traffic.queries.relevance, informed=informed)
+    row: Row = {"world": world, "seed": seed}
+    with tempfile.TemporaryDirectory() as scratch:
+        log = open_log(simulated.write(Path(scratch) / "log", features))
+        estimate = log.estimate_bias(BiasOptions(held_out=False), seed=seed)
+        row["alarms"] = found_by_self_test(log, place.ranks, estimate)
+        fit = log.fit("lightgbm", bias=estimate, seed=seed)
+        row |= bias_row(estimate, curve(world))
+        assert fit.comparison is not None
+        compared = fit.comparison
+        row["fit dcg"] = said(lambda: compared)
+    if informed:
+
+        def rank(_rng: np.random.Generator, relevance: Float64) -> Float64:
+            other = features_of(np.random.default_rng([seed, 29]), relevance, informed=True)
+            scores = fit.model.scores(other.reshape(-1, FEATURES).astype(np.float32))
+            return 1e6 * np.asarray(scores).reshape(relevance.shape)
+
+        clicks, relevance = place.counted(rank, COUNTED)
+        usual, shown = place.counted(scores_of, COUNTED)
+        row["fit truth"] = [dcg(relevance) - dcg(shown), clicks - usual]
+    return row
+
+
+@cache
+def curve(world: str) -> Row:
+    """α and β of the average user."""
+    alpha, beta = WORLDS[world].lines(2 * COUNTED)
+    return {"alpha": alpha.tolist(), "beta": beta.tolist()}
+
+
+def run(path: Path, logs: int, worlds: Iterable[str], first: int = 0) -> None:
+    """Add the rows that are not in the file."""
+    rows = read_rows(path)
+    done = {(row["world"], row["seed"]) for row in rows}
+    known = {row["world"]: row for row in rows if row["seed"] is None}
+    for seed in range(first, first + logs):
+        for world in worlds:
+            if (world, seed) in done:
+                continue
+            if world in FITS:
+                append_row(path, fit_row(world, seed))
+                continue
+            if world not in known:
+                known[world] = {"world": world, "seed": None, **truths(WORLDS[world])}
+                append_row(path, known[world])
+            append_row(path, row_of(world, seed, known[world]))
+
+
+# --- the table ---------------------------------------------------------------------------------------------
+
+
+def share(count: int, of: int) -> str:
+    """A share with its interval."""
+    if not of:
+        return "–"
+    low, high = wilson(count, of)
+    return f"{100 * count / of:.0f} ({100 * low:.0f} to {100 * high:.0f})"
+
+
+def answers(rows: list[Row], *columns: str) -> list[list]:
+    """What was said in these columns."""
+    return [row[column] for row in rows for column in columns if column in row]
+
+
+def truth_of(row: Row, column: str, known: Row) -> float | None:
+    """The true difference, on the scale of the answer; None if there is none."""
+    family, metric = column.split()
+    if metric == "dcg" and row["world"] in CURVELESS:
+        return None
+    scale = 1.0 / row["scale"] if metric == "dcg" else 1.0
+    if family == "equal" or (family == "fit" and "fit truth" not in row):
+        return 0.0
+    if family == "fit":
+        return float(row["fit truth"][METRICS.index(metric)] * scale)
+    tuned = known[tuned_by(family, metric)]
+    return float(tuned[1 + METRICS.index(metric)] * scale)
+
+
+def line_of(world: str, rows: list[Row], known: Row) -> list[str]:
+    """A line of the table: shares in percent."""
+    zeros = ["fit dcg"] if world == "fit on noise" else [name for name in ASKED if "better" not in name]
+    words = answers(rows, *zeros)
+    # Where no such policy is equal to production, one of both words is true.
+    right = {name: true_word(name, known) for name in zeros}
+    false = [
+        sum(row[name][0] == word != right[name] for row in rows for name in zeros if name in row)
+        for word in ("better", "worse")
+    ]
+    held = total = 0
+    for row in rows:
+        for column in row:
+            if column.split()[0] not in ("equal", "balanced", "better", "fit") or column == "fit truth":
+                continue
+            real = truth_of(row, column, known)
+            if real is not None and row[column][0] != "refused":
+                held += row[column][2] - ROUNDING <= real <= row[column][3] + ROUNDING
+                total += 1
+    better = answers(rows, "better dcg", *(["fit dcg"] if world == "fit on telling features" else []))
+    power = sum(answer[0] == "better" for answer in better)
+    alarms = sum(bool(row["alarms"]) for row in rows)
+    ranks = [value for row in rows for value in row.get("held", [])[1:]]
+    missed = []
+    if words and max(false) > MOST_FALSE * len(words):
+        missed.append("false words")
+    if world in CLEAN and alarms > MOST_ALARMS * len(rows):
+        missed.append("alarms")
+    return [
+        world,
+        str(len(rows)),
+        share(false[0], len(words)),
+        share(false[1], len(words)),
+        share(held, total),
+        share(power, len(better)),
+        share(alarms, len(rows)),
+        share(sum(ranks), len(ranks)) if world not in CURVELESS else "–",
+        ", ".join(missed) or "–",
+    ]
+
+
+def true_word(column: str, known: Row) -> str:
+    """What is true of a policy that should be equal."""
+    family, metric = column.split()
+    if family not in FAMILIES:
+        return ""
+    difference = known[tuned_by(family, metric)][1 + METRICS.index(metric)]
+    return "" if abs(difference) <= 2 * ROUNDING else "better" if difference > 0.0 else "worse"
+
+
+HEAD = (
+    "world", "logs", "false better", "false worse", "coverage", "power", "alarms", "α held", "missed",
+)  # fmt: skip
+
+
+def show(path: Path, *, details: bool) -> None:
+    """Print the table."""
+    rows = read_rows(path)
+    known = {row["world"]: row for row in rows if row["seed"] is None}
+    print("|", " | ".join(HEAD), "|")
+    print("|---" * len(HEAD) + "|")
+    for world in WORLDS:
+        mine = [row for row in rows if row["world"] == world and row["seed"] is not None]
+        if mine:
+            print("|", " | ".join(line_of(world, mine, known.get(world, {}))), "|")
+    if details:
+        for world in WORLDS:
+            mine = [row for row in rows if row["world"] == world and row["seed"] is not None]
+            if mine:
+                print_details(world, mine, known.get(world, {}))
+
+
+def print_details(world: str, rows: list[Row], known: Row) -> None:
+    """Print every column of a world: words, reasons, mean error, and coverage."""
+    print(f"\n{world}: {json.dumps(known.get('production'))}")
+    refused = Counter(row["refused"][:150] for row in rows if "refused" in row)
+    for text, count in refused.items():
+        print(f"  bias refused {count}: {text}")
+    print("  alarms:", dict(Counter(name for row in rows for name in row["alarms"])))
+    columns = [f"{family} {metric}" for family in ("equal", *FAMILIES, "fit") for metric in METRICS]
+    for column in columns:
+        said_of = [(row, row[column]) for row in rows if column in row]
+        if not said_of:
+            continue
+        kinds = dict(Counter(answer[0] for _, answer in said_of))
+        reasons = dict(Counter(reason[:60] for _, answer in said_of for reason in answer[4]))
+        pairs = [(truth_of(row, column, known), answer) for row, answer in said_of if answer[0] != "refused"]
+        pairs = [pair for pair in pairs if pair[0] is not None]
+        numbers = ""
+        if pairs:
+            errors = np.array([answer[1] - real for real, answer in pairs])
+            width = np.mean([answer[3] - answer[2] for _, answer in pairs]) / 2.0
+            held = np.mean([answer[2] <= real <= answer[3] for real, answer in pairs])
+            numbers = (
+                f"truth {np.mean([real for real, _ in pairs]):+.4f} error {errors.mean():+.4f} "
+                f"sd {errors.std():.4f} half width {width:.4f} held {held:.0%}"
+            )
+        false_seeds = [row["seed"] for row, answer in said_of if answer[0] in ("better", "worse")][:5]
+        print(f"  {column}: {kinds} {reasons} {numbers} firm in seeds {false_seeds}")
+
+
+def main() -> None:
+    """Run or show."""
+    parser = argparse.ArgumentParser(
+        prog="python -m experiments.decision_table",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    commands = parser.add_subparsers(dest="command", required=True)
+    runs = commands.add_parser("run")
+    runs.add_argument("path", type=Path)
+    runs.add_argument("--logs", type=int, default=200)
+    runs.add_argument("--first", type=int, default=0, help="the first seed")
+    runs.add_argument("--worlds", nargs="+", choices=list(WORLDS), default=list(WORLDS), metavar="WORLD")
+    shows = commands.add_parser("show")
+    shows.add_argument("path", type=Path)
+    shows.add_argument("--details", action="store_true", help="every comparison of every world")
+    arguments = parser.parse_args()
+    if arguments.command == "run":
+        run(arguments.path, arguments.logs, arguments.worlds, arguments.first)
+    else:
+        show(arguments.path, details=arguments.details)
+
+
+if __name__ == "__main__":
+    run_command(main)
