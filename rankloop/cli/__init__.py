@@ -55,6 +55,7 @@ for command in (
     supervised.describe,
     live.drive,
     live.key,
+    live.health,
     live.rollback,
 ):
     app.command(help=_help(command), cls=NamesInHelp)(command)

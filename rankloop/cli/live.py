@@ -221,6 +221,46 @@ def key(
         opened.close()
 
 
+def health(
+    store: ServedStoreArgument,
+    host: Annotated[
+        str, option("Where the server of this machine listens.", envvar=f"{PREFIX}_HOST")
+    ] = "127.0.0.1",
+    port: Annotated[int, option("Its port.", envvar=f"{PREFIX}_PORT")] = 8017,
+) -> None:
+    """Say whether the server here answers or, where none listens, whether the learner of STORE lives.
+
+    The exit code is 0 if all is well, and 1 otherwise: for the health checks of containers, of both kinds.
+    """
+    from rankloop.cli import console
+    from rankloop.live.client import Client, ServiceError
+    from rankloop.live.learner.health import read_health
+    from rankloop.live.server import is_served
+    from rankloop.live.store.database import open_store, read
+
+    here = "127.0.0.1" if host in ("0.0.0.0", "::") else host
+    if is_served(here, port):
+        client = Client(f"http://{here}:{port}", retries=0, timeout=10.0)
+        try:
+            answer, well = client.send("GET", "/readyz"), True
+        except (OSError, ServiceError) as error:
+            answer, well = {"ready": False, "problems": [str(error)]}, False
+        finally:
+            client.close()
+    else:
+        opened = open_store(store, create=False)
+        try:
+            with read(opened) as connection:
+                found = read_health(connection)
+        finally:
+            opened.close()
+        well = found.alive
+        answer = {"alive": well, "problems": found.problems}
+    console.print_json(answer)
+    if not well:
+        raise typer.Exit(1)
+
+
 def rollback(
     url: UrlArgument,
     to: Annotated[

@@ -130,6 +130,18 @@ def check_port(host: str, port: int) -> None:
         ) from error
 
 
+def is_served(host: str, port: int) -> bool:
+    """Whether a program listens there."""
+    try:
+        with socket.create_connection((host.strip("[]"), port), 5.0):
+            return True
+    except ConnectionRefusedError:
+        return False
+    except OSError:
+        # It does not answer, which is not the same.
+        return True
+
+
 def _family(host: str) -> socket.AddressFamily:
     return socket.AF_INET6 if ":" in host else socket.AF_INET
 
