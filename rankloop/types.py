@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple, Protocol, runtime_checkable
 
@@ -262,6 +263,84 @@ class BiasEvidence:
             raise DataError("the resamples of a bias must be finite numbers")
 
 
+# What contexts are if they are not a column of the log: how long the list was.
+LIST_LENGTH = "list length"
+# The context of impressions whose value was not known when the effects were estimated.
+OTHER = "other"
+
+
+@dataclass(frozen=True, eq=False)
+class ContextEffects:
+    """How much more users click in one context than in another, at each rank.
+
+        P(C | d, k, context c) = λ_ck (α_k R_d + β_k)
+
+    Attributes:
+        of: ``list length``, or the name of a column of the log.
+        values: the contexts; those of list lengths are their shortest lengths. The last one is ``other`` if
+            the contexts are values of a column.
+        factors: float64, contexts × ranks; λ, relative to the mean over the displays of the log.
+        low: float64, contexts × ranks; the lower ends of the intervals of λ; None if they are not known.
+        high: their upper ends.
+    """
+
+    of: str
+    values: tuple[str, ...]
+    factors: Float64
+    low: Float64 | None = None
+    high: Float64 | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("factors", "low", "high"):
+            given = getattr(self, name)
+            if given is None and name != "factors":
+                continue
+            array = np.array(given, dtype=np.float64)
+            array.flags.writeable = False
+            object.__setattr__(self, name, array)
+            if array.ndim != 2 or len(array) != len(self.values) or not np.isfinite(array).all():
+                raise DataError(f"{name} of contexts must be finite numbers, one per context and rank")
+        if not self.values or (self.factors <= 0.0).any():
+            raise DataError(
+                "the factors of contexts must be positive, and there must be at least one context"
+            )
+        if self.of == LIST_LENGTH and not all(value.isdecimal() for value in self.values):
+            raise DataError(f"contexts of list lengths are whole numbers, got {', '.join(self.values)}")
+
+    @property
+    def ranks(self) -> int:
+        """Number of ranks."""
+        return int(self.factors.shape[1])
+
+    def codes(self, names: Sequence[str]) -> Int64:
+        """The number of the context of each value that a log has.
+
+        >>> lengths = ContextEffects(LIST_LENGTH, ("2", "5"), np.ones((2, 3)))
+        >>> lengths.codes(["1", "4", "5", "12"])
+        array([0, 0, 1, 1])
+        """
+        if self.of == LIST_LENGTH:
+            starts = np.array([int(value) for value in self.values])
+            lengths = np.array([int(name) for name in names], np.int64)
+            return np.maximum(np.searchsorted(starts, lengths, side="right") - 1, 0)
+        numbers = {value: number for number, value in enumerate(self.values)}
+        return np.array([numbers.get(name, len(self.values) - 1) for name in names], np.int64)
+
+    def of_ranks(self, ranks: int) -> ContextEffects:
+        """The same for another number of ranks; further ones are like the last."""
+        place = np.minimum(np.arange(ranks), self.ranks - 1)
+        parts = (None if part is None else part[:, place] for part in (self.factors, self.low, self.high))
+        return ContextEffects(self.of, self.values, *parts)  # type: ignore[arg-type]  # factors are not None
+
+    def equals(self, other: ContextEffects | None) -> bool:
+        """Whether both have the same effects."""
+        return (
+            other is not None
+            and (self.of, self.values) == (other.of, other.values)
+            and np.array_equal(self.factors, other.factors)
+        )
+
+
 @dataclass(frozen=True, eq=False)
 class Bias:
     """Click bias: a document of relevance R shown at rank k is clicked with probability ``α_k · R + β_k``.
@@ -273,12 +352,14 @@ class Bias:
         beta: float64, ranks; the click probability of a document of relevance 0.
         examination: float64, ranks; the probability that a user examines the document at a rank.
         evidence: where the bias comes from; None if nothing is known about that.
+        contexts: how much more users click in some contexts, such as short lists; None if all are alike.
     """
 
     alpha: Float64
     beta: Float64
     examination: Float64
     evidence: BiasEvidence | None = None
+    contexts: ContextEffects | None = None
 
     def __post_init__(self) -> None:
         for name in ("alpha", "beta", "examination"):
@@ -289,6 +370,10 @@ class Bias:
                 raise DataError(f"{name} must be finite numbers, one per rank, got {values.tolist()}")
         if not len(self.alpha) == len(self.beta) == len(self.examination):
             raise DataError("alpha, beta and examination must have the same number of ranks")
+        if self.contexts is not None and self.contexts.ranks != len(self.alpha):
+            raise DataError(
+                f"effects of {self.contexts.ranks} ranks do not belong to {len(self.alpha)} ranks"
+            )
         lowest, highest = self.beta, self.alpha + self.beta
         if min(lowest.min(), highest.min()) < 0 or max(lowest.max(), highest.max()) > 1:
             raise DataError(
@@ -320,6 +405,10 @@ class Bias:
         """
         result: Float64 = self.alpha[ranks] * relevance + self.beta[ranks]
         return result
+
+    def scaled(self, factor: float) -> Bias:
+        """Users who click so many times as often, whatever the document; for a factor of at most 1."""
+        return self if factor == 1.0 else replace(self, alpha=self.alpha * factor, beta=self.beta * factor)
 
     def for_amounts(self, per_click: float) -> Bias:
         """How displays gain amounts, given how users click; see `Lines.for_amounts`."""

@@ -80,7 +80,7 @@ def anchored(bias: Bias, *, high: int = 1, low: int | None = None) -> Bias:
             f"anchored at ranks {anchor.high} and {anchor.low}, click probabilities at rank {bad[0] + 1} "
             f"would range from {beta[bad[0]]:.4g} to {alpha[bad[0]] + beta[bad[0]]:.4g}: choose other ranks"
         )
-    return Bias(*clip_lines(Lines(alpha, beta)), bias.examination)
+    return Bias(*clip_lines(Lines(alpha, beta)), bias.examination, contexts=bias.contexts)
 
 
 def lines_at(lines: Lines, anchor: Anchor) -> Lines:

@@ -13,7 +13,7 @@ from rankloop.bias.movement import Movement
 from rankloop.notebook import NotebookResult
 from rankloop.statistics.intervals import CONFIDENCE, Interval, percentile
 from rankloop.storage.plain import to_plain
-from rankloop.types import ASSUMED, Bias, BiasEvidence, Float64, Lines
+from rankloop.types import ASSUMED, LIST_LENGTH, Bias, BiasEvidence, ContextEffects, Float64, Lines
 
 if TYPE_CHECKING:
     from rankloop.bias.bias_options import BiasOptions
@@ -224,6 +224,14 @@ class BiasEstimate(NotebookResult):
         """The same estimate with a check, and its note if it contradicts α and β."""
         return self if check is None else replace(self, check=check, notes=(*self.notes, *check.notes))
 
+    def with_contexts(self, effects: ContextEffects | None) -> BiasEstimate:
+        """The same estimate with the effects of the contexts that it accounts for, and a note on them."""
+        if effects is None:
+            return self
+        contexts = effects.of_ranks(self.bias.positions)
+        note = f"{describe_effects(contexts)} This is accounted for."
+        return replace(self, bias=replace(self.bias, contexts=contexts), notes=(note, *self.notes))
+
     @property
     def resampled(self) -> Lines | None:
         """α and β of every resample, resamples × ranks each, on the scale of the anchor; None without any."""
@@ -273,11 +281,31 @@ class BiasEstimate(NotebookResult):
                 "movement": self.movement,
                 "notes": self.notes,
                 "log": self.log,
+                "contexts": self.bias.contexts,
                 "resample_seed": self.resample_seed,
                 "query_share": self.query_share,
             }
         )
         return content
+
+
+def describe_effects(effects: ContextEffects) -> str:
+    """What the effects of contexts say, in one sentence.
+
+    >>> lengths = ContextEffects(LIST_LENGTH, ("2", "5"), np.array([[2.0], [1.0]]))
+    >>> describe_effects(lengths)
+    'The same document at the same position is clicked 2.00 times as often in lists of 2 as in lists of 5.'
+    """
+    mean = effects.factors.mean(axis=1)
+    known = np.arange(len(mean)) if effects.of == LIST_LENGTH else np.arange(max(len(mean) - 1, 1))
+    most, least = (int(known[pick(mean[known])]) for pick in (np.argmax, np.argmin))
+    ratio = float(mean[most] / mean[least])
+    if effects.of == LIST_LENGTH:
+        return (
+            f"The same document at the same position is clicked {ratio:.2f} times as often in lists of "
+            f"{effects.values[most]} as in lists of {effects.values[least]}."
+        )
+    return f"Users click by another position curve for each value of {effects.of}."
 
 
 def share_in_words(share: float) -> str:

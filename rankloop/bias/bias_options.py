@@ -10,6 +10,8 @@ from rankloop.names import unknown
 from rankloop.types import ASSUMED
 
 MODELS = ("affine", "position", "harvesting")
+# The contexts that are not a column of the log.
+LENGTH, NO_CONTEXT = "length", "none"
 # With fewer resamples, the 5 % quantile cannot be estimated.
 MIN_RESAMPLES = 20
 
@@ -28,6 +30,8 @@ class BiasOptions:
         resamples: number of bootstrap resamples of the queries for the intervals; 0 for no intervals.
         confidence: confidence level of the intervals.
         held_out: whether to compare the affine and the position-based model on held-out queries.
+        context: in which contexts users may click more: ``length`` for lists of other lengths, or a column of
+            the log; ``auto`` for the one that the self-test of the log finds; ``none``.
     """
 
     method: str = AUTO
@@ -37,6 +41,7 @@ class BiasOptions:
     resamples: int = 200
     confidence: float = 0.9
     held_out: bool = True
+    context: str = AUTO
 
     def __post_init__(self) -> None:
         if self.method not in (AUTO, *METHODS):

@@ -43,8 +43,8 @@ def bootstrap(
     results = []
     for done in range(resamples):
         if keeps_queries:
-            rates = shown.clicks / shown.displays
-            clicks = rng.binomial(shown.displays.astype(np.int64), rates).astype(np.float64)
+            times = np.maximum(np.rint(shown.displays), np.ceil(shown.clicks))
+            clicks = rng.binomial(times.astype(np.int64), shown.clicks / times).astype(np.float64)
             results.append(estimate(replace(shown, clicks=clicks), ones))
         else:
             results.append(estimate(shown, draw_units(len(queries), rng)[query_of]))

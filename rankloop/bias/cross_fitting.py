@@ -54,7 +54,8 @@ class CrossFitting:
         Trees on the likelihood of clicks, grown on three of the other folds and stopped on the fourth.
         """
         result = np.empty(self.shown.n_documents)
-        task = ClickTask(self.features, ClickModel(self.shown, bias))
+        countable, factor = self.shown.countable()
+        task = ClickTask(self.features, ClickModel(countable, bias.scaled(1.0 / factor)))
         for turn in each_fold(self.fold):
             grown = task.of_queries(turn.grown)
             trees = train_trees_on_clicks(grown, task.of_queries(turn.stopped), RELEVANCE, rng=rng).model

@@ -11,6 +11,7 @@ import numpy as np
 from rankloop.bias.assumed_curve import assume_curve
 from rankloop.bias.bias_estimate import BiasEstimate
 from rankloop.bias.bias_options import BiasOptions
+from rankloop.bias.context_effects import estimate_effects
 from rankloop.bias.feature_regression import estimate_from_features
 from rankloop.bias.moved_documents import estimate_from_documents, estimate_from_movement
 from rankloop.bias.randomised_policy import estimate_from_randomised
@@ -148,7 +149,7 @@ def ask_bias(
     """Ask a log how users click; see `estimate_bias`, which raises what is refused here.
 
     Args:
-        counts: the counts of a log.
+        counts: the counts of a log, by context if users click more in some contexts.
         options: what is estimated, by which method, and with which intervals.
         rng: random generator for the resamples and the held-out folds.
         features: the features of the documents, or the function that reads them.
@@ -161,28 +162,35 @@ def ask_bias(
     # Nothing but features draws from the generator before it has been decided whether the method can be used.
     brief = replace(options, resamples=0, held_out=False) if decision_only else options
 
+    effects = None if counts.context_of is None else estimate_effects(counts, confidence=options.confidence)
+
     def from_pairs() -> BiasEstimate:
-        found = estimate_from_movement(CellTable.of(counts), brief, rng, progress=progress)
+        found = estimate_from_movement(CellTable.of(counts, effects=effects), brief, rng, progress=progress)
         return replace(found, log=counts.fingerprint)
 
     def from_documents() -> BiasEstimate:
         def estimate(pooled: CellTable) -> BiasEstimate:
             return estimate_from_movement(pooled, brief, rng, method="documents", progress=progress)
 
-        return estimate_from_documents(counts, estimate, forced=options.forced)
+        return estimate_from_documents(counts, estimate, forced=options.forced, effects=effects)
 
     def from_features() -> BiasEstimate:
         if features is None:
             raise DataError("the log has no features")
         values = features() if callable(features) else features
-        pairs = CellTable.of(counts)
+        pairs = CellTable.of(counts, effects=effects)
         found = estimate_from_features(pairs, values, options, rng, progress=progress)
         return replace(found, log=counts.fingerprint)
 
     def from_randomised() -> BiasEstimate:
         if options.randomised is None:
             raise DataError("no policy was declared randomised (randomised=…, --randomised POLICY)")
-        return estimate_from_randomised(counts, options.randomised, brief, rng, progress=progress)
+        return estimate_from_randomised(
+            counts, options.randomised, brief, rng, effects=effects, progress=progress
+        )
+
+    def within(estimate: Callable[[], BiasEstimate]) -> Callable[[], BiasEstimate]:
+        return lambda: estimate().with_contexts(effects)
 
     ways: dict[str, Callable[[], BiasEstimate]] = {
         "pairs": from_pairs,
@@ -191,6 +199,7 @@ def ask_bias(
         "randomised": from_randomised,
         ASSUMED: lambda: assume_curve(counts, options.curve),
     }
+    ways = {name: within(way) for name, way in ways.items()}
     if options.forced:
         try:
             return BiasAnswer(ways[options.method](), {})
@@ -204,7 +213,7 @@ def ask_bias(
         except DataError as error:
             refused[name] = str(error)
     if options.curve is not None:
-        return _with_refusals(BiasAnswer(assume_curve(counts, options.curve), refused))
+        return _with_refusals(BiasAnswer(ways[ASSUMED](), refused))
     return BiasAnswer(None, refused, REMEDY)
 
 

@@ -19,7 +19,7 @@ from rankloop.progress import Progress, report
 from rankloop.relevance.cross_fit import FOLDS, folds
 from rankloop.statistics import Counts
 from rankloop.statistics.tables import CellTable
-from rankloop.types import Float64, Lines
+from rankloop.types import ContextEffects, Float64, Lines
 
 # The variation of clicks between documents must exceed what chance explains by this many standard deviations.
 MIN_DEVIATIONS = 4.0
@@ -54,15 +54,18 @@ def estimate_from_movement(
     movement = measure_movement(all_ranks)
     sample = sample_queries(all_ranks, movement, rng)
     shown = sample.table.first_positions(movement.positions)
+    countable, factor = shown.countable()
     _require_differing_relevance(shown)
     fits: dict[str, BiasFit] = {}
     for model, name in (("position", "position-based"), ("affine", "affine")):
         if options.held_out or options.model == model:
             report(progress, f"fitting the {name} model", 0.0)
-            fits[model] = fit(shown, position=model == "position")
+            fits[model] = fit(countable, position=model == "position")
     fitted = fits.get(options.model)
     lines = (
-        Lines(harvest(shown), np.zeros(shown.positions)) if fitted is None else Lines(*fitted.parameters.free)
+        Lines(harvest(shown), np.zeros(shown.positions))
+        if fitted is None
+        else Lines(*(factor * part for part in fitted.parameters.free))
     )
     if not (lines.alpha[[0, -1]] > 0.0).all():
         raise DataError(
@@ -76,8 +79,10 @@ def estimate_from_movement(
     if options.resamples:
         # A generator of its own, so that others can draw the same queries again.
         seed = int(rng.integers(2**32))
-        estimator = _estimator(fitted, shown)
-        drawn = bootstrap(estimator, shown, options.resamples, np.random.default_rng(seed), progress)
+        estimator = _estimator(fitted, countable)
+        drawn = factor * bootstrap(
+            estimator, countable, options.resamples, np.random.default_rng(seed), progress
+        )
         resampled = Lines(drawn[:, 0], drawn[:, 1])
         notes += few_clusters(shown)
     if fitted is not None and not fitted.converged:
@@ -160,7 +165,11 @@ def compare(
 
 
 def estimate_from_documents(
-    counts: Counts, estimate: Callable[[CellTable], BiasEstimate], *, forced: bool = False
+    counts: Counts,
+    estimate: Callable[[CellTable], BiasEstimate],
+    *,
+    forced: bool = False,
+    effects: ContextEffects | None = None,
 ) -> BiasEstimate:
     """Estimate from the counts by document, with notes on what pooling assumes.
 
@@ -168,13 +177,14 @@ def estimate_from_documents(
         counts: the counts of the log.
         estimate: the estimate from counts by document.
         forced: whether to estimate even if pooling confuses rank and relevance; a note then says so.
+        effects: how much more users click in some contexts.
 
     Raises:
         DataError: documents change rank between queries, but not within a query: the ranker places them by
             query, so the rank says how relevant they are to the query.
     """
-    pooled = CellTable.of(counts, unit="documents")
-    pairs = CellTable.of(counts)
+    pooled = CellTable.of(counts, unit="documents", effects=effects)
+    pairs = CellTable.of(counts, effects=effects)
     if pooled.n_documents == pairs.n_documents:
         return estimate(pooled)
     variance, repeats = _rank_variance(pairs)

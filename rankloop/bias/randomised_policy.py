@@ -17,7 +17,7 @@ from rankloop.names import unknown
 from rankloop.progress import Progress
 from rankloop.statistics import Counts
 from rankloop.statistics.tables import CellTable, Unit
-from rankloop.types import BiasEvidence, Lines
+from rankloop.types import BiasEvidence, ContextEffects, Lines
 
 METHOD = "randomised"
 
@@ -28,6 +28,7 @@ def estimate_from_randomised(
     options: BiasOptions,
     rng: np.random.Generator,
     *,
+    effects: ContextEffects | None = None,
     progress: Progress | None = None,
 ) -> BiasEstimate:
     """Estimate click bias from the clicks of a randomised policy.
@@ -44,6 +45,7 @@ def estimate_from_randomised(
         policy: the randomised policy.
         options: what is estimated.
         rng: random generator.
+        effects: how much more users click in some contexts.
         progress: receives a task for each fit and for the resamples.
 
     Raises:
@@ -53,7 +55,7 @@ def estimate_from_randomised(
     if policy not in counts.policy_ids:
         raise unknown("policy", policy, counts.policy_ids)
     own = counts.of_policy(policy)
-    by_query = CellTable.of(own, unit="queries")
+    by_query = CellTable.of(own, unit="queries", effects=effects)
     try:
         movement = measure_movement(by_query)
     except DataError as error:
@@ -66,7 +68,7 @@ def estimate_from_randomised(
     if movement.missing_positions is not None:
         notes.append(f"No estimate below rank {shown.positions}: {movement.missing_positions}.")
     if options.model == "affine":
-        separated = _separate(own.of_ranks(shown.positions), options, rng, progress)
+        separated = _separate(own.of_ranks(shown.positions), options, rng, effects, progress)
         if separated is not None:
             if separated.method == "documents":
                 notes.append("α and β come from documents that moved across queries under this policy.")
@@ -103,14 +105,18 @@ def estimate_from_randomised(
 
 
 def _separate(
-    own: Counts, options: BiasOptions, rng: np.random.Generator, progress: Progress | None
+    own: Counts,
+    options: BiasOptions,
+    rng: np.random.Generator,
+    effects: ContextEffects | None,
+    progress: Progress | None,
 ) -> BiasEstimate | None:
     """α and β from documents that the policy moved, if they moved at every rank."""
     units: tuple[Unit, ...] = ("pairs", "documents")
     for unit in units:
         try:
             found = estimate_from_movement(
-                CellTable.of(own, unit=unit), options, rng, method=unit, progress=progress
+                CellTable.of(own, unit=unit, effects=effects), options, rng, method=unit, progress=progress
             )
         except DataError:
             continue

@@ -14,7 +14,7 @@ from rankloop.bias.bias_estimate import METHODS, BiasEstimate
 from rankloop.errors import DataError, one_line
 from rankloop.storage.files import write_whole
 from rankloop.storage.plain import to_plain
-from rankloop.types import Bias, BiasEvidence
+from rankloop.types import Bias, BiasEvidence, ContextEffects
 
 FORMAT, VERSION = "rankloop-bias", 1
 VALUES = ("alpha", "beta", "examination")
@@ -54,6 +54,8 @@ def bias_to_text(bias: BiasEstimate | Bias, details: Mapping[str, Any] | None = 
     plain = bias.bias if isinstance(bias, BiasEstimate) else bias
     content: dict[str, Any] = {"format": FORMAT, "version": VERSION}
     content |= {name: to_plain(getattr(plain, name)) for name in VALUES}
+    if plain.contexts is not None:
+        content["contexts"] = to_plain(plain.contexts)
     known = bias_details(bias) if isinstance(bias, BiasEstimate) else details
     if known is not None:
         content["estimate"] = dict(known)
@@ -62,7 +64,11 @@ def bias_to_text(bias: BiasEstimate | Bias, details: Mapping[str, Any] | None = 
 
 def bias_details(estimate: BiasEstimate) -> dict[str, Any]:
     """What is known about an estimate besides its values: intervals, anchor, movement, notes; for JSON."""
-    details = {name: value for name, value in estimate.to_dict().items() if name not in (*VALUES, "ranks")}
+    details = {
+        name: value
+        for name, value in estimate.to_dict().items()
+        if name not in (*VALUES, "ranks", "contexts")
+    }
     evidence = estimate.bias.evidence
     if evidence is not None and evidence.resamples is not None:
         drawn = evidence.resamples.round(DIGITS)
@@ -125,7 +131,21 @@ def _bias(content: object) -> Bias:
         if not isinstance(numbers, list) or not all(_is_number(value) for value in numbers):
             raise DataError(f"{name!r} must be a list of numbers, one per rank, got {numbers!r}")
         values[name] = numbers
-    return Bias(**values, evidence=_evidence(content.get("estimate"), len(values["alpha"])))  # type: ignore[arg-type]  # Bias converts lists to arrays
+    evidence = _evidence(content.get("estimate"), len(values["alpha"]))
+    return Bias(**values, evidence=evidence, contexts=_contexts(content.get("contexts")))  # type: ignore[arg-type]  # Bias converts lists to arrays
+
+
+def _contexts(content: object) -> ContextEffects | None:
+    """How much more users click in some contexts, if the file says so."""
+    if content is None:
+        return None
+    if not isinstance(content, dict) or not {"of", "values", "factors"} <= set(content):
+        raise DataError("'contexts' must have 'of', 'values' and 'factors'")
+    try:
+        values = tuple(map(str, content["values"]))
+        return ContextEffects(str(content["of"]), values, *map(content.get, ("factors", "low", "high")))  # type: ignore[arg-type]  # converts lists to arrays
+    except (TypeError, ValueError) as error:
+        raise DataError(f"'contexts' are damaged: {one_line(error)}") from error
 
 
 def _evidence(details: object, ranks: int) -> BiasEvidence | None:

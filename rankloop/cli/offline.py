@@ -103,6 +103,13 @@ def bias(
     held_out: Annotated[
         bool, option("Compare the affine and the position-based model on held-out queries.")
     ] = True,
+    context: Annotated[
+        str,
+        option(
+            "In which contexts users may click more: length, for lists of other lengths; a column of the "
+            "log, such as device; auto, what the self-test finds; or none."
+        ),
+    ] = "auto",
     page: PageOption = None,
     *,
     source: LogSource,
@@ -116,7 +123,7 @@ def bias(
     from rankloop.storage.files import check_writable
 
     check_writable(out, page)
-    options = BiasOptions(method, model, randomised, curve, resamples, confidence, held_out)
+    options = BiasOptions(method, model, randomised, curve, resamples, confidence, held_out, context)
     log = source.open()
     with console.working() as progress:
         estimate = log.estimate_bias(options, ranks=ranks, seed=seed, progress=progress)

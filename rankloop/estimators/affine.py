@@ -41,5 +41,5 @@ class Affine(ClippedEstimator):
     name: ClassVar[str] = "affine"
 
     def _total(self, statistics: Statistics, bias: Bias, /) -> Float64:
-        corrected = unexplained(statistics.clicks_by_position, bias.beta * statistics.displays_by_position)
+        corrected = unexplained(statistics.clicks_by_position, bias.beta * statistics.effective_displays)
         return self._divide(corrected, bias.alpha, statistics).sum(axis=1)  # type: ignore[no-any-return]

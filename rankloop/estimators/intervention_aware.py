@@ -143,7 +143,7 @@ class InterventionAware(ClippedEstimator):
         alpha, beta = statistics.mean_exposure(self.average)
         if guess is None:
             return self._divide(unexplained(statistics.clicks, n_query * beta), alpha, statistics)
-        surprise = unexplained_by_displays(statistics.clicks, statistics.displays_by_position, bias, guess)
+        surprise = unexplained_by_displays(statistics.clicks, statistics.effective_displays, bias, guess)
         return n_query * guess + self._divide(
             surprise, alpha + self.strength / np.maximum(n_query, 1), statistics
         )

@@ -23,10 +23,10 @@ from numpy.typing import NDArray
 from rankloop.errors import DataError
 from rankloop.logs.engines import Engine, Expression
 from rankloop.logs.folder import LogFolder
-from rankloop.logs.schema import CANDIDATES, IMPRESSIONS, QUERY_DOCUMENT
+from rankloop.logs.schema import CANDIDATES, COLUMNS, IMPRESSIONS, QUERY_DOCUMENT
 from rankloop.ragged import offsets_of
 from rankloop.statistics.counts import Cells, Counts
-from rankloop.types import Int64, Str
+from rankloop.types import LIST_LENGTH, OTHER, Int64, Str
 
 CELL = ("policy_id", *QUERY_DOCUMENT, "position")
 # No user looks this far down. A larger position is an error, and counting it would take all memory.
@@ -34,6 +34,8 @@ DEEPEST_POSITION = 1_000
 # 2³ positions are counted as columns of one row, which takes half the work of one row per position.
 SHIFT = 3
 NUL = "\0"
+# The name of the column that is added; a log has no such column of its own by chance.
+CONTEXT = "rankloop_context"
 BESIDE = range(1 << SHIFT)
 COUNTED = ("displays", "clicks", "cells")
 DISPLAYS, CLICKS, CELLS = ([f"{what}_{place}" for place in BESIDE] for what in COUNTED)
@@ -47,13 +49,22 @@ class LogCounter:
         engine: the engine that runs the expressions.
         ranks: how many ranks to count; None for all.
         known: the counts of the log, if they are known: its documents are not listed again.
+        context_of: what cells are told apart by, too: ``list length``, or a column; None for nothing.
     """
 
     def __init__(
-        self, log: LogFolder, engine: Engine, ranks: int | None = None, known: Counts | None = None
+        self,
+        log: LogFolder,
+        engine: Engine,
+        ranks: int | None = None,
+        known: Counts | None = None,
+        context_of: str | None = None,
     ) -> None:
         self.log, self.engine, self.ranks, self.known = log, engine, ranks, known
+        self.context_of = context_of
         self.impressions = engine.table(log.files(IMPRESSIONS))
+        if context_of is not None:
+            self.impressions = self.impressions.mutate(**context_of_rows(log, self.impressions, context_of))
         self.candidates: Expression | None = None
         if log.has(CANDIDATES):
             table = engine.table(log.files(CANDIDATES))
@@ -68,8 +79,9 @@ class LogCounter:
         placed = self.impressions.mutate(block=below_top >> SHIFT, place=below_top & BESIDE[-1])
         counted = {name: _.count(where=_.place == place) for place, name in enumerate(DISPLAYS)}
         counted |= {name: _.count(where=_.clicked & (_.place == place)) for place, name in enumerate(CLICKS)}
+        context = () if self.context_of is None else (CONTEXT,)
         return self.engine.stored(
-            placed.group_by("policy_id", *QUERY_DOCUMENT, "block")
+            placed.group_by("policy_id", *QUERY_DOCUMENT, *context, "block")
             .agg(**counted, unknown=_.count(where=_.clicked.isnull()))
             .mutate(**as_text("policy_id", *QUERY_DOCUMENT))
         )
@@ -96,7 +108,8 @@ class LogCounter:
         query_ids, doc_ids, offsets = self._names()
         policy_ids = tuple(row["policy_id"] for row in self.policy_times)
         ranks = self._ranks()
-        cells = self._cells(policy_ids, ranks)
+        contexts = self._contexts()
+        cells = self._cells(policy_ids, ranks, contexts)
         return Counts(
             offsets,
             policy_ids,
@@ -106,6 +119,8 @@ class LogCounter:
             left_out=totals["rows"] - int(cells.displays.sum()),
             query_ids=query_ids,
             doc_ids=doc_ids,
+            context_of=self.context_of,
+            contexts=contexts,
         )
 
     def _ranks(self) -> int:
@@ -191,19 +206,27 @@ class LogCounter:
         sizes = np.bincount(queries.indices.to_numpy())
         return _text(queries.dictionary), _text(documents["doc_id"]), offsets_of(sizes)
 
-    def _cells(self, policy_ids: tuple[str, ...], ranks: int) -> Cells:
+    def _contexts(self) -> tuple[str, ...]:
+        if self.context_of is None:
+            return ()
+        return tuple(sorted(row[CONTEXT] for row in self.rows(self.blocks.select(CONTEXT).distinct())))
+
+    def _cells(self, policy_ids: tuple[str, ...], ranks: int, contexts: tuple[str, ...]) -> Cells:
         within = self.by_rank["rank"] < ranks
         # Filled batch by batch, so that millions of cells are held only once.
-        result = Cells.empty(int(self.by_rank["cells"][within].sum()))
+        result = Cells.empty(int(self.by_rank["cells"][within].sum()), contexts=self.context_of is not None)
         named = self.blocks.join(self.documents, QUERY_DOCUMENT)
         at = 0
-        for batch in self.engine.batches(named.select("policy_id", "document", "block", *DISPLAYS, *CLICKS)):
+        names = ("policy_id", "document", "block", *(() if result.context is None else (CONTEXT,)))
+        for batch in self.engine.batches(named.select(*names, *DISPLAYS, *CLICKS)):
             displays, clicks = (_matrix(batch, names) for names in (DISPLAYS, CLICKS))
             first_rank = batch.column("block").to_numpy() << SHIFT
             rows, places = np.nonzero((displays > 0) & (first_rank[:, None] + BESIDE < ranks))
             here = slice(at, at + len(rows))
             result.policy[here] = _codes(batch.column("policy_id"), policy_ids)[rows]
             result.document[here] = batch.column("document").to_numpy()[rows]
+            if result.context is not None:
+                result.context[here] = _codes(batch.column(CONTEXT), contexts)[rows]
             result.position[here] = first_rank[rows] + places
             result.displays[here] = displays[rows, places]
             result.clicks[here] = clicks[rows, places]
@@ -226,6 +249,24 @@ class LogCounter:
             queries = np.searchsorted(offsets, batch.column("first").to_numpy())
             result[policies, queries] = batch.column("came").to_numpy()
         return result
+
+
+def context_of_rows(log: LogFolder, rows: Expression, context_of: str) -> dict[str, Expression]:
+    """The context of each row of impressions, as text: the length of its list, or the value of a column.
+
+    Raises:
+        DataError: the log has no such column.
+    """
+    if context_of == LIST_LENGTH:
+        own = ibis.window(group_by=["impression_id", "policy_id", "query_id"])
+        return {CONTEXT: rows.count().over(own).cast("string")}
+    others = [name for name in rows.columns if name not in COLUMNS[IMPRESSIONS]]
+    if context_of not in others:
+        raise DataError(
+            f"{log.source(IMPRESSIONS)}: {context_of!r} is not a context column; the log has "
+            f"{', '.join(others) or 'none'}"
+        )
+    return {CONTEXT: ibis.coalesce(rows[context_of].cast("string"), OTHER)}
 
 
 def as_text(*columns: str) -> dict[str, Expression]:

@@ -13,8 +13,8 @@ from ibis import _
 from numpy.typing import NDArray
 
 from rankloop.errors import DataError
-from rankloop.logs.counter import as_text
-from rankloop.logs.engines import Batches, Engine, Expression, Mapped
+from rankloop.logs.counter import CONTEXT, as_text, context_of_rows
+from rankloop.logs.engines import Batches, Engine, Mapped
 from rankloop.logs.folder import LogFolder
 from rankloop.logs.grading import CLICKS, Grading, share_of
 from rankloop.logs.impression_shapes import CLIENT_COLUMNS
@@ -24,7 +24,7 @@ from rankloop.ragged import offsets_of, segment_index
 from rankloop.statistics import Counts
 from rankloop.statistics.impression_table import ImpressionTable
 from rankloop.statistics.tables import ImpressionRows
-from rankloop.types import Float64, Int64
+from rankloop.types import ContextEffects, Float64, Int64
 
 # What identifies an impression: a hash of its id and of its policy, and its query, which one id may share.
 IMPRESSION = ("code", "query")
@@ -48,6 +48,7 @@ def map_impressions(
     queries: NDArray[np.bool_],
     grading: Grading = CLICKS,
     policy: str | None = None,
+    effects: ContextEffects | None = None,
 ) -> Batches:
     """The results of a function on batches of whole impressions, in no particular order.
 
@@ -63,8 +64,11 @@ def map_impressions(
         queries: bool, queries; those whose impressions are wanted.
         grading: what displays are worth.
         policy: the impressions of this policy alone; None for all.
+        effects: how much more users click in some contexts: rows then have their context, and `rows_of` takes
+            the same effects.
     """
     rows = engine.table(log.files(IMPRESSIONS))
+    context = {} if effects is None else context_of_rows(log, rows, effects.of)
     if policy is not None:
         rows = rows.filter(_.policy_id.cast("string") == policy)
     named = (
@@ -72,26 +76,33 @@ def map_impressions(
             **as_text("impression_id", "policy_id", *QUERY_DOCUMENT),
             position=_.position.cast("int64") - 1,
             amount=share_of(grading),
+            **context,
         )
         .join(engine.given(_numbers(counts, queries)), QUERY_DOCUMENT)
         .mutate(code=_.impression_id.hash() ^ _.policy_id.hash())
     )
-    return engine.grouped(_ordered(named), IMPRESSION, function, schema)
+    return engine.grouped(named.select(*COLUMNS, *context), IMPRESSION, function, schema)
 
 
-def rows_of(batch: pa.RecordBatch) -> ImpressionRows:
+def rows_of(batch: pa.RecordBatch, effects: ContextEffects | None = None) -> ImpressionRows:
     """A batch of `map_impressions` as arrays; the rows of an impression are ordered by position."""
     code, query, document, position, amount = (batch.column(name).to_numpy() for name in COLUMNS)
     # Engines return the rows of an impression in any order, and sums depend on it.
     order = np.lexsort((document, position, query, code))
     code, query = code[order], query[order]
     starts = np.flatnonzero(np.append(True, (code[1:] != code[:-1]) | (query[1:] != query[:-1])))
+    weight = None
+    if effects is not None:
+        coded = batch.column(CONTEXT).dictionary_encode()
+        context = effects.codes(coded.dictionary.to_pylist())[coded.indices.to_numpy()[order]]
+        weight = effects.factors[context, np.minimum(position[order], effects.ranks - 1)]
     return ImpressionRows(
         np.append(starts, len(code)).astype(np.int64),
         query[starts],
         document[order],
         position[order],
         amount[order],
+        weight,
     )
 
 
@@ -235,10 +246,6 @@ def _sample(counts: Counts, most_rows: int, rng: np.random.Generator) -> tuple[N
     everything[:] = False
     everything[within] = True
     return everything, 1
-
-
-def _ordered(named: Expression) -> Expression:
-    return named.select(*COLUMNS)
 
 
 def _numbers(counts: Counts, queries: NDArray[np.bool_]) -> pa.Table:

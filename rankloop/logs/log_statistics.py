@@ -99,6 +99,7 @@ class LogStatistics:
             whole.displays_by_position[kept],
             whole.clicks_by_position[kept],
             whole.log_impressions,
+            None if whole.weighted_displays is None else whole.weighted_displays[kept],
         )
         return replace(
             self, statistics=statistics, query_ids=self.query_ids[queries], doc_ids=self.doc_ids[kept]
@@ -122,12 +123,12 @@ def assemble_statistics(
     that documents were pinned there: displays hold whatever the reason of the gap.
 
     Args:
-        counts: the counts, of as many ranks as the bias has.
+        counts: the counts, of as many ranks as the bias has, by the contexts of the bias, if it has any.
         bias: how users click.
         exact: by policy, the exposures of its candidates; None to estimate all exposures from displays.
         slots: the slots of the impressions with gaps; None if there are no gaps.
     """
-    displays = counts.displays_by_position
+    displays, effects = counts.displays_by_position, bias.contexts
     _refuse_repeated_rows(counts, displays)
     policies = {}
     estimated: dict[str, int] = {}
@@ -140,7 +141,8 @@ def assemble_statistics(
     for number, policy in enumerate(counts.policy_ids):
         shown, came = counts.displays_of(number), counts.impressions_by_policy[number]
         clicks: NDArray[Any] = counts.clicks_of(number)
-        values = estimate_exposures(shown, came, counts.offsets, bias)
+        weighted = shown if effects is None else counts.effective_displays(effects, number)
+        values = estimate_exposures(weighted, came, counts.offsets, bias)
         unknown = np.ones(counts.n_queries, np.bool_)
         if exact is not None:
             own = exact[policy]
@@ -163,6 +165,7 @@ def assemble_statistics(
         displays,
         counts.clicks_by_position,
         counts.impressions,
+        None if effects is None else counts.effective_displays(effects),
     )
     return LogStatistics(
         statistics,

@@ -67,7 +67,7 @@ def compute_exposures(
 
     Args:
         counter: counts the log.
-        counts: its counts.
+        counts: its counts, by the contexts of the bias, if it has any.
         bias: α, β and examination by rank.
         placements: by policy, at which positions its ranks are. None if every impression has as many slots as
             there are documents and ranks, each at its own position.
@@ -80,18 +80,18 @@ def compute_exposures(
         for policy in counts.policy_ids
     }
     query_of = segment_index(counts.offsets)
+    relative = None if bias.contexts is None else counts.mean_effects(bias.contexts)
+    plain = placements is None and relative is None
     rows = 0
-    for policy, documents, values in _expected(
-        counter, by_rank if placements is None else np.eye(bias.positions)
-    ):
+    for policy, documents, values in _expected(counter, by_rank if plain else np.eye(bias.positions)):
         own = result[policy]
         rows += len(documents)
         own.known[documents] = True
-        own.values[:, documents] = (
-            values.T
-            if placements is None
-            else by_rank @ placements[policy].place(values, query_of[documents]).T
-        )
+        if placements is not None:
+            values = placements[policy].place(values, query_of[documents])
+        if relative is not None:
+            values = values * relative[query_of[documents]]
+        own.values[:, documents] = values.T if plain else by_rank @ values.T
     if rows > sum(int(own.known.sum()) for own in result.values()):
         _refuse_repeated_candidates(counter)
     return result
@@ -150,7 +150,9 @@ def expose_batch(batch: pa.RecordBatch, *, vectors: Float64) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def estimate_exposures(displays: Int64, impressions_by_query: Int64, offsets: Int64, bias: Bias) -> Float64:
+def estimate_exposures(
+    displays: Int64 | Float64, impressions_by_query: Int64, offsets: Int64, bias: Bias
+) -> Float64:
     """Estimate the exposures of one policy from its displays: float64, 3 × documents.
 
         alpha_d = Σ_k α_k · n_dk / N_q     and the same for β and examination

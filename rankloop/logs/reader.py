@@ -22,7 +22,7 @@ from rankloop.logs.slots import Slots, find_placements, find_slots
 from rankloop.progress import Progress, report
 from rankloop.ragged import segment_index
 from rankloop.statistics.counts import Counts
-from rankloop.types import Bias, Float64, Split
+from rankloop.types import Bias, ContextEffects, Float64, Split
 
 ExposureSource = Literal["candidates", "displays"]
 EXPOSURE_SOURCES = ("candidates", "displays")
@@ -47,6 +47,8 @@ class LogReader(LogFolder):
     exposure: ExposureSource = "candidates"
     target: str = "auto"
     _known: dict[int, Counts] = field(default_factory=dict, init=False, repr=False)
+    # None, or the last counts that were told apart by context.
+    _by_context: list[Counts] = field(default_factory=list, init=False, repr=False)
     # None or one.
     _slots: list[Slots] = field(default_factory=list, init=False, repr=False)
     _grading: list[Grading] = field(default_factory=list, init=False, repr=False)
@@ -79,7 +81,9 @@ class LogReader(LogFolder):
                 self._slots.append(find_slots(self, running, counts))
             return find_facts(counter, counts, self._slots[0], progress)
 
-    def count(self, ranks: int | None = None, *, progress: Progress | None = None) -> Counts:
+    def count(
+        self, ranks: int | None = None, *, context_of: str | None = None, progress: Progress | None = None
+    ) -> Counts:
         """How often each document was shown and clicked, by policy and rank.
 
         The log is read once: later calls use what has been counted, whatever the number of ranks, unless it
@@ -87,12 +91,15 @@ class LogReader(LogFolder):
 
         Args:
             ranks: how many ranks to count; None for all, up to 1,000.
+            context_of: what displays are told apart by, too: ``list length``, or a column; None for nothing.
             progress: called with what is being done.
         """
         if ranks is not None and not 1 <= ranks <= DEEPEST_POSITION:
             raise RankloopError(
                 f"the number of ranks must be between 1 and {DEEPEST_POSITION:,}, got {ranks}"
             )
+        if context_of is not None:
+            return self._count_contexts(self.count(ranks, progress=progress), context_of)
         known = self._recall(ranks)
         if known is None:
             report(progress, "count")
@@ -100,6 +107,16 @@ class LogReader(LogFolder):
                 known = self._remember(LogCounter(self, running, ranks).counts())
             report(progress, "count", 1.0, f"{known.rows:,} rows")
         return known
+
+    def _count_contexts(self, counts: Counts, context_of: str) -> Counts:
+        """The same counts, told apart by context."""
+        for known in self._by_context:
+            if known.context_of == context_of and known.can_give(counts.positions):
+                return known.of_ranks(counts.positions)
+        with self.open_engine() as running:
+            counter = LogCounter(self, running, counts.positions, counts, context_of)
+            self._by_context[:] = [counter.counts()]
+        return self._by_context[0]
 
     def statistics(self, bias: Bias) -> LogStatistics:
         """The statistics of the log, which estimators take; as many ranks are counted as the bias has.
@@ -116,7 +133,7 @@ class LogReader(LogFolder):
         return found
 
     def _compute_statistics(self, bias: Bias) -> LogStatistics:
-        counts, slots = self.count(bias.positions), self.slots()
+        counts, slots = self.count(bias.positions, context_of=context_of(bias)), self.slots()
         if not self.draws:
             return assemble_statistics(counts, bias, None, slots)
         placements = find_placements(slots, counts)
@@ -145,20 +162,28 @@ class LogReader(LogFolder):
                 self._grading.append(find_grading(running, self, self.target))
         return self._grading[0]
 
-    def rank_shares(self, found: LogStatistics) -> Float64:
+    def rank_shares(self, found: LogStatistics, effects: ContextEffects | None = None) -> Float64:
         """How often each document is at each rank per impression of its query: float64, documents × ranks.
 
         Computed from scores where exposures are, and from displays elsewhere; averaged over the policies that
         served the query.
+
+        Args:
+            found: the statistics of the log.
+            effects: how much more users click in some contexts; a display counts as often.
         """
         ranks = found.statistics.positions
-        counts, slots = self.count(ranks), self.slots()
+        counts, slots = self.count(ranks, context_of=None if effects is None else effects.of), self.slots()
+        relative = None if effects is None else counts.mean_effects(effects)
         came = np.maximum(counts.impressions_by_query, 1)
         query_of = segment_index(counts.offsets)
         result = np.zeros((counts.n_documents, ranks))
         for number, policy in enumerate(counts.policy_ids):
             estimated = ~found.exact.get(policy, np.zeros(counts.n_queries, np.bool_))
-            result += np.where(estimated[query_of, None], counts.displays_of(number), 0)
+            shown = (
+                counts.displays_of(number) if effects is None else counts.effective_displays(effects, number)
+            )
+            result += np.where(estimated[query_of, None], shown, 0)
         result /= came[query_of, None]
         if not self.draws:
             return result
@@ -173,7 +198,10 @@ class LogReader(LogFolder):
                     / came[queries]
                     * found.exact[policy][queries]
                 )
-                result[documents] += weight[:, None] * placements[number].place(shares, queries)
+                placed = placements[number].place(shares, queries)
+                if relative is not None:
+                    placed *= relative[queries]
+                result[documents] += weight[:, None] * placed
         return result
 
     def split(self) -> Split:
@@ -219,4 +247,12 @@ class LogReader(LogFolder):
 
 def _are_equal(first: Bias, second: Bias) -> bool:
     names = ("alpha", "beta", "examination")
-    return all(np.array_equal(getattr(first, name), getattr(second, name)) for name in names)
+    alike = all(np.array_equal(getattr(first, name), getattr(second, name)) for name in names)
+    if first.contexts is None:
+        return alike and second.contexts is None
+    return alike and first.contexts.equals(second.contexts)
+
+
+def context_of(bias: Bias) -> str | None:
+    """What the log has to be counted by for a bias; None if contexts are all alike."""
+    return None if bias.contexts is None else bias.contexts.of

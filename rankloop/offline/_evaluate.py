@@ -138,7 +138,9 @@ def evaluate(
     report(progress, "evaluate", note="ranking")
     within = _reranked_queries(counts, found, options.rerank)
     resolver = RankingResolver(log, deep, logged_metric, within=within, queries=chosen)
-    rankings = resolver.resolve(policies, options.ranking)
+    rankings = _as_often_as_clicked(
+        resolver.resolve(policies, options.ranking), log, logged_metric, graded_bias
+    )
     used, notes = _usable_queries(counts, chosen, rankings, by_features=resolver.by_features)
     notes += _notes_on_reranking(rankings, within & used)
     statistics = found.statistics.select(np.flatnonzero(used))
@@ -219,14 +221,17 @@ def sum_moments(log: LogReader, counts: Counts, used: NDArray[np.bool_], valuati
     """Sums over the impressions of each query: one pass over the log."""
     terms = ImpressionTerms(valuation.contribution, valuation.lambdas, valuation.bias)
     schema = pa.schema([("query", pa.int64()), *((name, pa.float64()) for name in Moments.COLUMNS)])
+    effects = valuation.bias.contexts
 
     def add_up(batch: pa.RecordBatch) -> pa.RecordBatch:
-        queries, sums = terms.by_query(rows_of(batch))
+        queries, sums = terms.by_query(rows_of(batch, effects))
         return pa.RecordBatch.from_arrays([pa.array(queries), *map(pa.array, sums.T)], schema=schema)
 
     total = np.zeros((int(used.sum()), len(Moments.COLUMNS)))
     with log.open_engine() as running:
-        parts = map_impressions(running, log, counts, add_up, schema, queries=used, grading=log.grading())
+        parts = map_impressions(
+            running, log, counts, add_up, schema, queries=used, grading=log.grading(), effects=effects
+        )
         for batch in parts:
             values = np.stack([batch.column(name).to_numpy() for name in Moments.COLUMNS], axis=1)
             np.add.at(total, batch.column("query").to_numpy(), values)
@@ -245,9 +250,28 @@ def _spread(
     if resamples is None:
         return None
     graded = resamples.of_amount(log.grading().per_click)
-    shares = log.rank_shares(found)[np.repeat(used, np.diff(counts.offsets))]
+    shares = log.rank_shares(found, valuation.bias.contexts)[np.repeat(used, np.diff(counts.offsets))]
     draws = graded.draws(counts)
     return bias_spread(valuation, graded.biases, shares, None if draws is None else draws[:, used])
+
+
+def _as_often_as_clicked(
+    rankings: RankingPair, log: LogReader, logged_metric: LoggedMetric, bias: Bias
+) -> RankingPair:
+    """The rankings, weighted as users click in the contexts of each query, if the metric is clicks."""
+    if bias.contexts is None or logged_metric.discounts is not None:
+        return rankings
+    counts = log.count(bias.positions, context_of=bias.contexts.of)
+    relative = counts.mean_effects(bias.contexts)
+    first, second = (
+        replace(
+            policy,
+            placed=policy.placed * np.repeat(relative, np.diff(counts.offsets), axis=0),
+            elsewhere=policy.elsewhere * relative,
+        )
+        for policy in rankings
+    )
+    return first, second
 
 
 def _on_target(grading: Grading, policies: tuple[Policy, Policy]) -> tuple[str, ...]:

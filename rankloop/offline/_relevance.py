@@ -146,8 +146,11 @@ def relevance(
     """
     assumed = assume_bias(log, bias, seed=seed, progress=progress)
     counts = count_clicks(log, assumed.bias)
-    table = CellTable.of(counts)
-    found = shrink_relevance(table, assumed.bias, shrink=shrink)
+    table, effects = CellTable.of(counts), assumed.bias.contexts
+    weighted = table
+    if effects is not None:
+        weighted = CellTable.of(log.count(counts.positions, context_of=effects.of), effects=effects)
+    found = shrink_relevance(weighted, assumed.bias, shrink=shrink)
     notes = list(assumed.notes)
     if not assumed.estimated:
         notes.append("The bias was assumed, not estimated from clicks: relevance is right only if it is.")

@@ -13,6 +13,8 @@ import numpy as np
 
 from rankloop import clicks
 from rankloop.bias import BiasAnswer, BiasEstimate, BiasOptions, ask_bias
+from rankloop.bias.bias_estimate import AUTO
+from rankloop.bias.bias_options import LENGTH, NO_CONTEXT
 from rankloop.bias.storage import bias_details, read_bias
 from rankloop.errors import RankloopError
 from rankloop.logs import LogReader
@@ -23,7 +25,7 @@ from rankloop.progress import Progress
 from rankloop.ragged import segment_index
 from rankloop.statistics import Counts
 from rankloop.statistics.intervals import draw_units
-from rankloop.types import ASSUMED, Bias, BiasEvidence, Float32, Float64, Lines
+from rankloop.types import ASSUMED, LIST_LENGTH, Bias, BiasEvidence, Float32, Float64, Lines
 
 # What every report must state about an estimated bias whose resamples are not known.
 NO_RESAMPLES = (
@@ -176,7 +178,7 @@ def ask_log(
         progress: called with what is being done.
     """
     chosen = options or BiasOptions()
-    counts = log.count(ranks, progress=progress)
+    counts = log.count(ranks, context_of=find_context(chosen.context), progress=progress)
     if chosen.randomised is None and chosen.method in ("auto", "randomised") and len(log.randomised) == 1:
         chosen = replace(chosen, randomised=log.randomised[0])
     return ask_bias(
@@ -187,6 +189,13 @@ def ask_log(
         decision_only=decision_only,
         progress=progress,
     )
+
+
+def find_context(context: str) -> str | None:
+    """What the log is counted by, as it was asked for: ``length``, a column, ``none`` or ``auto``."""
+    if context in (NO_CONTEXT, AUTO):
+        return None
+    return LIST_LENGTH if context == LENGTH else context
 
 
 def document_features(log: LogReader, counts: Counts) -> Callable[[], Float32] | None:

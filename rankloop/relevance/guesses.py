@@ -204,7 +204,9 @@ class ClickTask:
         cells = CellTable.of_statistics(statistics)
         if shown:
             cells = cells.shown
-        return cls(features[cells.documents], ClickModel(cells, bias, variance))
+        countable, factor = cells.countable()
+        users = bias.scaled(1.0 / factor)
+        return cls(features[cells.documents], ClickModel(countable, users, variance))
 
     def __len__(self) -> int:
         return len(self.features)

@@ -27,7 +27,7 @@ from rankloop.reports.document import (
 from rankloop.reports.drawing import SHARE_LIMITS, draw_svg, set_rank_axis
 from rankloop.reports.style import MARKER_SIZES, colour, marker
 from rankloop.statistics import Interval
-from rankloop.types import Float64
+from rankloop.types import LIST_LENGTH, Float64
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -69,6 +69,7 @@ def bias_document(estimate: BiasEstimate) -> Document:
                 (LegendEntry("α", ALPHA), LegendEntry("β", BETA), LegendEntry("examination", EXAMINATION)),
             ),
             *_numbers(estimate),
+            *_contexts(estimate),
             Section("Affine or position-based", tuple(_comparison(estimate))),
             Section("What the log can tell", tuple(_movement(estimate))),
             Section("How it was estimated", (_method(estimate), *_check(estimate))),
@@ -173,6 +174,45 @@ def _numbers(estimate: BiasEstimate) -> Iterator[Block]:
     yield Table.build(f"α and β by rank, {NAMES[estimate.model]} model", columns, rows, brief=True)
     yield Text(f"Scale: {estimate.anchor}.", brief=True)
     yield Text(_examination(estimate), "quiet")
+
+
+def _contexts(estimate: BiasEstimate) -> Iterator[Block]:
+    """How much more users click in some contexts."""
+    effects = estimate.bias.contexts
+    if effects is None:
+        return
+    of_length = effects.of == LIST_LENGTH
+    # Lengths have one effect for all ranks; values of a column have one per rank.
+    ranks = (0,) if of_length else range(effects.ranks)
+    known = range(len(effects.values) - (not of_length))
+    names = [f"from {value}" if of_length else value for value in effects.values]
+    rows = [
+        [
+            names[place],
+            *(
+                f"{effects.factors[place, k]:.2f}"
+                + (
+                    ""
+                    if effects.low is None or effects.high is None
+                    else f" ({effects.low[place, k]:.2f} – {effects.high[place, k]:.2f})"
+                )
+                for k in ranks
+            ),
+        ]
+        for place in known
+    ]
+    columns = [effects.of, *(["times as often"] if of_length else [f"rank {k + 1}" for k in ranks])]
+    yield Table.build(
+        f"How often the same document at the same rank is clicked, by {effects.of}, relative to the mean "
+        f"({estimate.confidence:.0%} intervals)",
+        columns,
+        rows,
+        brief=True,
+    )
+    yield Text(
+        "α and β are those of the mean. A display where users click more often counts as often.",
+        "quiet",
+    )
 
 
 def _examination(estimate: BiasEstimate) -> str:

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankloop.errors import DataError
-from rankloop.ragged import segment_index
-from rankloop.types import Int64, Str
+from rankloop.ragged import segment_index, segment_sum
+from rankloop.types import ContextEffects, Float64, Int64, Str
 
 Int32 = NDArray[np.int32]
 # As many hexadecimal digits as the fingerprint of a model has.
@@ -32,6 +32,7 @@ class Cells:
         rank: int32, from 0.
         displays: int64.
         clicks: int64.
+        context: int32; the number of the context; None if contexts are not told apart.
     """
 
     policy: Int32
@@ -39,17 +40,25 @@ class Cells:
     position: Int32
     displays: Int64
     clicks: Int64
+    context: Int32 | None = None
 
     @classmethod
-    def empty(cls, size: int) -> Self:
+    def empty(cls, size: int, *, contexts: bool = False) -> Self:
         """Room for a number of cells."""
-        policy, document, rank = np.zeros((3, size), np.int32)
+        policy, document, rank, context = np.zeros((4, size), np.int32)
         displays, clicks = np.zeros((2, size), np.int64)
-        return cls(policy, document, rank, displays, clicks)
+        return cls(policy, document, rank, displays, clicks, context if contexts else None)
 
     def select(self, which: NDArray[np.bool_]) -> Cells:
         """Some of the cells."""
-        return Cells(*(part[which] for part in vars(self).values()))
+        return Cells(
+            self.policy[which],
+            self.document[which],
+            self.position[which],
+            self.displays[which],
+            self.clicks[which],
+            None if self.context is None else self.context[which],
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,6 +77,8 @@ class Counts:
         left_out: how many rows of impressions are not counted because they lie below the last rank.
         query_ids: queries; numbers if they have no other names.
         doc_ids: documents; numbers if they have no other names.
+        context_of: what contexts are told apart by: ``list length``, or a column; None if they are not.
+        contexts: the names of the contexts.
 
     Example:
         Two documents of one query that came four times; both were shown at the rank of their number.
@@ -86,6 +97,8 @@ class Counts:
     left_out: int = 0
     query_ids: Str = field(default_factory=lambda: np.empty(0, np.str_))
     doc_ids: Str = field(default_factory=lambda: np.empty(0, np.str_))
+    context_of: str | None = None
+    contexts: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         for name, size in (("query_ids", len(self.offsets) - 1), ("doc_ids", int(self.offsets[-1]))):
@@ -203,6 +216,42 @@ class Counts:
         own = self.cells.policy == number
         came = self.impressions_by_policy[number]
         return came, self.displays_of(number), self._matrix(self.cells.clicks, own)
+
+    def weights(self, effects: ContextEffects) -> Float64:
+        """How much a display counts in each cell: float64, cells; λ of its context at its rank."""
+        if self.cells.context is None or self.context_of != effects.of:
+            raise DataError(f"the log was not counted by {effects.of}")
+        context = effects.codes(self.contexts)[self.cells.context]
+        result: Float64 = effects.of_ranks(self.positions).factors[context, self.cells.position]
+        return result
+
+    def effective_displays(self, effects: ContextEffects, policy: int | None = None) -> Float64:
+        """Displays, each as often as users click in its context: ``Σ_c λ_ck n_dkc``, documents × ranks.
+
+        Args:
+            effects: those of the contexts that the log was counted by.
+            policy: the number of a policy, to count its displays alone; None for all.
+        """
+        own: slice | NDArray[np.bool_] = slice(None) if policy is None else self.cells.policy == policy
+        cells = self.cells
+        place = cells.document[own].astype(np.int64) * self.positions + cells.position[own]
+        weighted = (cells.displays * self.weights(effects))[own]
+        total = np.bincount(place, weighted, self.n_documents * self.positions).astype(np.float64)
+        return total.reshape(self.n_documents, self.positions)
+
+    def mean_effects(self, effects: ContextEffects) -> Float64:
+        """The mean λ of the displays of each query at each rank: float64, queries × ranks.
+
+        At ranks where a query showed nothing, it is that of all queries.
+        """
+        displays = self.displays_by_position
+        weighted, shown = (
+            segment_sum(part, self.offsets) for part in (self.effective_displays(effects), displays)
+        )
+        usual = weighted.sum(axis=0) / np.maximum(shown.sum(axis=0), 1)
+        usual = np.where(usual > 0.0, usual, effects.of_ranks(self.positions).factors.mean(axis=0))
+        result: Float64 = np.where(shown > 0, weighted / np.maximum(shown, 1), usual)
+        return result
 
     @property
     def displays_by_position(self) -> Int64:

@@ -185,6 +185,8 @@ class Statistics:
         displays_by_position: int64, documents × ranks; number of displays.
         clicks_by_position: int64, documents × ranks; number of clicks. Or float64: what displays were worth.
         log_impressions: the length T of the whole log; more than `impressions` if queries were left out.
+        weighted_displays: float64, documents × ranks; displays, each as often as users click in its context;
+            None if all count alike.
 
     Example:
         One query of two documents that came three times; users see one rank.
@@ -207,6 +209,7 @@ class Statistics:
     displays_by_position: Int64
     clicks_by_position: Int64 | Float64
     log_impressions: int
+    weighted_displays: Float64 | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "policies", MappingProxyType(dict(self.policies)))
@@ -338,9 +341,14 @@ class Statistics:
             total = total + getattr(gathered, name)
         return total
 
-    def totals_by_position(self) -> tuple[Int64, Int64 | Float64]:
-        """Displays and clicks at each rank, over all documents: ranks, each."""
-        return self.displays_by_position.sum(axis=0), self.clicks_by_position.sum(axis=0)
+    @property
+    def effective_displays(self) -> Int64 | Float64:
+        """What clicks are compared with: displays, each as often as users click in its context."""
+        return self.displays_by_position if self.weighted_displays is None else self.weighted_displays
+
+    def totals_by_position(self) -> tuple[Int64 | Float64, Int64 | Float64]:
+        """Effective displays and clicks at each rank, over all documents: ranks, each."""
+        return self.effective_displays.sum(axis=0), self.clicks_by_position.sum(axis=0)
 
     def per_document(self, by_query: NDArray[Any]) -> NDArray[Any]:
         """One value per query, repeated for each of the query's documents."""
@@ -369,7 +377,8 @@ class Statistics:
     def __reduce__(self) -> tuple[Any, ...]:
         # A mapping that cannot be changed cannot be pickled either.
         arrays = self.displays_by_position, self.clicks_by_position
-        return Statistics, (self.offsets, dict(self.policies), *arrays, self.log_impressions)
+        policies = dict(self.policies)
+        return Statistics, (self.offsets, policies, *arrays, self.log_impressions, self.weighted_displays)
 
     def __add__(self, other: Statistics) -> Statistics:
         """The statistics of both logs; a policy that is in both must have the same exposure in both."""
@@ -398,6 +407,9 @@ class Statistics:
             displays_by_position=self.displays_by_position + other.displays_by_position,
             clicks_by_position=self.clicks_by_position + other.clicks_by_position,
             log_impressions=self.log_impressions + other.log_impressions,
+            weighted_displays=None
+            if self.weighted_displays is None and other.weighted_displays is None
+            else self.effective_displays + other.effective_displays,
         )
 
     def select(self, queries: object) -> Statistics:
@@ -441,6 +453,7 @@ class Statistics:
             displays_by_position=self.displays_by_position[documents],
             clicks_by_position=self.clicks_by_position[documents],
             log_impressions=self.log_impressions,
+            weighted_displays=None if self.weighted_displays is None else self.weighted_displays[documents],
         )
 
     def _chosen(self, queries: object) -> Int64:

@@ -71,6 +71,8 @@ def _write(statistics: Statistics, file: BinaryIO) -> None:
         "displays_by_position": statistics.displays_by_position,
         "clicks_by_position": statistics.clicks_by_position,
     }
+    if statistics.weighted_displays is not None:
+        arrays["weighted_displays"] = statistics.weighted_displays
     for number, gathered in enumerate(statistics.policies.values()):
         arrays |= {
             f"{number}.impressions_by_query": gathered.impressions_by_query,
@@ -100,4 +102,5 @@ def _read(file: BinaryIO) -> Statistics:
         arrays["displays_by_position"],
         arrays["clicks_by_position"],
         spec["log_impressions"],
+        arrays.get("weighted_displays"),
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
@@ -13,7 +13,7 @@ from rankloop.errors import DataError
 from rankloop.ragged import offsets_of, segment_index
 from rankloop.statistics.counts import Counts
 from rankloop.statistics.statistics import Exposure, Statistics
-from rankloop.types import Float64, Int64, as_numbers, as_whole_numbers, check_offsets
+from rankloop.types import ContextEffects, Float64, Int64, as_numbers, as_whole_numbers, check_offsets
 
 # What counts as one document whose relevance is the same wherever it is shown.
 Unit = Literal["pairs", "documents", "queries"]
@@ -50,7 +50,14 @@ class CellTable:
     n_queries: int
 
     @classmethod
-    def of(cls, counts: Counts, ranks: int | None = None, *, unit: Unit = "pairs") -> CellTable:
+    def of(
+        cls,
+        counts: Counts,
+        ranks: int | None = None,
+        *,
+        unit: Unit = "pairs",
+        effects: ContextEffects | None = None,
+    ) -> CellTable:
         """The documents of a log that were shown.
 
         Args:
@@ -58,6 +65,7 @@ class CellTable:
             ranks: how many ranks to use; None for all.
             unit: what counts as one document: ``pairs`` of query and document; ``documents``, over all
                 queries that show them; or ``queries``, with all documents of a query together.
+            effects: how much more users click in some contexts; a display counts as often.
         """
         kept = counts.positions if ranks is None else ranks
         cells = counts.cells
@@ -68,7 +76,8 @@ class CellTable:
         cell = grouped.group[cells.document[which]] * kept + cells.position[which]
         # Merges the cells of all policies; np.unique sorts by document and then by rank.
         unique, where = np.unique(cell, return_inverse=True)
-        displays = _sum_by(where, cells.displays[which], len(unique))
+        shown = cells.displays if effects is None else cells.displays * counts.weights(effects)
+        displays = _sum_by(where, shown[which], len(unique))
         clicks = _sum_by(where, cells.clicks[which], len(unique))
         documents, sizes = np.unique(unique // kept, return_counts=True)
         queries, impressions = grouped.query[documents], grouped.impressions[documents]
@@ -85,7 +94,7 @@ class CellTable:
             statistics.per_document(statistics.impressions_by_query).astype(np.float64),
             offsets_of(np.bincount(documents, minlength=statistics.n_documents)),
             ranks.astype(np.int64),
-            statistics.displays_by_position[documents, ranks].astype(np.float64),
+            statistics.effective_displays[documents, ranks].astype(np.float64),
             statistics.clicks_by_position[documents, ranks].astype(np.float64),
             statistics.positions,
             statistics.n_queries,
@@ -116,6 +125,20 @@ class CellTable:
         ranks = int(place.max(initial=0)) + 1
         n_queries = int(query.max(initial=-1)) + 1
         return cls(documents, query, np.ones(len(documents)), cut, place, shown, clicked, ranks, n_queries)
+
+    def countable(self) -> tuple[CellTable, float]:
+        """The same with at least as many displays as clicks in every cell, and the factor of all displays.
+
+        Displays that count less than once may be fewer than their clicks, which no likelihood of single
+        clicks can explain. With s times as many displays, click probabilities are 1/s of what they were.
+        """
+        least = self.displays < self.clicks
+        if not least.any():
+            return self, 1.0
+        factor = float((self.clicks[least] / self.displays[least]).max())
+        # Rounding must not leave one cell below.
+        displays = np.maximum(self.displays * factor, self.clicks)
+        return replace(self, displays=displays), factor
 
     def first_positions(self, ranks: int) -> CellTable:
         """The displays and clicks at the first ranks."""
@@ -190,6 +213,11 @@ class CellTable:
         )
 
 
+def document_groups(counts: Counts, unit: Unit) -> Int64:
+    """The number of what counts as one document, for every pair of query and document."""
+    return _Groups.of(counts, unit).group
+
+
 class _Groups(NamedTuple):
     """How pairs of query and document are grouped into what counts as one document.
 
@@ -241,6 +269,7 @@ class ImpressionRows:
         document: int64, rows; the number of the document over all queries.
         position: int64, rows; where it stood, from 0.
         amount: float64, rows; 1 for a click, or what it was worth.
+        weight: float64, rows; how much the display counts, by its context; None if all count alike.
     """
 
     offsets: Int64
@@ -248,6 +277,7 @@ class ImpressionRows:
     document: Int64
     position: Int64
     amount: Float64
+    weight: Float64 | None = None
 
     def __len__(self) -> int:
         return len(self.offsets) - 1

@@ -145,7 +145,7 @@ class Contribution:
             DataError: none of the queries came, or the guess or the bias does not fit the statistics.
         """
         check_fit(statistics, bias, guess)
-        displays = statistics.displays_by_position
+        displays = statistics.effective_displays
         return cls(
             offsets=statistics.offsets,
             impressions=statistics.impressions_by_query,
@@ -219,6 +219,8 @@ class Contribution:
         document, position = rows.document[inside], rows.position[inside]
         impression, weight = rows.impression_of[inside], self.factors(lambdas)[document]
         alpha, beta = bias.alpha[position], bias.beta[position]
+        if rows.weight is not None:
+            alpha, beta = alpha * rows.weight[inside], beta * rows.weight[inside]
         surprise = unexplained(rows.amount[inside], beta, alpha, self.guess[document])
 
         def total(term: Float64) -> Float64:

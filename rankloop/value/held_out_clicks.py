@@ -116,7 +116,7 @@ class HeldOutClicks(Contribution):
             DataError: none of the queries came, or the guess or the bias does not fit the statistics.
         """
         plain = Contribution.of(statistics, bias, guess)
-        displays, clicks = statistics.displays_by_position, statistics.clicks_by_position
+        displays, clicks = statistics.effective_displays, statistics.clicks_by_position
         click = bias.click_chance(guess[:, None])
         squares = (clicks * (1.0 - click) ** 2 + (displays - clicks) * click**2).sum(axis=1)
         total = float(displays.sum(axis=0) @ np.abs(bias.alpha))

@@ -235,7 +235,7 @@ class Valuation:
             weights: float64, queries; how often each query counts in the mean relevance.
         """
         statistics, usual = self.statistics, self.contribution
-        displays = statistics.displays_by_position
+        displays = statistics.effective_displays
         per_document = statistics.per_document(weights)
         mean = mean_relevance((per_document @ displays, per_document @ statistics.clicks_by_position), bias)
         guess = np.full(statistics.n_documents, mean) if self.guesses is None else usual.guess
