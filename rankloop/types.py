@@ -104,6 +104,11 @@ class Split:
     doc_ids: Str | None = None
     missing: bool = False
 
+    def __repr__(self) -> str:
+        return (
+            f"Split({self.n_queries:,} queries, {self.n_documents:,} documents, {self.n_features:,} features)"
+        )
+
     def __post_init__(self) -> None:
         if self.features.ndim != 2 or self.features.dtype != np.float32:
             raise DataError(
@@ -223,6 +228,12 @@ class Dataset:
     validation: Split
     test: Split
     scaling: Scaling | None = None
+
+    def __repr__(self) -> str:
+        parts = ", ".join(
+            f"{name} {getattr(self, name).n_queries:,}" for name in ("train", "validation", "test")
+        )
+        return f"Dataset({self.name!r}: queries {parts}; {self.n_features:,} features)"
 
     def __post_init__(self) -> None:
         widths = {part: getattr(self, part).n_features for part in ("train", "validation", "test")}

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from rankloop.data import synthetic
 from rankloop.errors import DataError, RankloopError
 from rankloop.models import MLP
 from rankloop.models.specs import MLPSpec
@@ -169,3 +170,11 @@ def test_errors_of_users_are_value_errors() -> None:
 def test_models_are_distinguished_from_other_objects() -> None:
     assert isinstance(MLP.initialise(3, np.random.default_rng(0)), Model)
     assert not isinstance(MLPSpec(), Model)
+
+
+def test_data_show_their_sizes_in_one_line() -> None:
+    data = synthetic(queries=20, features=3)
+    train = data.train
+    assert repr(train) == f"Split({train.n_queries} queries, {train.n_documents} documents, 3 features)"
+    assert repr(data).startswith("Dataset('synthetic")
+    assert len(repr(data).splitlines()) == 1

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -46,6 +48,20 @@ class Log(LogReader):
 
     Reference: docs/offline.md, docs/logs.md.
     """
+
+    def __repr__(self) -> str:
+        return f"Log({str(self.folder)!r}: {', '.join(self.tables)})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """What is pickled is where the log is and how to read it: it is opened again where it is needed."""
+        opened = partial(
+            open_log,
+            engine=self.engine,
+            master=self.master,
+            exposure=self.exposure,
+            target=self.target,
+        )
+        return opened, (self.folder,)
 
     def check(
         self, options: BiasOptions = DEFAULTS, *, seed: int = 0, progress: Progress | None = None
