@@ -56,6 +56,7 @@ for command in (
     live.drive,
     live.key,
     live.health,
+    live.backup,
     live.rollback,
 ):
     app.command(help=_help(command), cls=NamesInHelp)(command)

@@ -261,6 +261,24 @@ def health(
         raise typer.Exit(1)
 
 
+def backup(
+    store: StoreArgument,
+    folder: Annotated[Path, argument("FOLDER", "Where the copy goes; it does not exist yet, or is empty.")],
+    log: StoreLogOption = None,
+) -> None:
+    """Copy a store into a folder while the service runs; the copy is a store that can be served."""
+    from rankloop.cli import console
+    from rankloop.live.backup import back_up
+    from rankloop.live.store.database import open_store
+
+    opened = open_store(store, log=log, create=False)
+    try:
+        back_up(opened, folder)
+    finally:
+        opened.close()
+    console.print_out(f"copied {store} to {folder}")
+
+
 def rollback(
     url: UrlArgument,
     to: Annotated[

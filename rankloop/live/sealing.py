@@ -11,6 +11,7 @@ import json
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -38,6 +39,7 @@ from rankloop.live.store.tables import (
     impressions,
     logged_problems,
     logged_scorings,
+    notebook,
     policies,
     problems,
     scorings,
@@ -88,6 +90,7 @@ def seal(
         most: the largest number of impressions of a part.
         now: the time in seconds since 1970; by default that of this machine.
     """
+    store.check()
     done = []
     closed = impressions.c.time < before if isinstance(before, float) else before
     with read(store) as connection:
@@ -123,8 +126,21 @@ def _gather(store: Store, closed: ColumnElement[bool], most: int, now: float) ->
 def write_manifest(store: Store) -> None:
     """List the parts of the log in its folder."""
     with read(store) as connection:
-        content = {"format": "rankloop-live-log", "version": VERSION, "parts": list(sealed_parts(connection))}
+        content = {
+            "format": "rankloop-live-log",
+            "version": VERSION,
+            "store": store_name(connection),
+            "parts": list(sealed_parts(connection)),
+        }
     write_whole(store.log / MANIFEST, (json.dumps(content, indent=1) + "\n").encode())
+
+
+def store_name(connection: Connection) -> str:
+    """The name that a store got when it was made; backups of it have the same one."""
+    name: str = json.loads(
+        connection.execute(select(notebook.c.content).where(notebook.c.name == "store")).scalar_one()
+    )
+    return name
 
 
 def write_part(store: Store, number: int, amounts: Mapping[str, float]) -> Sealed:
@@ -165,6 +181,12 @@ def part_name(number: int) -> str:
     'part-00000007.parquet'
     """
     return f"part-{number:08d}.parquet"
+
+
+def part_files(log: Path, table: str) -> list[tuple[int, Path]]:
+    """The files of a table of a log, with the numbers of their parts, oldest first."""
+    files = sorted((log / f"{table}.parquet").glob("part-*.parquet"))
+    return [(int(file.stem.removeprefix("part-")), file) for file in files]
 
 
 def _features(connection: Connection, number: int) -> pa.Table:
@@ -281,8 +303,10 @@ def _impressions(
 __all__ = [
     "MANIFEST",
     "Sealed",
+    "part_files",
     "part_name",
     "seal",
+    "store_name",
     "write_manifest",
     "write_part",
     "write_table",

@@ -7,6 +7,7 @@ import time
 from collections.abc import Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -119,7 +120,7 @@ class Service:
         names: tuple[str, ...] = (),
     ) -> None:
         self.store, self.settings = store, settings or ServiceSettings()
-        self.writer = GroupCommit(store.engine)
+        self.writer = GroupCommit(store.engine, check=partial(store.check, written=True))
         self._rng = np.random.default_rng() if rng is None else rng
         self._stored = StoredProblems()
         self._table_names, self._table = ((), {}) if table is None else table

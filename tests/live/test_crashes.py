@@ -42,6 +42,18 @@ CLIENTS = 3
 PAUSE = 0.02
 # How much users like each document. It is the document's feature, too.
 LIKED = {"w": 0.0, "x": 1.0, "y": 3.0, "z": 2.0}
+# Exponent of the long tail that queries and documents come from where every page is new.
+TAIL = 1.3
+traffic = pytest.mark.parametrize("repeats", [False, True], ids=["new", "repeating"])
+
+
+def page(count: int, rng: np.random.Generator | None) -> tuple[str, dict[str, float]]:
+    """A query, and how much users like its documents: three pages that repeat, or a page that is new."""
+    if rng is None:
+        return "q", {document: liked + count % 3 for document, liked in LIKED.items()}
+    documents = [f"d{number}" for number in rng.zipf(TAIL, size=3) % 10**6]
+    liked = dict(zip([*documents, f"new{count}"], rng.uniform(0.0, 4.0, size=4).tolist(), strict=True))
+    return f"q{rng.zipf(TAIL) % 10**6}", liked
 
 
 class Load:
@@ -51,8 +63,9 @@ class Load:
     Learners refuse logs whose clicks are all at one rank.
     """
 
-    def __init__(self, port: int) -> None:
-        self.port, self.stop = port, threading.Event()
+    def __init__(self, port: int, seed: int, *, repeats: bool) -> None:
+        self.port, self.seed, self.repeats = port, seed, repeats
+        self.stop = threading.Event()
         self.lock = threading.Lock()
         self.sent: set[str] = set()
         self.acknowledged: dict[str, list[str]] = {}
@@ -72,16 +85,18 @@ class Load:
 
     def _run(self, number: int) -> None:
         client, count = Client(f"http://127.0.0.1:{self.port}", retries=0, timeout=5.0), 0
+        rng = None if self.repeats else np.random.default_rng([self.seed, number])
         while not self.stop.is_set():
             count += 1
             name = f"client{number}-{count}"
             self.sent.add(name)
             try:
-                documents = {one: [liked + count % 3] for one, liked in LIKED.items()}
-                shown = client.rank("q", documents, id=name)["ranking"]
+                query, liked = page(count, rng)
+                features = {document: [value] for document, value in liked.items()}
+                shown = client.rank(query, features, id=name)["ranking"]
                 with self.lock:
                     self.acknowledged[name] = shown
-                chosen = max(shown, key=LIKED.__getitem__) if count % 2 else shown[0]
+                chosen = max(shown, key=liked.__getitem__) if count % 2 else shown[0]
                 key = (name, chosen)
                 self.clicks_sent.add(key)
                 event = {"id": f"{name}-click", "impression": name, "document": chosen}
@@ -157,13 +172,13 @@ def free_port() -> int:
     return port
 
 
-def crash(store: Store, location: str, times: int, seed: int) -> Load:
+def crash(store: Store, location: str, times: int, seed: int, *, repeats: bool) -> Load:
     """Kill server and learners at random moments and start them again, while clients go on.
 
     A learner is started before the one before is killed: for a moment there are two.
     """
     rng, port = np.random.default_rng(seed), free_port()
-    with Processes(location, store.log) as processes, Load(port) as load:
+    with Processes(location, store.log) as processes, Load(port, seed, repeats=repeats) as load:
         server, learners = processes.serve(port), [processes.start("learner")]
         for _ in range(times):
             time.sleep(rng.uniform(0.2, 1.2))
@@ -257,7 +272,8 @@ def check_evidence(store: Store) -> None:
     "location", ["sqlite", pytest.param("postgresql", marks=pytest.mark.long)], indirect=True
 )
 def test_killed_at_random_moments(store: Store, location: str) -> None:
-    check(store, crash(store, location, 2, seed=1))
+    """No two pages are the same."""
+    check(store, crash(store, location, 2, seed=1, repeats=False))
 
 
 @pytest.mark.long
@@ -289,9 +305,13 @@ def test_a_replica_that_is_killed_costs_nothing(store: Store, location: str) -> 
 
 @pytest.mark.long
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=campaign) for seed in range(1, 10))])
-def test_killed_at_two_hundred_random_moments(store: Store, location: str, seed: int) -> None:
-    """Twenty times for each of ten seeds, on SQLite and on PostgreSQL."""
-    load = crash(store, location, 20, seed=100 + seed)
+@traffic
+def test_killed_at_two_hundred_random_moments(
+    store: Store, location: str, seed: int, *, repeats: bool
+) -> None:
+    """Twenty times for each of ten seeds, on SQLite and on PostgreSQL, for pages that are new or repeat."""
+    load = crash(store, location, 20, seed=100 + seed, repeats=repeats)
     check(store, load)
     counted = {"sent": len(load.sent), "acknowledged": len(load.acknowledged), "clicks": len(load.clicked)}
-    report("kills", store=store.engine.dialect.name, seed=seed, kills=20, **counted)
+    kind = "repeating" if repeats else "new"
+    report("kills", store=store.engine.dialect.name, pages=kind, seed=seed, kills=20, **counted)

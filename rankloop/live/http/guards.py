@@ -17,6 +17,7 @@ from rankloop.live.diagnostics import LOGGER
 from rankloop.live.http.messages import encode
 from rankloop.live.ranking.rules import RequestError
 from rankloop.live.service import NotReadyError
+from rankloop.live.store.database import StoreLostError
 from rankloop.live.store.group_commit import StoreBusyError
 from rankloop.live.store.keys import ADMIN, hash_key
 
@@ -188,7 +189,7 @@ async def answered(handler: Handler, request: Request, seconds: float) -> Respon
         status, text = error.status, str(error)
     except RequestError as error:
         status, text = 422, str(error)
-    except (StoreBusyError, NotReadyError) as error:
+    except (StoreBusyError, StoreLostError, NotReadyError) as error:
         status, text = 503, str(error)
     except RankloopError as error:
         status, text = 400, str(error)

@@ -12,7 +12,7 @@ from rankloop.live.http.guards import json_response
 from rankloop.live.http.learner import metrics_text, read_state
 from rankloop.live.http.state import REFRESH_SECONDS, ServerState
 from rankloop.live.learner.health import read_health
-from rankloop.live.store.database import read
+from rankloop.live.store.database import StoreLostError, read
 from rankloop.live.store.keys import ADMIN
 
 # A server that did not see the store for this long does not know what is deployed.
@@ -38,10 +38,13 @@ async def readyz(state: ServerState, request: Request) -> Response:  # noqa: ARG
     if time.monotonic() - state.refreshed_at > STALE_SECONDS:
         problems.append("the store was not read for a while")
     try:
+        state.service.store.check()
         with read(state.service.store) as connection:
             warnings = read_health(connection).problems
     except SQLAlchemyError:
         problems.append("the store cannot be read")
+    except StoreLostError as error:
+        problems.append(str(error))
     return json_response(
         {"ready": not problems, "problems": problems, "warnings": warnings}, 503 if problems else 200
     )

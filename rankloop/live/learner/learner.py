@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import Connection, and_, func, or_, select
 
 from rankloop.errors import RankloopError, one_line
+from rankloop.live.backup import reconcile
 from rankloop.live.learner.clock import SteadyClock, Windows
 from rankloop.live.learner.control import Control, end_trial, may_take_away, take_away
 from rankloop.live.learner.failures import FEW_FAILURES, recent_failures
@@ -109,7 +110,8 @@ class LiveLearner:
 
     def step(self) -> list[str]:
         """Do what is due, and say what was done."""
-        done = [
+        done = self._reconcile()
+        done += [
             f"sealed part {part.number}: {part.impressions:,} impressions, {part.clicks:,} clicks"
             for part in self._seal()
         ]
@@ -122,6 +124,16 @@ class LiveLearner:
             done += self._advance()
             done += self._learn()
         done += retain(self.store, self.settings, now=self._clock.now(), counted=self._counted())
+        return done
+
+    def _reconcile(self) -> list[str]:
+        """Make the log fit the database, should either have been restored from a backup."""
+        self.store.check()
+        done = reconcile(self.store)
+        if done:
+            with self.store.engine.begin() as connection:
+                for line in done:
+                    add_entry(connection, "restored", line, {})
         return done
 
     def _seal(self) -> list[Sealed]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -11,7 +10,7 @@ import pyarrow.parquet as pq
 from sqlalchemy import Connection, delete, func, or_, select, update
 
 from rankloop.live.learner.settings import LearnerSettings
-from rankloop.live.sealing import part_name, write_manifest, write_table
+from rankloop.live.sealing import part_files, part_name, write_manifest, write_table
 from rankloop.live.store.database import Store, give_way, read
 from rankloop.live.store.parts import DROPPED, SEALED
 from rankloop.live.store.tables import (
@@ -123,7 +122,7 @@ def drop_parts(store: Store, numbers: Iterable[int]) -> None:
         )
         queries = pa.array(kept.all(), pa.string())
     for table in (CANDIDATES, FEATURES):
-        for number, file in _files(store.log, table):
+        for number, file in part_files(store.log, table):
             if number < floor:
                 content = pq.read_table(file)
                 used = content.filter(pc.is_in(content["query_id"].cast(pa.string()), value_set=queries))
@@ -132,11 +131,6 @@ def drop_parts(store: Store, numbers: Iterable[int]) -> None:
                 elif len(used) < len(content):
                     write_table(store, table, number, used)
     _forget_names(store, floor)
-
-
-def _files(log: Path, table: str) -> list[tuple[int, Path]]:
-    files = sorted((log / f"{table}.parquet").glob("part-*.parquet"))
-    return [(int(file.stem.removeprefix("part-")), file) for file in files]
 
 
 def _forget_names(store: Store, floor: int) -> None:

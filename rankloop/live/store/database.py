@@ -23,6 +23,57 @@ DATABASE_FILE, LOG_FOLDER = "store.sqlite", "log"
 BUSY_SECONDS = 10.0
 
 
+class StoreLostError(RankloopError):
+    """The database was deleted or replaced while it was open: what is written goes nowhere."""
+
+
+class DatabaseFile:
+    """The file of an embedded database, which may be deleted or replaced while it is open.
+
+    The system keeps a deleted file for those who have it open, and SQLite writes to it without an error.
+
+    Args:
+        path: the file, which exists.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._journal = path.with_name(path.name + "-wal")
+        self._opened = self._identity(path)
+        self._journal_opened: tuple[int, int] | None = None
+
+    @staticmethod
+    def _identity(path: Path) -> tuple[int, int] | None:
+        try:
+            found = path.stat()
+        except OSError:
+            return None
+        return found.st_dev, found.st_ino
+
+    def check(self, *, written: bool = False) -> None:
+        """Refuse to go on with another file than the one that was opened.
+
+        Args:
+            written: whether something was just written: then its journal is there, as long as this process
+                has connections.
+
+        Raises:
+            StoreLostError: the file or its journal was deleted or replaced.
+        """
+        journal = self._identity(self._journal)
+        if written and self._journal_opened is None:
+            self._journal_opened = journal
+        for path, opened, now in (
+            (self.path, self._opened, self._identity(self.path)),
+            (self._journal, self._journal_opened, journal),
+        ):
+            if opened != now and (path == self.path or opened is not None):
+                raise StoreLostError(
+                    f"{path} was deleted or replaced while it was in use, so nothing is stored any more: "
+                    f"stop the service, restore the store from a backup, and start again"
+                )
+
+
 @dataclass(frozen=True, eq=False)
 class Store:
     """An open store: its database, and the folder of its log.
@@ -31,16 +82,23 @@ class Store:
         engine: connections to the database; every transaction that writes is durable when it ends.
         log: the folder in which parts of the log are sealed.
         location: what was opened, without passwords.
+        file: the file of an embedded database; None for PostgreSQL.
     """
 
     engine: Engine
     log: Path
     location: str
+    file: DatabaseFile | None = None
 
     @property
     def embedded(self) -> bool:
         """Whether the database is SQLite, and so on this machine only."""
         return self.engine.dialect.name == "sqlite"
+
+    def check(self, *, written: bool = False) -> None:
+        """Refuse to go on if the database was deleted or replaced; see `DatabaseFile.check`."""
+        if self.file is not None:
+            self.file.check(written=written)
 
     def close(self) -> None:
         """Close all connections."""
@@ -69,7 +127,7 @@ def open_store(
         ...     store.close()
         (True, 'log')
     """
-    text = os.fspath(location)
+    text, file = os.fspath(location), None
     if "://" in text:
         try:
             url = make_url(text)
@@ -90,7 +148,8 @@ def open_store(
             place.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise RankloopError(f"{place}: a store is a folder: {error.strerror or error}") from error
-        engine = _sqlite(place / DATABASE_FILE)
+        file = place / DATABASE_FILE
+        engine = _sqlite(file)
         shown, folder = str(place), Path(log or place / LOG_FOLDER)
     try:
         migrate(engine)
@@ -100,7 +159,7 @@ def open_store(
     except RankloopError:
         engine.dispose()
         raise
-    return Store(engine, folder, shown)
+    return Store(engine, folder, shown, None if file is None else DatabaseFile(file))
 
 
 def insert_new(connection: Connection, table: Table, rows: list[dict[str, Any]]) -> None:

@@ -33,6 +33,8 @@ class GroupCommit:
 
     Args:
         engine: the database.
+        check: called before each transaction, and after its commit before anybody is answered; an error of
+            it is the answer instead.
         waiting: how many jobs may wait; further ones are refused at once.
 
     Example:
@@ -43,8 +45,10 @@ class GroupCommit:
         >>> writer.close()
     """
 
-    def __init__(self, engine: Engine, *, waiting: int = 4096) -> None:
-        self._engine = engine
+    def __init__(
+        self, engine: Engine, *, check: Callable[[], None] = lambda: None, waiting: int = 4096
+    ) -> None:
+        self._engine, self._check = engine, check
         self._queue: queue.Queue[tuple[Job, Future[Any]] | None] = queue.Queue(waiting)
         self.failing = False
         self._thread = threading.Thread(target=self._run, name="group-commit", daemon=True)
@@ -94,6 +98,8 @@ class GroupCommit:
 
     def _commit(self, group: Sequence[tuple[Job, Future[Any]]]) -> None:
         wanted = [(job, done) for job, done in group if done.set_running_or_notify_cancel()]
+        if not self._passes([done for _, done in wanted]):
+            return
         try:
             with self._engine.begin() as connection:
                 values = [job(connection) for job, _ in wanted]
@@ -104,9 +110,7 @@ class GroupCommit:
             else:
                 self._fail(error, *(done for _, done in wanted))
             return
-        self.failing = False
-        for (_, done), value in zip(wanted, values, strict=True):
-            done.set_result(value)
+        self._answer([done for _, done in wanted], values)
 
     def _commit_alone(self, job: Job, done: Future[Any]) -> None:
         try:
@@ -115,8 +119,22 @@ class GroupCommit:
         except Exception as error:
             self._fail(error, done)
         else:
+            self._answer([done], [value])
+
+    def _answer(self, futures: Sequence[Future[Any]], values: Sequence[Any]) -> None:
+        if self._passes(futures):
             self.failing = False
-            done.set_result(value)
+            for done, value in zip(futures, values, strict=True):
+                done.set_result(value)
+
+    def _passes(self, futures: Sequence[Future[Any]]) -> bool:
+        try:
+            self._check()
+        except RankloopError as error:
+            self._fail(error, *futures)
+            self.failing = True
+            return False
+        return True
 
     def _fail(self, error: Exception, *futures: Future[Any]) -> None:
         self.failing = not isinstance(error, RankloopError)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import secrets
 import time
 from collections.abc import Callable
 
@@ -87,12 +88,19 @@ def _note_deployed_features(connection: Connection) -> None:
         connection.execute(insert(notebook).values(name="features", content=json.dumps([*names])))
 
 
+def _name_store(connection: Connection) -> None:
+    """Give the store a name of its own, which the manifest of its log repeats."""
+    connection.execute(delete(notebook).where(notebook.c.name == "store"))
+    connection.execute(insert(notebook).values(name="store", content=json.dumps(secrets.token_hex(8))))
+
+
 # A migration that was released is never changed: a change of the tables appends one that alters them.
 MIGRATIONS: tuple[Callable[[Connection], None], ...] = (
     _create_tables,
     _rename_diary,
     _separate_names,
     _note_deployed_features,
+    _name_store,
 )
 
 

@@ -61,18 +61,15 @@ def find_unsealed(connection: Connection, closed: ColumnElement[bool], most: int
     return [Unsealed(*row) for row in rows]
 
 
-def begin_part(
-    connection: Connection, first: Sequence[Unsealed], now: float, *, above: int = 0
-) -> int | None:
+def begin_part(connection: Connection, first: Sequence[Unsealed], now: float) -> int | None:
     """Begin a part with these impressions and return its number; None if other parts have them all.
 
     Args:
         connection: within a transaction.
         first: its first impressions.
         now: the time in seconds since 1970.
-        above: a number that parts had before, for all that the store knows.
     """
-    number = max(connection.scalar(select(func.max(parts.c.number))) or 0, above) + 1
+    number = (connection.scalar(select(func.max(parts.c.number))) or 0) + 1
     connection.execute(
         insert(parts).values(number=number, state=GATHERING, impressions=0, rows=0, clicks=0, created_at=now)
     )
