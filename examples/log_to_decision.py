@@ -36,7 +36,7 @@ def main() -> None:
         print(bias.headline)
 
         fit = log.fit("lightgbm(rounds=100)", bias=bias)
-        print(f"fitted to {len(fit.train_queries)} queries, {len(fit.held_out_queries)} held out")
+        print(f"fitted to {len(fit.train_queries)} queries, judged on {len(fit.held_out_queries)}")
 
         result = log.evaluate(fit, against="production")
         gain = result.difference.estimate

@@ -49,16 +49,22 @@ def true_relevance(shop: Path, counts: Counts) -> Float64:
 
 
 def true_values(log: Log, counts: Counts, relevance: Float64, fit: Fit, against: str) -> tuple[float, float]:
-    """Compute the DCG on held-out queries: of the new policy, sorted, and of the log's policy, drawn."""
+    """Compute the DCG: of the new policy, as it is judged and sorted, and of the log's policy, drawn."""
     ranks = counts.positions
     # A sorted ranking is a drawn one whose scores are far apart.
-    by_model = fit.model.scores(log.split().features)
+    known = fit.judged_scores
+    assert known is not None, "the fit is judged by folds, whose models rank the queries that they never saw"
+    pairs = zip(known.query_ids.tolist(), known.doc_ids.tolist(), strict=True)
+    of_folds = dict(zip(pairs, known.scores.tolist(), strict=True))
+    queries = counts.query_ids[segment_index(counts.offsets)]
+    by_model = np.array(
+        [of_folds[pair] for pair in zip(queries.tolist(), counts.doc_ids.tolist(), strict=True)]
+    )
     order = np.lexsort((-by_model, segment_index(counts.offsets)))
     far_apart = np.empty(len(order))
     far_apart[order] = -100.0 * (np.arange(len(order)) - counts.offsets[segment_index(counts.offsets)])
     table = pq.read_table(log.source("candidates"), filters=[("policy_id", "=", against)]).to_pydict()
     scores = dict(zip(zip(table["query_id"], table["doc_id"], strict=True), table["score"], strict=True))
-    queries = counts.query_ids[segment_index(counts.offsets)]
     drawn = np.array([scores[pair] for pair in zip(queries.tolist(), counts.doc_ids.tolist(), strict=True)])
     times = np.where(np.isin(counts.query_ids, fit.held_out_queries), counts.impressions_by_query, 0)
     share = (times / times.sum())[segment_index(counts.offsets)]

@@ -152,7 +152,7 @@ def fit_log(world: World, model: str, *, estimate: bool = False) -> Model:
     log, bias = open_log(world.folder), bias_of(USERS)
     if estimate:
         bias = log.estimate_bias(BiasOptions(resamples=0, held_out=False), seed=world.seed).bias
-    return log.fit(model, bias=bias, seed=world.seed).model
+    return log.fit(model, bias=bias, judge="none", seed=world.seed).model
 
 
 def lambdarank(train: lightgbm.Dataset, valid: lightgbm.Dataset, seed: int, levels: int) -> Any:

@@ -108,7 +108,7 @@ def fitted(lists: Lists, train: Any, seed: int) -> Float64:
     with tempfile.TemporaryDirectory() as folder:
         log = open_log(lists.part(train, Path(folder) / "log"))
         bias = log.estimate_bias(BiasOptions(resamples=0, held_out=False), seed=seed)
-        return log.fit("lightgbm", bias=bias, seed=seed).model.scores(lists.features)
+        return log.fit("lightgbm", bias=bias, judge="none", seed=seed).model.scores(lists.features)
 
 
 def lambdarank(lists: Lists, train: Any, seed: int) -> Float64:

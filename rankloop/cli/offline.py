@@ -45,6 +45,14 @@ HoldOutFromOption = Annotated[
         metavar="DATE",
     ),
 ]
+JudgeOption = Annotated[
+    str,
+    option(
+        "What judges the policy: folds, each query ranked by a model that never saw it, which takes about "
+        "five times the training; split, a share of the queries that is held out, for large logs; or none. "
+        "With --hold-out-from, later queries judge."
+    ),
+]
 ModelOption = Annotated[str, option("{models}; with options: lightgbm(rounds=300).")]
 
 
@@ -216,7 +224,10 @@ def fit(
             "options: logistic(penalty=10)."
         ),
     ] = "trees",
-    validation: Annotated[float, option("The share of the queries to hold out.")] = 0.2,
+    judge: JudgeOption = "folds",
+    validation: Annotated[
+        float, option("The share of the queries that a model never sees: 0.2 makes five folds.")
+    ] = 0.2,
     missing: Annotated[
         str,
         option(
@@ -230,9 +241,9 @@ def fit(
     seed: SeedOption = 0,
     as_json: JsonOption = False,
 ) -> None:
-    """Fit a ranker to the clicks of a log, and store it with its bias, held-out queries and report.
+    """Fit a ranker to the clicks of a log, and store it with its bias, what judges it, and a report.
 
-    Ctrl-C ends training, and the best model so far is stored.
+    Ctrl-C ends training, and the best model so far that some queries can judge is stored.
     """
     _require_for_fit(model)
     from rankloop import write_report
@@ -250,6 +261,7 @@ def fit(
             bias=_choose_bias(log, bias, ranks, seed, progress),
             learning=chosen,
             held_out=hold_out_from or validation,
+            judge=judge,  # type: ignore[arg-type]  # refused if it is something else
             missing=missing,  # type: ignore[arg-type]  # refused if it is something else
             seed=seed,
             progress=progress,
@@ -303,7 +315,7 @@ def evaluate(
         str | None,
         option(
             "The queries to use: a JSON list of query ids, a text file with one query id per line, or all.",
-            shown="if a policy was fitted to this log, the queries that it held out, else all",
+            shown="if a policy was fitted to this log, the queries that judge it, else all",
             metavar="FILE|all",
         ),
     ] = None,
@@ -396,6 +408,7 @@ def pipeline(
     ] = None,
     metric: Annotated[str, option(MEASURE_HELP)] = "dcg",
     hold_out_from: HoldOutFromOption = None,
+    judge: Annotated[str, option("What judges the policy: folds or split, as in `rankloop fit`.")] = "folds",
     *,
     source: TargetedLogSource,
     seed: SeedOption = 0,
@@ -418,6 +431,7 @@ def pipeline(
         against=against,
         metric=metric,
         hold_out_from=hold_out_from,
+        judge=judge,  # type: ignore[arg-type]  # refused if it is something else
         seed=seed,
     )
     with console.working() as progress:

@@ -115,7 +115,7 @@ def evaluate(
             bias that the policy was fitted with, if it is a fit; otherwise it is estimated from the log.
         metric: ``dcg`` (down to the last rank of the bias), ``dcg@10`` or ``clicks``.
         queries: ids of the queries to use, or ``all``. None: if a policy was fitted to this log, the queries
-            that it held out; otherwise all.
+            that judge it (`rankloop.fit`); otherwise all.
         options: how the policies rank, which documents have support, and the random seed.
         progress: called with what is being done.
 
@@ -285,9 +285,9 @@ def _on_target(grading: Grading, policies: tuple[Policy, Policy]) -> tuple[str, 
 
 def _was_fitted_to(policy: Policy, counts: Counts, used: NDArray[np.bool_]) -> bool:
     """Whether a policy's scores know the clicks of some of these queries."""
-    if not isinstance(policy, Fit) or policy.log != counts.fingerprint:
-        return False
-    return bool(np.isin(counts.query_ids[used], np.array(policy.train_queries, dtype=np.str_)).any())
+    return isinstance(policy, Fit) and bool(
+        policy.has_seen(counts.fingerprint, counts.query_ids[used].tolist())
+    )
 
 
 def _load(policy: Policy, log: LogReader) -> Policy:

@@ -18,11 +18,12 @@ from rankloop.models.specs import LightGBMSpec, ModelSpec, TreeObjective, model_
 from rankloop.offline._evaluate import evaluate
 from rankloop.offline.assumed_bias import BiasSource, assume_bias
 from rankloop.offline.click_contrast import read_graded_clicks
-from rankloop.offline.division import Missing, Part, divide, parse_time
-from rankloop.offline.fit_result import Fit, GuessReport, HeldOutEstimate, PolicyEvidence
-from rankloop.progress import Progress, Update, rename_task, report
+from rankloop.offline.division import Division, Judge, Missing, Part, Turn, divide, parse_time
+from rankloop.offline.fit_result import Fit, GuessReport, HeldOutEstimate, JudgedScores, PolicyEvidence
+from rankloop.progress import Progress, Update, report
 from rankloop.relevance import ClickTask, train_trees_on_clicks
 from rankloop.relevance.click_model import QUERY_VARIANCE, calibrate_with_effects
+from rankloop.relevance.cross_fit import TASK as GUESSING
 from rankloop.relevance.guesses import TreeGuess
 from rankloop.relevance.logged_order import CombinedTrees, LoggedOrder, combine_trees, imitate_order
 from rankloop.statistics import Counts, Statistics
@@ -35,7 +36,7 @@ from rankloop.training import (
     learn,
     learning_named,
 )
-from rankloop.types import Bias
+from rankloop.types import Bias, Float64, Int64
 
 # Levels of the expected α; clicks say less about a document the lower it is.
 SUPPORT_LEVELS = (1e-2, 1e-4, 1e-6)
@@ -53,22 +54,26 @@ def fit(
     bias: BiasSource = None,
     learning: str | Learning = "doubly-robust",
     held_out: float | str | datetime = 0.2,
+    judge: Judge = "folds",
     missing: Missing = "error",
     seed: int = 0,
     progress: Progress | None = None,
 ) -> Fit:
     """Fit a ranker to the clicks of a log.
 
-    The log becomes statistics, some of its queries are held out, the estimator turns clicks into one weight
-    per document, and the model is trained to rank documents by these weights: trees on pairs of documents
-    (`rankloop.objectives.metrics`), networks on the exact expected metric. Training stops early on the
-    held-out queries, on which the result is then evaluated, as `rankloop.evaluate` does it.
+    The log becomes statistics, the estimator turns clicks into one weight per document, and the model is
+    trained to rank documents by these weights: trees on pairs of documents (`rankloop.objectives.metrics`),
+    networks on the exact expected metric. Some queries decide when to stop.
+
+    The model is judged as `rankloop.evaluate` does it, by clicks that it never saw. With ``folds``, each
+    query is ranked by a model that was trained and stopped on other queries, in the same way as the model
+    that is kept, which uses all queries.
 
     If displays have an amount, it takes the place of clicks (`rankloop.open_log` can choose otherwise); the
     bias is that of clicks all the same.
 
     Trees are grown from scratch and networks start from random parameters: no initial ranker is needed.
-    Ctrl-C ends training, and the best model so far is the result.
+    Ctrl-C ends training, and the best model so far that some queries can judge is the result.
 
     Args:
         log: a log with features, as `rankloop.open_log` opens it.
@@ -77,9 +82,12 @@ def fit(
             estimate it from the log.
         learning: estimator, optimiser, stopping and metric: ``doubly-robust``, ``robust``, ``paper`` or a
             `Learning`. Its caution is not used: there is no deployed policy to be cautious about.
-        held_out: what is held out: a share of the queries; or a time, to hold out the queries that first came
-            then or later, and to train on the impressions before it (a date or a time, in UTC unless it says
-            otherwise).
+        held_out: what a model never sees: a share of the queries; or a time, to judge by the queries that
+            first came then or later, and to train on the impressions before it (a date or a time, in UTC
+            unless it says otherwise).
+        judge: ``folds``: as many folds as the share fits into the queries, five for 0.2; takes as long as
+            four to five such trainings. ``split``: the model that is kept never sees the share, for large
+            logs. ``none``: it is not judged, and uses all queries. With a time, queries since then judge.
         missing: what happens to missing values of features in a model that cannot take them, which is every
             model but ``lightgbm``: ``error``, or replaced by ``zero`` or by the feature's ``mean``.
         seed: the random seed of the held-out queries, the initial parameters and the order of queries.
@@ -100,22 +108,22 @@ def fit(
     report(progress, "fit", note="counting")
     grading, graded_bias, counts = read_graded_clicks(log, assumed.bias)
     rng, is_tree = np.random.default_rng(seed), isinstance(spec, LightGBMSpec)
-    divided = divide(log, graded_bias, apart, rng, trees=is_tree, missing=missing, grading=grading)
-    train, others = divided.train, divided.held_out
-    trained = _train(spec, chosen, (train, others), graded_bias, rng=rng, progress=progress)
-    training = trained.training
-    without_trees = _describe_no_trees(training, train.split.n_documents)
+    divided = divide(
+        log, graded_bias, apart, rng, judge=judge, trees=is_tree, missing=missing, grading=grading
+    )
+    trained = _train_all(spec, chosen, divided, graded_bias, rng=rng, progress=progress)
+    training, turn = trained.kept.training, trained.turn
     notes = (
         *grading.notes,
         *assumed.notes,
         *divided.found.notes,
         *divided.notes,
         *_warnings(divided.found.statistics, counts),
-        *trained.notes,
-        *without_trees,
+        *trained.kept.notes,
+        *_describe_no_trees(training, trained.documents),
     )
-    if training.interrupted:
-        notes = (*notes, f"Training was interrupted: the best model of {len(training.history) - 1} rounds.")
+    if trained.interrupted:
+        notes = (*notes, _describe_interruption(trained, divided))
     result = Fit(
         model=with_names(training.model, divided.names),
         bias=assumed.bias,
@@ -127,20 +135,107 @@ def fit(
         seed=seed,
         policies=tuple(_evidence(divided.found.statistics, counts)),
         log=log.fingerprint,
-        train_queries=tuple(train.query_ids.tolist()),
-        held_out_queries=tuple(others.query_ids.tolist()),
+        train_queries=tuple(divided.learned.query_ids[turn.train].tolist()),
+        stop_queries=tuple(divided.learned.query_ids[turn.stop].tolist()),
+        held_out_queries=tuple(divided.whole.query_ids[trained.judged].tolist()),
+        judged_scores=trained.scores,
         notes=notes,
         feature_names=divided.names,
         fill_values=divided.fill_values,
         bias_details=assumed.details,
-        guess=trained.guess,
+        guess=trained.kept.guess,
         name=str(spec),
         target=grading.target,
     )
+    if not len(trained.judged):
+        return result
     # The policy that logged last is the one that a new ranker would replace.
-    against = _latest_policy(others.statistics, log.policy_ids)
+    against = _latest_policy(divided.whole.statistics.select(trained.judged), log.policy_ids)
     compared = evaluate(log, result, against, progress=progress)
     return replace(result, held_out=HeldOutEstimate.of(compared), comparison=compared)
+
+
+class _Outcome(NamedTuple):
+    """The model that is kept, and what judges it.
+
+    Attributes:
+        kept: its training.
+        turn: the queries of its training.
+        documents: how many documents it was trained on.
+        judged: the numbers of the queries that judge it.
+        scores: those of the models of the folds, if they judge it.
+        interrupted: whether Ctrl-C ended the training.
+    """
+
+    kept: _Trained
+    turn: Turn
+    documents: int
+    judged: Int64
+    scores: JudgedScores | None = None
+    interrupted: bool = False
+
+
+def _train_all(
+    spec: ModelSpec,
+    learning: Learning,
+    divided: Division,
+    bias: Bias,
+    *,
+    rng: np.random.Generator,
+    progress: Progress | None,
+) -> _Outcome:
+    """Train the models of the folds, whose scores judge, and then the model that is kept.
+
+    Ctrl-C ends it with the best model so far that some queries can judge: that of the first fold.
+    """
+    watched = _describe_epochs(progress, f"fit {spec}", len(divided.folds) + 1)
+    first: _Outcome | None = None
+    scores = np.zeros(divided.whole.split.n_documents)
+    generators = rng.spawn(len(divided.folds))
+
+    def train(turn: Turn, generator: np.random.Generator, *, keep: bool) -> _Outcome:
+        parts = divided.learned.select(turn.train), divided.learned.select(turn.stop)
+        found = _train(spec, learning, parts, bias, rng=generator, keep=keep, progress=watched)
+        stopped = found.training.interrupted
+        return _Outcome(found, turn, parts[0].split.n_documents, turn.judged, interrupted=stopped)
+
+    try:
+        for turn, generator in zip(divided.folds, generators, strict=True):
+            one = train(turn, generator, keep=first is None)
+            if one.interrupted:
+                return one
+            first = first or one
+            own = divided.whole.documents_of(turn.judged)
+            scores[own] = one.kept.training.model.scores(divided.whole.split.features[own])
+        kept = train(divided.kept, rng, keep=first is None)
+    except KeyboardInterrupt:
+        if first is None:
+            raise
+        return first._replace(interrupted=True)
+    if not divided.folds:
+        return kept
+    judged = np.sort(np.concatenate([turn.judged for turn in divided.folds]))
+    return kept._replace(judged=judged, scores=_judged_scores(divided, judged, scores))
+
+
+def _judged_scores(divided: Division, judged: Int64, scores: Float64) -> JudgedScores:
+    part, documents = divided.whole, divided.whole.documents_of(judged)
+    return JudgedScores(
+        np.repeat(part.query_ids, np.diff(part.split.offsets))[documents],
+        divided.found.doc_ids[documents],
+        scores[documents],
+        len(divided.folds),
+    )
+
+
+def _describe_interruption(found: _Outcome, divided: Division) -> str:
+    if not divided.folds:
+        return f"Training was interrupted: the best model of {len(found.kept.training.history) - 1} rounds."
+    return (
+        f"Training was interrupted: the model is that of the first of {len(divided.folds)} folds, of "
+        f"{len(found.kept.training.history) - 1} rounds, which was trained on {len(found.turn.train):,} "
+        f"queries, stopped on {len(found.turn.stop):,}, and is judged on {len(found.judged):,} others."
+    )
 
 
 class _Trained(NamedTuple):
@@ -156,18 +251,29 @@ def _train(
     bias: Bias,
     *,
     rng: np.random.Generator,
+    keep: bool,
     progress: Progress | None,
 ) -> _Trained:
-    watched = _describe_epochs(rename_task(progress, f"fit {spec}"))
+    """Train one model.
+
+    Args:
+        spec: the model.
+        learning: estimator, optimiser, stopping and metric.
+        parts: what to train on, and what to stop by.
+        bias: how displays gain their worth.
+        rng: draws whatever is random.
+        keep: whether Ctrl-C ends training with the best model so far.
+        progress: called after every epoch.
+    """
     if isinstance(spec, LightGBMSpec) and spec.objective == "auto":
         spec = replace(spec, objective=_choose_objective(parts[0].statistics, learning))
     if isinstance(spec, LightGBMSpec) and spec.objective == "click-likelihood":
-        return _train_on_clicks(spec, parts, bias, rng=rng, progress=watched)
+        return _train_on_clicks(spec, parts, bias, rng=rng, keep=keep, progress=progress)
     splits, statistics = (parts[0].split, parts[1].split), (parts[0].statistics, parts[1].statistics)
     problem = learning.problem(splits, statistics, bias, progress=progress)
     # Caution protects a deployed policy; there is none here.
     settings = learning.settings.without_caution()
-    training = learn(spec, problem, settings=settings, rng=rng, progress=watched, keep_if_interrupted=True)
+    training = learn(spec, problem, settings=settings, rng=rng, progress=progress, keep_if_interrupted=keep)
     guess = problem.guess
     found = None if guess is None or guess.calibration is None else GuessReport(guess.spec, guess.calibration)
     return _Trained(training, found)
@@ -179,6 +285,7 @@ def _train_on_clicks(
     bias: Bias,
     *,
     rng: np.random.Generator,
+    keep: bool,
     progress: Progress | None,
 ) -> _Trained:
     """Grow trees on the likelihood of clicks, and add what the logging policies know if clicks support it."""
@@ -186,7 +293,7 @@ def _train_on_clicks(
         ClickTask.of(part.split.features, part.statistics, bias, variance=QUERY_VARIANCE) for part in parts
     )
     training = train_trees_on_clicks(
-        train, held_out, spec, rng=rng, progress=progress, keep_if_interrupted=True
+        train, held_out, spec, rng=rng, progress=progress, keep_if_interrupted=keep
     )
     grown, start = training.model, train.model.mean_score
     notes: tuple[str, ...] = ()
@@ -197,6 +304,8 @@ def _train_on_clicks(
             on_order = imitate_order((orders[0], orders[1]), rng, progress=progress)
             found = combine_trees(grown, on_order, held_out, start=start)
         except KeyboardInterrupt:
+            if not keep:
+                raise
             # The trees on clicks are complete: they are the best model so far.
             training = replace(training, interrupted=True)
         else:
@@ -242,19 +351,32 @@ def _choose_objective(statistics: Statistics, learning: Learning) -> TreeObjecti
     return "click-likelihood" if sparse else "lambdarank"
 
 
-def _describe_epochs(progress: Progress | None) -> Progress | None:
-    """Replace the value of the training objective, which is not in the units of `evaluate`, in every note."""
+def _describe_epochs(progress: Progress | None, task: str, models: int) -> Progress | None:
+    """Say which model is trained, and the share of all of them that is done.
+
+    The value of the training objective, which is not in the units of `evaluate`, is left out of every note.
+    """
     if progress is None:
         return None
-    listener, best = progress, 0
+    listener, best, model, last = progress, 0, 0, 0.0
 
     def describe(update: Update) -> None:
-        nonlocal best
+        nonlocal best, model, last
+        if update.task == GUESSING:
+            listener(update)
+            return
         if isinstance(update.detail, Epoch):
+            if update.detail.number == 0:
+                model, best = model + 1, 0
             best = update.detail.number if update.detail.best else best
+            which = "" if models == 1 else f"model {model} of {models}, "
             unit = update.note.split()[0]
-            update = replace(update, note=f"{unit} {update.detail.number}, best {best}")
-        listener(update)
+            update = replace(update, note=f"{which}{unit} {update.detail.number}, best {best}")
+        if update.share is not None:
+            # Training may end early, and what follows it starts anew: the bar never goes back.
+            last = max(last, (max(model - 1, 0) + update.share) / models)
+            update = replace(update, share=last)
+        listener(replace(update, task=task))
 
     return describe
 

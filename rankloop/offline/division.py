@@ -1,4 +1,4 @@
-"""What a ranker is fitted to: documents of a log with features, in queries to train on and to hold out."""
+"""What a ranker is fitted to: documents of a log with features, in queries that train, stop and judge."""
 
 from __future__ import annotations
 
@@ -23,12 +23,19 @@ from rankloop.logs.features import LogFeatures, read_features
 from rankloop.logs.folder import open_folder
 from rankloop.logs.grading import CLICKS, Grading
 from rankloop.logs.schema import CANDIDATES, FEATURES, IMPRESSIONS
+from rankloop.relevance.cross_fit import each_fold, folds
 from rankloop.statistics import Statistics
 from rankloop.storage.locks import scratch_folder
 from rankloop.types import Bias, Float32, Int64, Split, Str
 
 Missing = Literal["error", "zero", "mean"]
 MISSING = ("error", "zero", "mean")
+Judge = Literal["folds", "split", "none"]
+JUDGES = ("folds", "split", "none")
+# One fold judges, one stops training, and the others are trained on.
+LEAST_FOLDS = 3
+# The share of the queries before a time that decide when to stop.
+STOP_SHARE = 0.2
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,29 +56,55 @@ class Part:
         """The part of these queries."""
         return Part(self.query_ids[queries], self.split.select(queries), self.statistics.select(queries))
 
+    def documents_of(self, queries: Int64) -> Int64:
+        """The documents of these queries."""
+        mask = np.zeros(self.statistics.n_queries, np.bool_)
+        mask[queries] = True
+        result: Int64 = np.flatnonzero(self.statistics.per_document(mask))
+        return result
+
     @property
     def came(self) -> Int64:
         """The queries that have impressions."""
         return np.flatnonzero(self.statistics.impressions_by_query > 0)
 
 
+class Turn(NamedTuple):
+    """One training: the numbers of the queries of each part.
+
+    Attributes:
+        train: what a model is trained on; numbers of ``Division.learned``.
+        stop: what decides when training stops and which models are blended; numbers of ``Division.learned``.
+        judged: what the model is judged by, which it never sees; numbers of ``Division.whole``.
+    """
+
+    train: Int64
+    stop: Int64
+    judged: Int64
+
+
 @dataclass(frozen=True, eq=False)
 class Division:
-    """A log that is divided into queries to train on and queries to hold out.
+    """A log that is divided into queries to train on, to stop training by, and to judge by.
 
     Attributes:
         found: the statistics of the whole log, of its documents with features.
-        train: what to train on.
-        held_out: what to stop training by, and to judge by.
+        learned: what models are trained and stopped on: the whole log, or what came before a time.
+        whole: the whole log.
+        kept: the training of the model that is kept.
+        folds: the trainings of models that only judge, so that each query is ranked by a model that never saw
+            it; empty if queries are held out of the model that is kept.
         names: the names of the features, if the log has them.
-        fill_values: what replaces missing values, one per feature, as the part to train on gives it; None if
-            the model takes them as they are, or if they are refused.
+        fill_values: what replaces missing values, one per feature, as ``learned`` gives it; None if the model
+            takes them as they are, or if they are refused.
         notes: caveats that every report must state.
     """
 
     found: LogStatistics
-    train: Part
-    held_out: Part
+    learned: Part
+    whole: Part
+    kept: Turn
+    folds: tuple[Turn, ...]
     names: Names | None
     fill_values: tuple[float, ...] | None
     notes: tuple[str, ...]
@@ -83,21 +116,24 @@ def divide(
     held_out: float | datetime,
     rng: np.random.Generator,
     *,
+    judge: Judge = "folds",
     trees: bool,
     missing: Missing = "error",
     grading: Grading = CLICKS,
 ) -> Division:
-    """Divide a log: hold out a random share of the queries, or those that first came at a time or later.
+    """Divide the queries of a log.
 
-    Documents without features are left out. With a time, impressions since then of queries that had come
-    before are used for neither part: a model that is trained on them would know the future, and a model that
-    is judged on them would know the queries.
+    Documents without features are left out. With a time, queries that first came then or later judge, and
+    models are trained on impressions before it. Impressions since then of queries that had come before are
+    used for nothing: a model that is trained on them would know the future, and a model that is judged on
+    them would know the queries.
 
     Args:
         log: a log with features.
         bias: how displays gain their worth: how users click, if displays are worth their clicks.
-        held_out: the share of the queries, or the time.
-        rng: draws the share.
+        held_out: the share of the queries that a model never sees, or the time.
+        rng: draws the parts.
+        judge: ``folds``, ``split`` or ``none``, as `rankloop.fit` takes it.
         trees: whether the model takes missing values as they are.
         missing: what happens to missing values otherwise: refuse them, or replace them by zero, or by the
             feature's mean over the documents to train on.
@@ -105,42 +141,77 @@ def divide(
     """
     if missing not in MISSING:
         raise RankloopError(f"missing must be {', '.join(MISSING[:-1])} or {MISSING[-1]}, not {missing!r}")
+    if judge not in JUDGES:
+        raise RankloopError(f"a fit is judged by {', '.join(JUDGES[:-1])} or {JUDGES[-1]}, not {judge!r}")
 
     def read(source: LogReader) -> Documents:
         return read_documents(source, bias, trees=trees, missing=missing, grading=grading)
 
     whole = read(log)
     if isinstance(held_out, datetime):
-        return _divide_by_time(log, whole, held_out, read)
-    came = whole.queries_to_divide()
-    first, _ = counts_by_share(len(came), (1.0 - held_out, held_out))
-    order = rng.permutation(came)
-    train, others = (whole.part.select(np.sort(queries)) for queries in (order[:first], order[first:]))
-    return Division(whole.found, train, others, whole.names, whole.fill_values, whole.notes)
+        return _divide_by_time(log, whole, held_out, rng, read)
+    came, notes = whole.queries_to_divide(), whole.notes
+    nobody = came[:0]
+    first, last = _cut(came, held_out, rng)
+    kept = Turn(first, last, nobody)
+    turns: tuple[Turn, ...] = ()
+    if judge == "split":
+        kept = Turn(*_cut(first, held_out, rng), last)
+    elif judge == "folds":
+        turns = _folds(came, held_out, rng.spawn(1)[0])
+    part = whole.part
+    return Division(whole.found, part, part, kept, turns, whole.names, whole.fill_values, notes)
+
+
+def _cut(queries: Int64, share: float, rng: np.random.Generator) -> tuple[Int64, Int64]:
+    """A random share of the queries apart from the others, and in their order."""
+    first, _ = counts_by_share(len(queries), (1.0 - share, share))
+    order = rng.permutation(queries)
+    return np.sort(order[:first]), np.sort(order[first:])
+
+
+def _folds(came: Int64, share: float, rng: np.random.Generator) -> tuple[Turn, ...]:
+    """Each query judges once, stops training once, and is trained on otherwise."""
+    count = min(max(round(1.0 / share), LEAST_FOLDS), len(came))
+    fold = folds(len(came), count, rng)
+    return tuple(Turn(came[one.grown], came[one.stopped], came[one.own]) for one in each_fold(fold, count))
 
 
 def _divide_by_time(
-    log: LogReader, whole: Documents, start: datetime, read: Callable[[LogReader], Documents]
+    log: LogReader,
+    whole: Documents,
+    start: datetime,
+    rng: np.random.Generator,
+    read: Callable[[LogReader], Documents],
 ) -> Division:
     with _earlier(log, start) as earlier:
         past = read(earlier)
-    train, statistics = past.part.select(past.part.came), whole.part.statistics
-    came = statistics.impressions_by_query > 0
-    new = np.flatnonzero(came & ~np.isin(whole.part.query_ids, train.query_ids))
+    learned, statistics = past.part, whole.part.statistics
+    if len(learned.came) < 2:
+        raise DataError(
+            f"only {len(learned.came)} query came before {start.isoformat()}: a ranker is trained on some "
+            f"queries and stopped on others; choose a later time"
+        )
+    train, stop = _cut(learned.came, STOP_SHARE, rng)
+    seen = learned.query_ids[learned.came]
+    new = np.flatnonzero((statistics.impressions_by_query > 0) & ~np.isin(whole.part.query_ids, seen))
     if not len(new):
         raise DataError(
             f"no query came for the first time at {start.isoformat()} or later: choose an earlier time, or "
             f"hold out a share of the queries instead"
         )
-    held_out = whole.part.select(new)
-    unused = statistics.impressions - train.statistics.impressions - held_out.statistics.impressions
+    before = learned.statistics.impressions
+    since = int(statistics.impressions_by_query[new].sum())
+    unused = statistics.impressions - before - since
     sentence = (
-        f"Fitted to the {train.statistics.impressions:,} impressions before {start.isoformat()}; held out: "
-        f"{held_out.statistics.impressions:,} impressions of queries that first came since then."
+        f"Fitted to the {before:,} impressions before {start.isoformat()}; held out: {since:,} impressions "
+        f"of queries that first came since then."
     )
     if unused:
         sentence += f" {unused:,} later impressions of earlier queries are used for neither."
-    return Division(whole.found, train, held_out, whole.names, past.fill_values, (*whole.notes, sentence))
+    notes = (*whole.notes, sentence)
+    kept = Turn(train, stop, new)
+    return Division(whole.found, learned, whole.part, kept, (), whole.names, past.fill_values, notes)
 
 
 class Documents(NamedTuple):
@@ -156,13 +227,14 @@ class Documents(NamedTuple):
         """The numbers of the queries with impressions.
 
         Raises:
-            DataError: there are not two, so that none can be held out.
+            DataError: there are fewer than three: to train on, to stop by and to judge by.
         """
         came = self.part.came
-        if len(came) < 2:
+        if len(came) < LEAST_FOLDS:
+            number = "1 query of the log has" if len(came) == 1 else f"{len(came)} queries of the log have"
             raise DataError(
-                f"{'only one' if len(came) else 'no'} query of the log has impressions: a ranker is fitted "
-                "to some queries and judged on others, and needs hundreds of them. `rankloop relevance` "
+                f"only {number} impressions: a ranker is trained on some queries, stopped on "
+                "others and judged on others again, and needs hundreds of them. `rankloop relevance` "
                 "estimates the relevance of documents of single queries, without features"
             )
         return came

@@ -5,6 +5,7 @@ A stored fit is a folder:
     model.rankloop   the model; LightGBM's opens in any LightGBM
     bias.json        the bias that was assumed, with its intervals if it was estimated
     fit.json         everything else: options, history, estimates, and the ids of the queries
+    judged.parquet   scores by which its own log judges it: of each query, by a model that never saw the query
     report.html      the page, if one was written (`rankloop.write_report`)
 
 It remembers the queries that it was fitted to: `judge_on` chooses those that it may be judged on.
@@ -15,30 +16,39 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from rankloop.bias.storage import bias_from_text, bias_to_text
 from rankloop.errors import DataError, ModelFileError
 from rankloop.exchange import Export, ExportFormat, PolicySource, write_model
+from rankloop.logs.parquet_file import PARQUET_ERRORS
 from rankloop.model_files import load
 from rankloop.models.storage import model_to_bytes
 from rankloop.notebook import NotebookResult
 from rankloop.relevance.click_model import Calibration
 from rankloop.statistics import Counts
 from rankloop.storage.files import check_folder, write_folder
+from rankloop.storage.fingerprints import fingerprint
 from rankloop.storage.plain import from_plain, to_json, to_plain
 from rankloop.training import Epoch
-from rankloop.types import Bias, Model
+from rankloop.types import Bias, Float64, Model, Str
 
 if TYPE_CHECKING:
     from rankloop.offline.comparison import Comparison
     from rankloop.value.uncertainty import ValueInterval
 
-FORMAT, VERSION = "rankloop-fit", 4
+FORMAT, VERSION = "rankloop-fit", 5
 MODEL_FILE, BIAS_FILE, FIT_FILE, PAGE_FILE = "model.rankloop", "bias.json", "fit.json", "report.html"
-FILES = (MODEL_FILE, BIAS_FILE, FIT_FILE, PAGE_FILE)
+SCORES_FILE = "judged.parquet"
+FILES = (MODEL_FILE, BIAS_FILE, FIT_FILE, PAGE_FILE, SCORES_FILE)
+# The key of the table of scores under which the number of folds stands.
+FOLDS_KEY = b"rankloop.folds"
 
 
 @dataclass(frozen=True)
@@ -132,6 +142,59 @@ class HeldOutEstimate:
 
 
 @dataclass(frozen=True, eq=False)
+class JudgedScores:
+    """Scores of documents by which a fit is judged on its own log; all arrays have the same length.
+
+    A log is divided into folds of queries. The documents of a fold are scored by a model that was trained and
+    stopped on others, in the same way as the model that is kept, which was trained on all.
+
+    Attributes:
+        query_ids: text.
+        doc_ids: text.
+        scores: float64.
+        folds: the number of folds.
+    """
+
+    query_ids: Str
+    doc_ids: Str
+    scores: Float64
+    folds: int
+
+    def to_bytes(self) -> bytes:
+        """The table as Parquet."""
+        table = pa.table(
+            {
+                "query_id": pa.array(self.query_ids.tolist(), pa.string()),
+                "doc_id": pa.array(self.doc_ids.tolist(), pa.string()),
+                "score": self.scores,
+            }
+        )
+        buffer = pa.BufferOutputStream()
+        pq.write_table(table.replace_schema_metadata({FOLDS_KEY: str(self.folds)}), buffer)
+        return buffer.getvalue().to_pybytes()  # type: ignore[no-any-return]
+
+    @classmethod
+    def read(cls, path: Path, known: str) -> Self:
+        """Read the table that `to_bytes` wrote; refuse another one than that of the known fingerprint."""
+        try:
+            data = path.read_bytes()
+            if fingerprint(data) != known:
+                raise ModelFileError(
+                    f"{path}: these are not the scores that were stored with the fit: copy the folder again"
+                )
+            table = pq.read_table(pa.BufferReader(data))
+            queries, documents = (
+                np.array(table[name].to_pylist(), np.str_) for name in ("query_id", "doc_id")
+            )
+            scores, count = table["score"].to_numpy().astype(np.float64), table.schema.metadata[FOLDS_KEY]
+            return cls(queries, documents, scores, int(count))
+        except (*PARQUET_ERRORS, KeyError, TypeError) as error:
+            raise ModelFileError(
+                f"{path}: the scores by which the fit is judged are damaged: {error}"
+            ) from error
+
+
+@dataclass(frozen=True, eq=False)
 class Fit(NotebookResult):
     """A ranker that was fitted to a log, and what it was fitted with.
 
@@ -140,8 +203,8 @@ class Fit(NotebookResult):
         bias: how users click, as it was assumed.
         history: every epoch, or every tree, with the value of the training objective on held-out queries;
             its units are not those of `rankloop.evaluate`.
-        held_out: what `rankloop.evaluate` says about it on the held-out queries; the same clicks chose when
-            to stop, so it is slightly optimistic. None while it has not been evaluated.
+        held_out: what `rankloop.evaluate` says about it on the queries that judge it. None while it has not
+            been evaluated.
         comparison: the whole evaluation that ``held_out`` summarises; not stored, so None after `load_fit`.
         spec: the name of the model that was trained.
         estimator: the name of the estimator that turned clicks into weights.
@@ -149,8 +212,11 @@ class Fit(NotebookResult):
         seed: the random seed.
         policies: what there was to learn from, by policy.
         log: the fingerprint of the log.
-        train_queries: ids of the queries that it was fitted to.
-        held_out_queries: ids of the queries that were held out.
+        train_queries: ids of the queries that it was trained on.
+        stop_queries: ids of the queries that decided when to stop.
+        held_out_queries: ids of the queries that judge it; each is ranked by a model that never saw it.
+        judged_scores: the scores of the documents of these queries, by models of several folds; None if the
+            model itself never saw them.
         notes: caveats that every report must state.
         feature_names: the names of the features, if the log has them.
         fill_values: what replaces missing values of features, one per feature; None if nothing does.
@@ -173,7 +239,9 @@ class Fit(NotebookResult):
     policies: tuple[PolicyEvidence, ...]
     log: str
     train_queries: tuple[str, ...] = field(repr=False)
+    stop_queries: tuple[str, ...] = field(repr=False)
     held_out_queries: tuple[str, ...] = field(repr=False)
+    judged_scores: JudgedScores | None = field(default=None, repr=False)
     notes: tuple[str, ...] = ()
     feature_names: tuple[str, ...] | None = None
     fill_values: tuple[float, ...] | None = None
@@ -204,7 +272,9 @@ class Fit(NotebookResult):
                 "seed": self.seed,
                 "log": self.log,
                 "train_queries": len(self.train_queries),
+                "stop_queries": len(self.stop_queries),
                 "held_out_queries": len(self.held_out_queries),
+                "folds": None if self.judged_scores is None else self.judged_scores.folds,
                 "epochs": self.history[-1].number,
                 "best_epoch": self.best.number,
                 "held_out": self.held_out,
@@ -225,18 +295,34 @@ class Fit(NotebookResult):
             RankloopError: the folder cannot be written, or `load_fit` could not read it.
         """
         content = {"format": FORMAT, "version": VERSION, **self.to_dict()}
+        scores = None if self.judged_scores is None else self.judged_scores.to_bytes()
         content |= {
             "history": self.history,
             # JSON keeps any id as it is, line breaks included.
             "train_queries": self.train_queries,
+            "stop_queries": self.stop_queries,
             "held_out_queries": self.held_out_queries,
+            # Most damage to a Parquet file is read as other values.
+            "judged_scores": None if scores is None else fingerprint(scores),
         }
         files = {
             MODEL_FILE: model_to_bytes(self.model),
             BIAS_FILE: bias_to_text(self.bias, self.bias_details).encode(),
             FIT_FILE: (to_json(content) + "\n").encode(),
+            **({} if scores is None else {SCORES_FILE: scores}),
         }
         return write_folder(path, files, replaceable=FILES, read_back=load_fit)
+
+    def has_seen(self, log: str, query_ids: Iterable[str]) -> int:
+        """How many of these queries of a log the scores know by which it would be judged on that log.
+
+        Args:
+            log: the fingerprint of the log.
+            query_ids: the queries.
+        """
+        if self.log != log or self.judged_scores is not None:
+            return 0
+        return len(set(query_ids).intersection((*self.train_queries, *self.stop_queries)))
 
     def export(self, to: str | ExportFormat, *, name: str = "rankloop") -> Export:
         """The ranker in the format of an engine; see `rankloop.export`."""
@@ -273,6 +359,9 @@ def load_fit(path: str | os.PathLike[str]) -> Fit:
     try:
         bias, details = bias_from_text(bias_text, str(folder / BIAS_FILE))
         fit = _from_dict(content, model, bias, details, folder.absolute().name)
+        if content["judged_scores"] is not None:
+            scores = JudgedScores.read(folder / SCORES_FILE, content["judged_scores"])
+            fit = replace(fit, judged_scores=scores)
     except (DataError, KeyError, TypeError, ValueError) as error:
         raise ModelFileError(f"{folder / FIT_FILE}: the fit is damaged: {error!r}") from error
     if content["fingerprint"] != model.fingerprint:
@@ -306,6 +395,7 @@ def _from_dict(
         policies=from_plain(tuple[PolicyEvidence, ...], content["policies"], "policies"),
         log=content["log"],
         train_queries=tuple(content["train_queries"]),
+        stop_queries=tuple(content["stop_queries"]),
         held_out_queries=tuple(content["held_out_queries"]),
         notes=tuple(content["notes"]),
         feature_names=None if names is None else tuple(names),
@@ -345,23 +435,44 @@ def judge_on(queries: QueryChoice, policies: Iterable[object], counts: Counts) -
     own = [fit for fit in fits if fit.log == counts.fingerprint]
     notes = [_note_on_another_log(fit) for fit in fits if fit not in own and _may_contain(counts, fit)]
     if queries == "all":
-        return JudgedQueries(None, (*(_note_on_own_clicks(fit, "all queries") for fit in own), *notes))
+        flattered = [fit for fit in own if fit.has_seen(counts.fingerprint, counts.query_ids.tolist())]
+        return JudgedQueries(None, (*(_note_on_own_clicks(fit, "all queries") for fit in flattered), *notes))
     if queries is not None:
         ids = tuple(queries)
-        seen = {fit: len(set(ids).intersection(fit.train_queries)) for fit in own}
-        flattered = (_note_on_own_clicks(fit, f"{n:,} of the queries") for fit, n in seen.items() if n)
-        return JudgedQueries(ids, (*flattered, *notes))
+        seen = {fit: fit.has_seen(counts.fingerprint, ids) for fit in own}
+        known = (_note_on_own_clicks(fit, f"{n:,} of the queries") for fit, n in seen.items() if n)
+        return JudgedQueries(ids, (*known, *notes))
     if not own:
         return JudgedQueries(None, tuple(notes))
+    for fit in own:
+        if not fit.held_out_queries:
+            raise DataError(
+                f"{name_of(fit)} was fitted to all queries of this log, and none judges it: fit it with "
+                f"`--judge folds` or `--judge split`, or evaluate it on another log"
+            )
     held_out = set(own[0].held_out_queries).intersection(*(fit.held_out_queries for fit in own[1:]))
     if not held_out:
         raise DataError(
             "both policies were fitted to this log, and no query was held out by both: fit them with the "
             "same seed and the same share of held-out queries, or evaluate on another log"
         )
-    names = " and ".join(dict.fromkeys(map(name_of, own)))
-    note = f"Estimated on the {len(held_out):,} queries of this log that {names} was not fitted to."
-    return JudgedQueries(tuple(sorted(held_out)), (note, *notes))
+    return JudgedQueries(tuple(sorted(held_out)), (*_how_judged(own, len(held_out)), *notes))
+
+
+def _how_judged(fits: list[Fit], queries: int) -> list[str]:
+    """What ranks the queries that judge each fit."""
+    names = {fit: name_of(fit) for fit in fits}
+    apart = " and ".join(dict.fromkeys(names[fit] for fit in fits if fit.judged_scores is None))
+    notes = []
+    if apart:
+        notes.append(f"Estimated on the {queries:,} queries of this log that {apart} was not fitted to.")
+    notes += [
+        f"{names[fit]} was fitted to this log. Each of its {queries:,} queries is ranked by one of "
+        f"{fit.judged_scores.folds} models that were trained in the same way and never saw it."
+        for fit in fits
+        if fit.judged_scores is not None
+    ]
+    return list(dict.fromkeys(notes))
 
 
 def name_of(fit: Fit) -> str:

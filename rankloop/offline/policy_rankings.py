@@ -17,12 +17,14 @@ from rankloop.logs.engines import Engine
 from rankloop.logs.impression_rows import map_impressions, rows_of
 from rankloop.logs.schema import CANDIDATES
 from rankloop.model_files import load
-from rankloop.offline.fit_result import Fit
+from rankloop.offline.fit_result import Fit, name_of
 from rankloop.offline.scores import (
     BELOW_ALL,
     DocumentIndex,
     DocumentScores,
+    LogScores,
     is_scores,
+    judged_scores,
     read_candidates,
     read_scores,
     score_documents,
@@ -124,7 +126,10 @@ class RankingResolver:
         if isinstance(policy, Model):
             return self._score_by_model(policy, policy.fingerprint)
         if isinstance(policy, Fit):
-            return self._score_by_model(policy, policy.name or policy.model.fingerprint)
+            of_folds, own = policy.judged_scores, name_of(policy)
+            if of_folds is None or policy.log != self.counts.fingerprint:
+                return self._score_by_model(policy, own)
+            return self._score_all(judged_scores(of_folds, own, self.counts, self.queries), own)
         path = Path(policy)
         if not path.is_file():
             known = ", ".join(map(repr, self.counts.policy_ids))
@@ -143,7 +148,9 @@ class RankingResolver:
 
     def _score_by_model(self, policy: Fit | Model, name: str) -> ScoredDocuments:
         """Documents without features come last; queries without any are not known."""
-        scored = score_documents(policy, name, self.log, self.counts, self.queries)
+        return self._score_all(score_documents(policy, name, self.log, self.counts, self.queries), name)
+
+    def _score_all(self, scored: LogScores, name: str) -> ScoredDocuments:
         self.notes.extend(scored.notes)
         self.by_features.add(name)
         documents = np.arange(len(scored.scores))

@@ -24,7 +24,7 @@ from rankloop.logs.parquet_file import PARQUET_ERRORS, checked_batches, parquet_
 from rankloop.logs.schema import CANDIDATES, COLUMNS, QUERY_DOCUMENT, check_columns
 from rankloop.models.feature_names import names_of_model, scaling_of_model, takes_missing
 from rankloop.models.lightgbm_text import spellable
-from rankloop.offline.fit_result import Fit
+from rankloop.offline.fit_result import Fit, JudgedScores
 from rankloop.statistics import Counts
 from rankloop.types import Float32, Float64, Int64, Model
 
@@ -346,14 +346,39 @@ def score_documents(
     features = read_features(log, counts)
     matcher = FeatureMatcher(policy, name)
     order = matcher.match(features.names, features.values.shape[1], features.source)
-    sizes, has_features = np.diff(counts.offsets), features.known
-    needed = np.ones(len(has_features), np.bool_) if queries is None else np.repeat(queries, sizes)
-    scored, without = needed & has_features, needed & ~has_features
+    has_features = features.known
     scores = np.zeros(len(has_features))
+    scored = has_features if queries is None else np.repeat(queries, np.diff(counts.offsets)) & has_features
     if scored.any():
         scores[scored] = matcher.scores(features.values[scored], order, features.source)
+    return _with_others_last(scores, has_features, name, counts, queries, tuple(matcher.notes))
+
+
+def judged_scores(
+    scores: JudgedScores, name: str, counts: Counts, queries: NDArray[np.bool_] | None = None
+) -> LogScores:
+    """The scores by which a fit is judged, for a log's documents; see `score_documents`."""
+    index = DocumentIndex(counts)
+    documents = index.documents(pa.array(scores.query_ids.tolist()), pa.array(scores.doc_ids.tolist()))
+    inside, result = documents >= 0, np.zeros(counts.n_documents)
+    has_score = np.zeros(counts.n_documents, np.bool_)
+    result[documents[inside]], has_score[documents[inside]] = scores.scores[inside], True
+    return _with_others_last(result, has_score, name, counts, queries, ())
+
+
+def _with_others_last(
+    scores: Float64,
+    has_features: NDArray[np.bool_],
+    name: str,
+    counts: Counts,
+    queries: NDArray[np.bool_] | None,
+    notes: tuple[str, ...],
+) -> LogScores:
+    """Documents without features rank below all others of their query."""
+    sizes = np.diff(counts.offsets)
+    needed = np.ones(len(scores), np.bool_) if queries is None else np.repeat(queries, sizes)
+    scored, without = needed & has_features, needed & ~has_features
     known = np.logical_or.reduceat(has_features, counts.offsets[:-1])
-    notes = tuple(matcher.notes)
     if without.any():
         lowest = np.minimum.reduceat(np.where(scored, scores, np.inf), counts.offsets[:-1])
         below = np.where(np.isfinite(lowest), lowest, 0.0) - BELOW_ALL

@@ -44,8 +44,8 @@ def fit_document(fit: Fit) -> Document:
         f"{fit.spec}, fitted to {impressions:,} impressions",
         (
             Text(
-                f"Fitted to the {fit.target} on {_queries(len(fit.train_queries))}, with "
-                f"{_queries(len(fit.held_out_queries))} held out. Fingerprint {fit.model.fingerprint}.",
+                f"Fitted to the {fit.target} on {_queries(len(fit.train_queries))}, stopped on "
+                f"{_queries(len(fit.stop_queries), 'other ')}. Fingerprint {fit.model.fingerprint}.",
                 brief=True,
             ),
             *warnings(fit.notes),
@@ -63,7 +63,7 @@ def fit_document(fit: Fit) -> Document:
 def _estimates(fit: Fit) -> tuple[Table | Text, ...]:
     held = fit.held_out
     if held is None:
-        return (Text("It has not been evaluated.", brief=True),)
+        return (Text("No query of the log judges it: evaluate it on another log.", brief=True),)
     rows = [
         ["sorted by the model’s scores", *_numbers(held.new)],
         [f"policy {held.against}", *_numbers(held.old)],
@@ -71,7 +71,7 @@ def _estimates(fit: Fit) -> tuple[Table | Text, ...]:
     ]
     return (
         Table.build(
-            f"{held.metric}, as rankloop evaluate estimates it on {_queries(held.queries, 'held-out ')} "
+            f"{held.metric}, as rankloop evaluate estimates it on {_queries(held.queries)} "
             f"({held.impressions:,} impressions)",
             ["rankings", "estimate", "90 % interval"],
             rows,
@@ -79,11 +79,18 @@ def _estimates(fit: Fit) -> tuple[Table | Text, ...]:
         ),
         Text(held.text, brief=True),
         *([Text(held.guess_gain)] if held.guess_gain else []),
-        Text(
-            "The same clicks decided when to stop training, so the estimate of the model is slightly too "
-            "high: `rankloop evaluate` on a later log decides.",
-            "quiet",
-        ),
+        Text(_how_judged(fit), "quiet"),
+    )
+
+
+def _how_judged(fit: Fit) -> str:
+    known = fit.judged_scores
+    if known is None:
+        return "The model has not seen the clicks on these queries."
+    return (
+        f"Each query is ranked by one of {known.folds} models that have not seen its clicks, neither to "
+        f"train nor to stop. The model that is stored was trained in the same way and uses all queries, so "
+        f"that it knows a little more."
     )
 
 
@@ -111,10 +118,10 @@ def _training(fit: Fit) -> Figures:
         axes.set_ylabel("gain of the training objective")
 
     words = (
-        f"The objective of training on held-out queries by {unit}, minus its value at the start: it rises "
-        f"until {fit.best.number}, which were kept. Its units are not those of the estimates above."
+        f"The objective of training on the queries that stop it by {unit}, minus its value at the start: it "
+        f"rises until {fit.best.number}, which were kept. Its units are not those of the estimates above."
     )
-    legend = (LegendEntry("held-out queries", 0),)
+    legend = (LegendEntry("queries that stop training", 0),)
     caption = f"{fit.best.number} of {fit.history[-1].number} {unit} were kept."
     return Figures((Figure(partial(draw_svg, "training", draw), caption, words),), legend)
 
@@ -210,15 +217,12 @@ def _setup(fit: Fit) -> Facts:
 
 
 def _next_step(fit: Fit) -> str:
-    """What to do with the fit, by what the held-out queries say."""
+    """What to do with the fit, by what the queries say that judge it."""
     old = "OLD" if fit.held_out is None else fit.held_out.against
     evaluate = f"`rankloop evaluate LOG --policy POLICY --against {old}`"
     if fit.held_out is not None and fit.held_out.decision in ("worse", "leans worse"):
         return f"Do not deploy it. {evaluate} shows where it loses; more clicks or other features may help."
-    return (
-        f"{evaluate} gives the whole evaluation of these queries; run it on a later log before you start an "
-        f"A/B test."
-    )
+    return f"{evaluate} gives the whole evaluation; run it on a later log before you start an A/B test."
 
 
 def _outcome(fit: Fit) -> str:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 from rankloop.bias import BiasEstimate, save_bias
+from rankloop.errors import RankloopError
 from rankloop.evidence import DecisionKind, exit_code
 from rankloop.offline import Comparison, Fit, Log
 from rankloop.offline.assumed_bias import BiasSource, explain_missing_bias
@@ -33,7 +35,8 @@ class PipelineOptions:
         bias: how users click, as `rankloop.fit` takes it; None to estimate it.
         against: the policy of the log to compare with; None for the one that logged last.
         metric: what is estimated, as `rankloop.evaluate` takes it.
-        hold_out_from: hold out queries that first came at this time or later; None for a random share.
+        hold_out_from: judge by queries that first came at this time or later; None for ``judge``.
+        judge: ``folds`` or ``split``, as `rankloop.fit` takes it.
         seed: the random seed.
     """
 
@@ -42,6 +45,7 @@ class PipelineOptions:
     against: str | None = None
     metric: str = DEFAULT_METRIC
     hold_out_from: str | None = None
+    judge: Literal["folds", "split"] = "folds"
     seed: int = 0
 
 
@@ -84,6 +88,8 @@ def run_pipeline(
         progress: called with what is being done.
     """
     chosen, place = options or PipelineOptions(), Path(folder)
+    if chosen.judge not in ("folds", "split"):
+        raise RankloopError(f"a pipeline judges its ranker by folds or split, not {chosen.judge!r}")
     place.mkdir(parents=True, exist_ok=True)
     sections: list[Section] = []
 
@@ -103,7 +109,12 @@ def run_pipeline(
         save_bias(bias, place / BIAS)
         publish("Bias", bias_document(bias))
     fit = log.fit(
-        chosen.model, bias=bias, held_out=chosen.hold_out_from or 0.2, seed=chosen.seed, progress=progress
+        chosen.model,
+        bias=bias,
+        held_out=chosen.hold_out_from or 0.2,
+        judge=chosen.judge,
+        seed=chosen.seed,
+        progress=progress,
     )
     fit.save(place / POLICY)
     publish("Fit", fit_document(fit))

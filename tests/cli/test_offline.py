@@ -44,7 +44,7 @@ def test_fit_stores_a_policy_with_all_that_belongs_to_it(run: Run, log: str, tmp
     assert code == 0
     expected = open_log(log).fit(TREES, bias=BIAS, seed=3)
     assert sorted(files(tmp_path)) == [
-        "new/bias.json", "new/fit.json", "new/model.rankloop", "new/report.html",
+        "new/bias.json", "new/fit.json", "new/judged.parquet", "new/model.rankloop", "new/report.html",
     ]  # fmt: skip
     stored = rankloop.load_fit("new")
     assert (stored.name, stored.to_dict()) == ("new", expected.to_dict())
@@ -131,7 +131,7 @@ def test_rank_writes_text_queries_as_the_documentation_says(run: Run, tmp_path: 
 
 @pytest.mark.parametrize("name", ["held-out.json", "held-out.txt"])
 def test_evaluate_says_what_python_says(run: Run, log: str, world: Simulated, name: str) -> None:
-    found = world.log.fit("linear", bias=BIAS)
+    found = world.log.fit("linear", bias=BIAS, judge="split")
     rankloop.save(found.model, "new")
     save_bias(BIAS, "bias.json")
     queries = found.held_out_queries
@@ -155,8 +155,18 @@ def test_evaluate_says_what_python_says(run: Run, log: str, world: Simulated, na
     assert out.endswith("\nwrote evaluation.html\n")
 
 
-def test_a_fitted_policy_is_judged_on_the_queries_that_it_held_out(run: Run, log: str) -> None:
+def test_a_fitted_policy_is_judged_by_models_that_never_saw_a_query(run: Run, log: str) -> None:
     assert run("fit", log, "--bias", "paper@3", "--model", "linear", "-o", "new").code == 0
+    code, out, _ = run("evaluate", log, "--policy", "new", "--against", "production", "--json")
+    assert code == 0
+    found = json.loads(out)
+    assert found["queries"] == 40
+    assert any("Each of its 40 queries is ranked by one of 5 models" in note for note in found["notes"])
+
+
+def test_a_fitted_policy_is_judged_on_the_queries_that_it_held_out(run: Run, log: str) -> None:
+    fit = ["fit", log, "--bias", "paper@3", "--model", "linear", "--judge", "split", "-o", "new"]
+    assert run(*fit).code == 0
     options = ["--policy", "new", "--against", "production", "--json"]
     code, out, _ = run("evaluate", log, *options)
     assert code == 0

@@ -41,7 +41,7 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Log:
 
 @pytest.fixture(scope="module")
 def trees(log: Log) -> Fit:
-    return log.fit(TREES, bias="paper@3", learning=QUICK)
+    return log.fit(TREES, bias="paper@3", learning=QUICK, judge="split")
 
 
 @pytest.mark.parametrize("to", FORMATS)

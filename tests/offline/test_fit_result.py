@@ -36,9 +36,13 @@ def test_a_fit_comes_back_whole(fit: Fit, tmp_path: Path) -> None:
     assert back.name == "policy"
     assert back.comparison is None
     for name in vars(fit):
-        if name not in ("model", "bias", "name", "comparison"):
+        if name not in ("model", "bias", "name", "comparison", "judged_scores"):
             assert getattr(back, name) == getattr(fit, name), name
     assert back.model.fingerprint == fit.model.fingerprint
+    assert fit.judged_scores is not None
+    assert back.judged_scores is not None
+    for name in ("query_ids", "doc_ids", "scores", "folds"):
+        np.testing.assert_array_equal(getattr(back.judged_scores, name), getattr(fit.judged_scores, name))
     for name in ("alpha", "beta", "examination"):
         np.testing.assert_array_equal(getattr(back.bias, name), getattr(fit.bias, name))
     # Stored again, it is the same, byte for byte.
@@ -76,10 +80,11 @@ def test_a_stored_fit_of_a_log_with_strange_ids_knows_its_held_out_queries(tmp_p
     )
     log = open_log(tmp_path / "log")
     found = log.fit("linear", bias="paper@2", held_out=0.5)
-    assert sorted(found.train_queries + found.held_out_queries) == sorted(IDS)
+    assert found.judged_scores is not None
+    assert sorted(found.train_queries + found.stop_queries) == sorted(found.held_out_queries) == sorted(IDS)
     assert found.feature_names == ("age",)
     result = log.evaluate(found.save(tmp_path / "policy"), "production")
-    assert (result.queries, result.impressions) == (4, 160)
+    assert (result.queries, result.impressions) == (len(IDS), 40 * len(IDS))
 
 
 def test_a_fit_replaces_a_fit_and_nothing_else(fit: Fit, tmp_path: Path) -> None:
@@ -102,11 +107,13 @@ def test_a_fit_replaces_a_fit_and_nothing_else(fit: Fit, tmp_path: Path) -> None
     [
         ("fit.json", None, "is not a fit"),
         ("fit.json", "{", "the fit is damaged"),
-        ("fit.json", "[]", "expected a file of format rankloop-fit, version 4"),
-        ("fit.json", '{"format": "rankloop-fit", "version": 5}', "expected a file of format"),
-        ("fit.json", '{"format": "rankloop-fit", "version": 4}', "the fit is damaged: KeyError"),
+        ("fit.json", "[]", "expected a file of format rankloop-fit, version 5"),
+        ("fit.json", '{"format": "rankloop-fit", "version": 4}', "expected a file of format"),
+        ("fit.json", '{"format": "rankloop-fit", "version": 5}', "the fit is damaged: KeyError"),
         ("bias.json", None, "the fit is damaged"),
         ("bias.json", "{}", "not a bias file"),
+        ("judged.parquet", None, "the scores by which the fit is judged are damaged"),
+        ("judged.parquet", "PAR1", "these are not the scores that were stored with the fit"),
         ("model.rankloop", None, "cannot read the model"),
         ("model.rankloop", "no model", "this is not a model file"),
     ],

@@ -6,11 +6,13 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from rankloop.errors import RankloopError
 from rankloop.offline import Fit, open_log
-from rankloop.offline.fit_result import judge_on
+from rankloop.offline.fit_result import judge_on, load_fit
 from tests.offline.worlds_of_logs import BIAS, Simulated, simulated
 
 
@@ -21,7 +23,12 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Simulated:
 
 @pytest.fixture(scope="module")
 def fit(world: Simulated) -> Fit:
-    return replace(world.log.fit("linear", bias=BIAS), name="new")
+    return replace(world.log.fit("linear", bias=BIAS, judge="split"), name="new")
+
+
+@pytest.fixture(scope="module")
+def folded(world: Simulated) -> Fit:
+    return replace(world.log.fit("linear", bias=BIAS), name="folded")
 
 
 def test_a_fit_is_judged_on_its_held_out_queries_wherever_the_log_is(
@@ -69,3 +76,36 @@ def test_two_fits_are_judged_on_queries_that_both_held_out(world: Simulated, fit
 
 def test_models_and_policies_of_the_log_are_judged_on_all_queries(world: Simulated, fit: Fit) -> None:
     assert judge_on(None, [fit.model, "production"], world.log.count()) == (None, ())
+
+
+def test_scores_of_folds_judge_a_fit_on_all_queries_of_its_own_log(
+    world: Simulated, folded: Fit, tmp_path: Path
+) -> None:
+    counts = world.log.count()
+    judged = judge_on(None, [folded], counts)
+    assert judged.ids == tuple(world.split.query_ids.tolist())
+    assert "Each of its 20 queries is ranked by one of 5 models" in judged.notes[0]
+    # None of these scores has seen the clicks of its query, so that any choice of queries will do.
+    assert judge_on("all", [folded], counts) == (None, ())
+    assert judge_on(folded.train_queries[:3], [folded], counts) == (folded.train_queries[:3], ())
+    known = folded.judged_scores
+    assert known is not None
+    table = pa.table({"query_id": known.query_ids, "doc_id": known.doc_ids, "score": known.scores})
+    pq.write_table(table, tmp_path / "scores.parquet")
+    own = world.log.evaluate(load_fit(folded.save(tmp_path / "folded")), against="production")
+    by_table = world.log.evaluate(tmp_path / "scores.parquet", against="production", bias=BIAS)
+    assert own.difference.estimate == pytest.approx(by_table.difference.estimate)
+    # Elsewhere, the model itself ranks.
+    other = simulated(tmp_path / "other", queries=20, impressions=500, seed=1).log
+    found = other.evaluate(folded, against="production")
+    assert found.difference.estimate == pytest.approx(
+        other.evaluate(folded.model, against="production", bias=BIAS).difference.estimate
+    )
+
+
+def test_a_fit_by_folds_and_one_by_a_split_are_judged_on_the_queries_of_both(
+    world: Simulated, fit: Fit, folded: Fit
+) -> None:
+    judged = judge_on(None, [folded, fit], world.log.count())
+    assert judged.ids == tuple(sorted(fit.held_out_queries))
+    assert len(judged.notes) == 2

@@ -113,7 +113,7 @@ def test_evaluate_matches_features_by_name(log: Log, tmp_path: Path) -> None:
 
 def test_missing_and_unknown_features_are_listed(log: Log, tmp_path: Path) -> None:
     """Before: "3 features, but the policy takes 3" was all that was checked."""
-    fit = log.fit("linear", bias="paper@3", learning=QUICK)
+    fit = log.fit("linear", bias="paper@3", learning=QUICK, judge="none")
     columns = columns_of()
     columns["list_age"] = columns.pop("list age")
     pq.write_table(pa.table(columns), tmp_path / "f.parquet")
@@ -207,7 +207,8 @@ def test_documents_without_features_are_left_out_and_counted(tmp_path: Path) -> 
     fit = some.fit(TREES, bias="paper@3", learning=QUICK)
     note = "17 of 72 documents have no features and are left out, and with them 1 queries"
     assert any(text.startswith(note) for text in fit.notes)
-    assert len(fit.train_queries) + len(fit.held_out_queries) == len(QUERIES) - 1
+    assert len(fit.train_queries) + len(fit.stop_queries) == len(QUERIES) - 1
+    assert len(fit.held_out_queries) == len(QUERIES) - 1
     result = some.evaluate(fit, "production", queries="all")
     assert result.queries == len(QUERIES) - 1
     assert any("17 of 72 documents have no features" in text for text in result.notes)

@@ -59,7 +59,15 @@ def learn(folder: Path, settings: LearnerSettings) -> Learned:
     log = open_log(folder)
     bias = _bias(log, settings)
     # Features that were added later have no values in earlier parts.
-    fit = log.fit(settings.model, bias=bias, learning=settings.learning, missing="mean", seed=settings.seed)
+    # The trial on pages that come later judges it.
+    fit = log.fit(
+        settings.model,
+        bias=bias,
+        learning=settings.learning,
+        missing="mean",
+        judge="none",
+        seed=settings.seed,
+    )
     counts = log.count(fit.bias.positions)
     values = read_features(log, counts).values
     if fit.fill_values is not None:
