@@ -29,7 +29,7 @@ from rankloop.live.ranking.deployment import LiveDeployment
 from rankloop.live.store.database import Store, read
 from rankloop.live.store.events import CLICK, read_tallies
 from rankloop.live.store.parts import SEALED
-from rankloop.live.store.policies import current_deployment, history
+from rankloop.live.store.policies import current_deployment, history, rollback_target
 from rankloop.live.store.tables import diary, events, impressions, parts, policies
 
 # Rates are those of the last impressions.
@@ -67,6 +67,7 @@ class Overview:
 
     Attributes:
         deployment: what is live.
+        restores: what rolling back restores, if no other one is chosen.
         history: deployments, newest first.
         metric: what rates and evidence are about: ``clicks``, or ``amount`` for what actions are worth.
         rates: by policy.
@@ -87,6 +88,7 @@ class Overview:
     """
 
     deployment: LiveDeployment | None
+    restores: LiveDeployment | None
     history: list[LiveDeployment]
     metric: MetricName
     rates: list[PolicyRate]
@@ -114,6 +116,7 @@ def read_overview(store: Store) -> Overview:
         current, health = current_deployment(connection), read_health(connection)
         return Overview(
             current,
+            None if current is None else rollback_target(connection, current),
             history(connection, 30),
             metric,
             *_rates(connection, metric),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -48,21 +49,31 @@ METRICS = {
     AMOUNT: "Policies are learned, compared and watched by the amount per page: on each document the best "
     "action counts, with the value that it carries, or 1 for a click without one.",
 }
-ROLL_BACK, DEPLOY = "/page/rollback", "/page/deploy"
+PAGE, ROLL_BACK, DEPLOY = "/", "/page/rollback", "/page/deploy"
+# The parameter of the page for a person who acts.
+ACT = "act"
+ACT_LABEL = "Deploy, roll back, pause …"
+RELOADS = "This page reloads every few seconds."
+STILL = "This page does not reload by itself, so that what you type is kept."
 
 
-def page_document(found: Overview, *, keys: bool, now: float | None = None) -> Document:
+def page_document(found: Overview, *, keys: bool, acting: bool = False, now: float | None = None) -> Document:
     """The page as a document.
 
     Args:
         found: the state of the service.
         keys: whether buttons need a key.
+        acting: whether it is for a person who acts: with buttons, and without reloading, by which what is
+            typed beside them would be lost.
         now: the time, in seconds since 1970.
     """
     as_of = moment(time.time() if now is None else now)
     blocks: list[Block] = [
         Text(_summary(found), "strong"),
-        Text(f"As of {as_of}. This page reloads every few seconds.", "quiet"),
+        Text(f"As of {as_of}. {STILL if acting else RELOADS}", "quiet"),
+        Button("Watch", PAGE, method="get")
+        if acting
+        else Button(ACT_LABEL, PAGE, ((ACT, "1"),), method="get"),
         *warnings(found.warnings),
         Text(METRICS[found.metric]),
         Section("What is live", _live(found)),
@@ -75,7 +86,16 @@ def page_document(found: Overview, *, keys: bool, now: float | None = None) -> D
         Section("History", _history(found, keys)),
         Section("Events", _events(found)),
     ]
-    return Document("live", "rankloop live", tuple(blocks))
+    return Document("live", "rankloop live", tuple(blocks) if acting else without_forms(blocks))
+
+
+def without_forms(blocks: Sequence[Block]) -> tuple[Block, ...]:
+    """Blocks without the buttons that do something, for a page that reloads."""
+    return tuple(
+        replace(block, blocks=without_forms(block.blocks)) if isinstance(block, Section) else block
+        for block in blocks
+        if not isinstance(block, Button) or block.method == "get"
+    )
 
 
 def _summary(found: Overview) -> str:
@@ -282,8 +302,12 @@ def _history(found: Overview, keys: bool) -> tuple[Block, ...]:
             for one in found.history[1:]
             if found.deployment is None or one.shares != found.deployment.shares
         )
-        before = InputField("to", "what to restore", (("", "the deployment before"), *earlier))
-        blocks.insert(0, Button("Roll back", ROLL_BACK, (), keys, (before, WHY)))
+        last = found.restores
+        before = "" if last is None else f"the deployment before, {last.number}: {_shares(last)}"
+        options = (*(() if last is None else ((str(last.number), before),)), *earlier)
+        if options:
+            choice = InputField("to", "what to restore", options)
+            blocks.insert(0, Button("Roll back", ROLL_BACK, (), keys, (choice, WHY)))
     diary = [[moment(one["created_at"]), one["kind"], one["text"]] for one in found.diary]
     if diary:
         wide = [Column("when", words=True), Column("kind", words=True), Column("what", words=True)]

@@ -205,6 +205,7 @@ class Button:
         values: names and values that are sent along.
         key: whether the reader must type a key.
         fields: what else the reader types or chooses.
+        method: ``post``, or ``get`` for a button that only shows another page.
         brief: unused; a terminal has no buttons.
     """
 
@@ -213,6 +214,7 @@ class Button:
     values: tuple[tuple[str, str], ...] = ()
     key: bool = False
     fields: tuple[InputField, ...] = ()
+    method: str = "post"
     brief: bool = False
 
 

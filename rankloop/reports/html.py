@@ -174,7 +174,7 @@ def _button(action: Button) -> Html:
         attributes = {"placeholder": "admin key", "aria_label": "admin key", "autocomplete": "off"}
         fields.append(_input(type="password", name="key", **attributes))
     button = element("button", action.label, type="submit")
-    return element("form", *fields, button, method="post", action=action.path)
+    return element("form", *fields, button, method=action.method, action=action.path)
 
 
 def _field(field: InputField) -> Html:

@@ -17,6 +17,7 @@ from rankloop.live import Client, Store
 from rankloop.live.learner.notes import SETTINGS, TRIAL, add_entry, save_note
 from rankloop.live.learner.settings import LearnerSettings
 from rankloop.live.learner.trial import LiveTrial
+from rankloop.live.page import ACT_LABEL
 from rankloop.live.ranking.deployment import Share
 from rankloop.live.ranking.live_policy import policy_of
 from rankloop.live.sealing import seal
@@ -79,6 +80,12 @@ def open_page(browser: Any, url: str, **options: Any) -> Any:
     return page
 
 
+def act(page: Any) -> None:
+    """Go to the page with buttons."""
+    page.get_by_role("button", name=ACT_LABEL).click()
+    page.wait_for_url("**/?act=1")
+
+
 def widest(page: Any) -> int:
     return int(page.evaluate("document.documentElement.scrollWidth"))
 
@@ -111,12 +118,13 @@ def test_the_button_rolls_back_for_those_who_have_a_key(store: Store, browser: A
         add_key(connection, "shop", ["rank"])
     with serving(store) as url:
         page = open_page(browser, url, http_credentials={"username": "", "password": key})
-        page.get_by_placeholder("admin key").fill("wrong")
-        page.get_by_role("button", name="Roll back").click()
-        assert "the key is not known" in page.content()
-        page.goto(url)
-        page.get_by_placeholder("admin key").fill(key)
-        page.get_by_role("button", name="Roll back").click()
+        for typed in ("wrong", key):
+            page.goto(url)
+            act(page)
+            form = page.locator("form[action='/page/rollback']")
+            form.get_by_placeholder("admin key").fill(typed)
+            form.get_by_role("button", name="Roll back").click()
+            assert ("the key is not known" in page.content()) == (typed == "wrong")
         page.wait_for_url(url + "/")
         assert "start serves 100% of the traffic" in page.content()
         page.close()
@@ -140,6 +148,8 @@ def test_the_button_deploys_what_was_proven(store: Store, url: str, browser: Any
         add_entry(connection, "learned", "start was learned", numbers)
     page = open_page(browser, url, viewport=PHONE)
     assert "start is better than second by clicks per page. A person may deploy it." in page.content()
+    assert widest(page) <= PHONE["width"]
+    act(page)
     assert widest(page) <= PHONE["width"]
     page.get_by_role("button", name="Deploy start").click()
     page.wait_for_url(url + "/")

@@ -370,11 +370,27 @@ def test_the_page_shows_text_as_text(store: Store, connect: Connect) -> None:
     assert "default-src 'none'" in policy
 
 
+def test_a_page_with_fields_does_not_reload(url: str, store: Store) -> None:
+    """A key or a reason that is being typed would be lost every ten seconds."""
+    put(store, policy_of(linear(1.0, 0.0, 0.0), "second"))
+    with urllib.request.urlopen(url, timeout=20) as answer:
+        text, reloads = answer.read().decode(), answer.headers["Refresh"]
+    assert reloads == "10"
+    assert 'method="post"' not in text
+    assert '<form method="get" action="/">' in text
+    with urllib.request.urlopen(url + "/?act=1", timeout=20) as answer:
+        text, reloads = answer.read().decode(), answer.headers["Refresh"]
+    assert reloads is None
+    assert 'method="post" action="/page/rollback"' in text
+    # What the button restores is said beside it.
+    assert '<option value="1">the deployment before, 1: start 100%</option>' in text
+
+
 def test_the_button_rolls_back(url: str, store: Store) -> None:
     put(store, policy_of(linear(1.0, 0.0, 0.0), "second"))
     request = urllib.request.Request(url + "/page/rollback", b"key=", method="POST")
     with urllib.request.urlopen(request, timeout=20) as answer:
-        assert "Roll back" in answer.read().decode()
+        assert "start serves 100%" in answer.read().decode()
     with read(store) as connection:
         current = current_deployment(connection)
     assert current is not None

@@ -23,7 +23,7 @@ from rankloop.live.learner.notes import SETTINGS, TRIAL, load_note, load_trial, 
 from rankloop.live.learner.settings import LearnerSettings
 from rankloop.live.learner.stages import full_shares
 from rankloop.live.overview import read_diary, read_overview
-from rankloop.live.page import page_document
+from rankloop.live.page import ACT, page_document
 from rankloop.live.ranking.deployment import LiveDeployment
 from rankloop.live.store.database import read
 from rankloop.live.store.events import read_tallies
@@ -47,28 +47,29 @@ LONGEST_REASON = 1_000
 
 
 class PageCache:
-    """The last page, made again when it is old."""
+    """The last page, for those who watch and for those who act; made again when it is old."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._made_at, self._text = -PAGE_SECONDS, ""
+        self._made: dict[bool, tuple[float, str]] = {}
 
-    def get(self, state: ServerState) -> str:
+    def get(self, state: ServerState, *, acting: bool) -> str:
         """The page."""
         with self._lock:
-            if time.monotonic() - self._made_at >= PAGE_SECONDS:
+            made_at, text = self._made.get(acting, (-PAGE_SECONDS, ""))
+            if time.monotonic() - made_at >= PAGE_SECONDS:
                 # Loads matplotlib, which nothing else here needs.
                 from rankloop.reports.html import html_page
 
                 found = read_overview(state.service.store)
-                self._text = html_page(page_document(found, keys=not state.access.open))
-                self._made_at = time.monotonic()
-            return self._text
+                text = html_page(page_document(found, keys=not state.access.open, acting=acting))
+                self._made[acting] = time.monotonic(), text
+            return text
 
     def forget(self) -> None:
         """Make the page again the next time."""
         with self._lock:
-            self._made_at = -PAGE_SECONDS
+            self._made.clear()
 
 
 async def page(state: ServerState, request: Request) -> Response:
@@ -80,8 +81,10 @@ async def page(state: ServerState, request: Request) -> Response:
             raise
         headers = {"WWW-Authenticate": 'Basic realm="rankloop: an admin key as password"'}
         return HTMLResponse("An admin key is needed.", 401, {**SECURITY, **headers})
-    text = await asyncio.to_thread(state.pages.get, state)
-    return HTMLResponse(text, headers={**SECURITY, "Refresh": "10"})
+    acting = ACT in request.query_params
+    text = await asyncio.to_thread(state.pages.get, state, acting=acting)
+    # Reloading would empty the fields that a person is filling in.
+    return HTMLResponse(text, headers=SECURITY if acting else {**SECURITY, "Refresh": "10"})
 
 
 async def page_rollback(state: ServerState, request: Request) -> Response:

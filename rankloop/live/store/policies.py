@@ -161,6 +161,25 @@ def roll_back(
     current = current_deployment(connection)
     if current is None:
         raise RankloopError("nothing is deployed, so nothing can be rolled back")
+    target = rollback_target(connection, current, to)
+    if target is None:
+        which = "earlier deployment" if to is None else f"deployment {to}"
+        raise RankloopError(f"there is no {which} to roll back to")
+    restored = target.numbers.get(RESTORES, target.number)
+    return deploy(
+        connection,
+        target.shares,
+        who=who,
+        why=why,
+        kind=ROLLBACK,
+        numbers={**(numbers or {}), RESTORES: restored, FROM: current.number},
+    )
+
+
+def rollback_target(
+    connection: Connection, current: LiveDeployment, to: int | None = None
+) -> LiveDeployment | None:
+    """What rolling back restores: number ``to``, or the one before the current one; None if there is none."""
     if to is None:
         # A policy was taken away from deployment `from`: the step back is the one before that.
         restored = current.numbers.get(RESTORES, current.numbers.get(FROM, current.number))
@@ -173,19 +192,7 @@ def roll_back(
     else:
         found = deployments.c.number == to
     row = connection.execute(select(deployments).where(found)).mappings().one_or_none()
-    if row is None:
-        which = "an earlier deployment" if to is None else f"deployment {to}"
-        raise RankloopError(f"there is no {which.removeprefix('an ')} to roll back to")
-    target = _deployment(row)
-    restored = target.numbers.get(RESTORES, target.number)
-    return deploy(
-        connection,
-        target.shares,
-        who=who,
-        why=why,
-        kind=ROLLBACK,
-        numbers={**(numbers or {}), RESTORES: restored, FROM: current.number},
-    )
+    return None if row is None else _deployment(row)
 
 
 def lock_deployments(connection: Connection) -> None:
