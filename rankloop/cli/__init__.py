@@ -58,6 +58,7 @@ for command in (
     live.health,
     live.backup,
     live.rollback,
+    live.learner,
 ):
     app.command(help=_help(command), cls=NamesInHelp)(command)
 for service in (live.serve, live.learn):

@@ -288,14 +288,38 @@ def rollback(
     key: KeyOption = None,
 ) -> None:
     """Restore the deployment before the current one, or an earlier one, at once."""
+    _send(url, key, "POST", "/rollback", {"why": why, "to": to})
+
+
+def learner(
+    url: UrlArgument,
+    action: Annotated[
+        str,
+        argument(
+            "ACTION",
+            "show; pause: learn and deploy nothing; resume: lift a pause, and what a person decided; or "
+            "end-trial: take back what is on trial.",
+        ),
+    ] = "show",
+    why: Annotated[str, option("The reason, for the history.")] = "decided by hand",
+    key: KeyOption = None,
+) -> None:
+    """Show whether the learner lives and what it watches, pause it, resume it, or end its trial."""
+    if action == "show":
+        _send(url, key, "GET", "/learner", None)
+    else:
+        _send(url, key, "POST", "/learner", {"action": action, "why": why})
+
+
+def _send(url: str, key: str | None, method: str, path: str, message: object) -> None:
+    """Ask a service, and print its answer."""
     from rankloop.cli import console
     from rankloop.live.client import Client, ServiceError
 
     client = Client(url, key=key)
     try:
-        done = client.send("POST", "/rollback", {"why": why, "to": to})
+        console.print_json(client.send(method, path, message))
     except (OSError, ServiceError) as error:
         raise RankloopError(str(error)) from error
     finally:
         client.close()
-    console.print_json(done)

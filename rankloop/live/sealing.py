@@ -22,6 +22,7 @@ from sqlalchemy import ColumnElement, Connection, Select, select
 
 from rankloop.live.ranking.problem import RankingProblem
 from rankloop.live.ranking.rules import place
+from rankloop.live.ranking.user_cap import UNCOUNTED
 from rankloop.live.store.database import Store, give_way, read
 from rankloop.live.store.events import Reaction, read_reactions
 from rankloop.live.store.impressions import read_drawn, read_pins
@@ -255,7 +256,10 @@ def _shown(number: int) -> Select[Any]:
 def _impressions(
     connection: Connection, number: int, amounts: Mapping[str, float]
 ) -> tuple[pa.Table, bool, dict[str, Any]]:
-    """One row per document that a policy put at a position; pinned documents leave a gap."""
+    """One row per document that a policy put at a position; pinned documents leave a gap.
+
+    Pages that a user had beyond the cap are left out.
+    """
     reactions = read_reactions(connection, number, amounts)
     wanted = (
         select(
@@ -278,12 +282,14 @@ def _impressions(
     columns: dict[str, list[Any]] = {name: [] for name in schema.names}
     starts, times = True, []
     for row in connection.execute(wanted):
+        times.append(row.time)
         rules = json.loads(row.rules)
+        if UNCOUNTED in rules:
+            continue
         pins, documents = read_pins(rules), msgspec.msgpack.decode(row.documents)
         drawn = [documents[place] for place in read_drawn(row.drawn)]
         shown = [(at, one) for at, one in place(drawn, pins, rules["top"]).items() if at not in pins]
         starts &= bool(shown) and shown[0][0] == 1
-        times.append(row.time)
         moment = round(row.time * 1_000_000)
         for position, document in shown:
             reaction = reactions.get((row.number, document), Reaction())

@@ -6,7 +6,7 @@ import secrets
 import time
 from collections.abc import Mapping
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -19,6 +19,7 @@ from rankloop.live.ranking.feature_schema import FeatureSchema, Values
 from rankloop.live.ranking.live_policy import FALLBACK, LivePolicy
 from rankloop.live.ranking.problem import RankingProblem
 from rankloop.live.ranking.rules import FeatureFilter, RequestError, allowed
+from rankloop.live.ranking.user_cap import UNCOUNTED, USER, UserCap
 from rankloop.live.settings import ServiceSettings
 from rankloop.live.store.database import Store, read
 from rankloop.live.store.group_commit import GroupCommit
@@ -123,6 +124,7 @@ class Service:
         self.writer = GroupCommit(store.engine, check=partial(store.check, written=True))
         self._rng = np.random.default_rng() if rng is None else rng
         self._stored = StoredProblems()
+        self._users = UserCap(self.settings.user_share, self.settings.user_pages)
         self._table_names, self._table = ((), {}) if table is None else table
         with store.engine.begin() as connection:
             self.fallback = register_policy(connection, LivePolicy(FALLBACK, FALLBACK), "rankloop")
@@ -193,6 +195,8 @@ class Service:
             rules = _record(request)
             if not documents and not pinned:
                 raise RequestError("the filters leave nothing to show: send fewer filters, or pin a document")
+        if not self._users.counts(str(request.context.get(USER) or "")):
+            rules = {**rules, UNCOUNTED: True}
         return Draft(request, RankingProblem(request.query, documents, schema.names, matrix), top, rules)
 
     def choose(self) -> Choice:
@@ -206,6 +210,17 @@ class Service:
         mixture = self.mixture
         policy, seed = mixture.choose(self._rng.random()), int(self._rng.integers(SEEDS, dtype=np.int64))
         return Choice(policy, mixture.deployment.number, mixture.ordered, seed)
+
+    def at_fault(self, policy: LivePolicy, problem: RankingProblem) -> bool:
+        """Whether a policy that failed also fails where no feature has an unusual value.
+
+        If not, what the request says is to blame, which anybody who may rank can say.
+        """
+        try:
+            policy.scores(replace(problem, features=np.zeros_like(problem.features)))
+        except Exception:
+            return True
+        return False
 
     def fall_back(self, choice: Choice, failure: str) -> Choice:
         """The incoming order, where the policy that was chosen failed."""

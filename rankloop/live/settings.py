@@ -71,6 +71,15 @@ class ServiceSettings(OutputSettings):
         "The largest number of open connections; further ones replace those whose client is silent longest.",
         panel=LIMITS,
     )
+    user_share: Annotated[float, Field(gt=0, le=1)] = option_field(
+        0.01,
+        "The share of the pages of a day from which one user, `user` in the context of a request, can teach "
+        "or prove anything, at most.",
+        panel=LIMITS,
+    )
+    user_pages: Positive = option_field(
+        20, "Pages of a user that count per day in any case.", panel=LIMITS, hidden=True
+    )
     request_seconds: Span = option_field(
         10.0, "How long the answer to a request may take.", panel=LIMITS, hidden=True
     )

@@ -115,10 +115,12 @@ async def _scored(state: ServerState, draft: Draft, choice: Choice) -> tuple[Ser
         except Exception as error:
             LOGGER.warning("policy %r failed: %s", policy.name, error)
             reason, note = "error", f"the policy {policy.name!r} failed"
+            if not await asyncio.to_thread(service.at_fault, policy, draft.problem):
+                reason, note = "values", f"the policy {policy.name!r} cannot score these features: {error}"
         else:
             breaker.succeeded(policy)
             return served, ""
-        if reason != "features":
+        if reason not in ("features", "values"):
             breaker.failed(policy)
     state.instruments.fallbacks.labels(reason).inc()
     return service.serve(draft, service.fall_back(choice, reason)), note

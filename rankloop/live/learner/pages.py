@@ -24,6 +24,7 @@ from rankloop.evidence.trust_region import agreement_contrast
 from rankloop.live.ranking.deployment import Share
 from rankloop.live.ranking.live_policy import LivePolicy
 from rankloop.live.ranking.problem import RankingProblem
+from rankloop.live.ranking.user_cap import UNCOUNTED
 from rankloop.live.store.events import Reaction, read_reactions
 from rankloop.live.store.impressions import read_drawn, read_pins
 from rankloop.live.store.tables import deployments, impressions, policies, problems
@@ -236,12 +237,17 @@ def read_part(connection: Connection, part: int) -> PartViews:
         row.number: from_plain(tuple[Share, ...], json.loads(row.shares))
         for row in connection.execute(select(deployments).where(deployments.c.number.in_(numbers)))
     }
-    views = tuple(_view(row, known[row.problem].documents, reactions.get(row.number, {})) for row in rows)
+    views = tuple(
+        _view(row, rules, known[row.problem].documents, reactions.get(row.number, {}))
+        for row in rows
+        if UNCOUNTED not in (rules := msgspec.json.decode(row.rules))
+    )
     return PartViews(views, known, shares, part)
 
 
-def _view(row: Any, documents: Sequence[str], reactions: Mapping[str, Reaction]) -> PageView:
-    rules = msgspec.json.decode(row.rules)
+def _view(
+    row: Any, rules: Mapping[str, Any], documents: Sequence[str], reactions: Mapping[str, Reaction]
+) -> PageView:
     pins = read_pins(rules)
     drawn = tuple(read_drawn(row.drawn).tolist())
     slots = tuple(place - 1 for place in range(1, rules["top"] + 1) if place not in pins)
