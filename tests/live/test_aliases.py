@@ -278,3 +278,12 @@ def test_what_cannot_be_used_is_refused_with_a_reason(
     answer = post(path, message)
     assert answer["status"] == 422
     assert reason in answer["error"]
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/train/xgboost", "/recommend/similar", "/inference/encoder/minilm", "/inference/cross/ce", "/flush"],
+)
+def test_what_metarank_has_and_rankloop_has_not_is_said(app: Starlette, path: str) -> None:
+    status, answer = asyncio.run(send(app, "POST", path, b"{}"))
+    assert (status, "there is no path" in answer.decode()) == (404, True)

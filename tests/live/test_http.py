@@ -9,12 +9,14 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
 from rankloop.errors import RankloopError
 from rankloop.live import Client, ServiceError, ServiceSettings, Store, prepare
 from rankloop.live.http.openapi import OPERATIONS, describe
 from rankloop.live.ranking.live_policy import policy_of
+from rankloop.live.sealing import seal
 from rankloop.live.server import check_host, check_port, read_feature_options
 from rankloop.live.store.database import read
 from rankloop.live.store.impressions import find_impression
@@ -368,6 +370,26 @@ def test_the_page_shows_text_as_text(store: Store, connect: Connect) -> None:
     assert "script" not in text.replace("&lt;script&gt;", "").replace("&lt;/script&gt;", "")
     assert "&lt;script&gt;" in text
     assert "default-src 'none'" in policy
+
+
+def test_a_ranker_that_runs_elsewhere_is_a_policy_by_its_scores(
+    store: Store, url: str, connect: Connect
+) -> None:
+    """From the request to the log: its scores are drawn from, stored, and those of the policy in the log."""
+    client = connect(url)
+    with pytest.raises(ServiceError, match="in which feature"):
+        client.send("POST", "/policies?name=ours&kind=scores")
+    client.send("POST", "/policies?name=ours&kind=scores&feature=bm25&scale=10")
+    shares = [{"policy": "ours", "share": 1.0}]
+    client.send("POST", "/deployments", {"shares": shares, "why": "what we have"})
+    shown = client.rank("cat", {"x": {"bm25": 3.0}, "y": {"bm25": 9.0}, "z": {"bm25": 6.0}})
+    assert (shown["policy"], shown["ranking"]) == ("ours", ["y", "z"])
+    missing = client.rank("cat", {"x": {"bm25": 3.0}, "y": {"a": 9.0}})
+    assert (missing["policy"], "'bm25' is missing" in missing["note"]) == ("fallback", True)
+    seal(store, np.inf)
+    table = pq.read_table(store.log / "candidates.parquet").to_pylist()
+    scores = {row["doc_id"]: row["score"] for row in table if row["policy_id"] == "ours"}
+    assert scores == {"x": 30.0, "y": 90.0, "z": 60.0}
 
 
 def test_a_page_with_fields_does_not_reload(url: str, store: Store) -> None:

@@ -16,7 +16,15 @@ from rankloop.live.http.messages import DeployMessage, RollbackMessage, decode
 from rankloop.live.http.state import ServerState
 from rankloop.live.learner.control import deploy_as_person, roll_back_as_person
 from rankloop.live.ranking.deployment import LiveDeployment, Share
-from rankloop.live.ranking.live_policy import INCOMING, UNIFORM, LivePolicy, policy_of
+from rankloop.live.ranking.live_policy import (
+    INCOMING,
+    LONGEST_NAME,
+    SCORES,
+    UNIFORM,
+    LivePolicy,
+    policy_of,
+    score_policy,
+)
 from rankloop.live.ranking.problem import RankingProblem
 from rankloop.live.store.database import read
 from rankloop.live.store.keys import ADMIN
@@ -42,7 +50,7 @@ async def get_policies(state: ServerState, request: Request) -> Response:
 
 
 async def post_policy(state: ServerState, request: Request) -> Response:
-    """Answer `POST /policies?name=…`: the body is a model file; or `kind=uniform` without a body."""
+    """Answer `POST /policies?name=…`: the body is a model file; other kinds than `model` need no body."""
     who = _caller(state, request)
     options = request.query_params
     name = options.get("name", "")
@@ -55,11 +63,16 @@ async def post_policy(state: ServerState, request: Request) -> Response:
     kind = options.get("kind", "model")
     if kind in (UNIFORM, INCOMING):
         policy = LivePolicy(name, kind, scale)
+    elif kind == SCORES:
+        feature = options.get("feature", "")
+        if not 0 < len(feature) <= LONGEST_NAME or not feature.isprintable():
+            raise AnswerError(422, "feature: say in which feature the scores come, as `&feature=…`")
+        policy = score_policy(name, feature, scale=scale)
     elif kind == "model":
         body = await state.body(request, state.settings.max_model)
         policy = await asyncio.to_thread(_model_policy, body, name, scale)
     else:
-        raise AnswerError(422, f"kind: model, {UNIFORM} or {INCOMING}, not {kind!r}")
+        raise AnswerError(422, f"kind: model, {SCORES}, {UNIFORM} or {INCOMING}, not {kind[:50]!r}")
     stored = await state.write(lambda connection: register_policy(connection, policy, who))
     state.refresh()
     return json_response(

@@ -31,7 +31,7 @@ from rankloop.live.http.messages import (
     RollbackMessage,
 )
 from rankloop.live.http.state import ServerState
-from rankloop.live.ranking.live_policy import INCOMING, MODEL, UNIFORM
+from rankloop.live.ranking.live_policy import INCOMING, LONGEST_NAME, MODEL, SCORES, UNIFORM
 from rankloop.live.store.keys import ADMIN, EVENTS, RANK
 
 ERRORS = MappingProxyType(
@@ -95,7 +95,8 @@ EXPLAIN = _parameter("explain", {"type": "boolean"})
 OF_POLICIES = (
     _parameter("name", {"type": "string", "pattern": f"^{NAME.pattern}$"}, required=True),
     _parameter("scale", {"type": "number", "exclusiveMinimum": 0, "default": 1}),
-    _parameter("kind", {"enum": [MODEL, UNIFORM, INCOMING], "default": MODEL}),
+    _parameter("kind", {"enum": [MODEL, SCORES, UNIFORM, INCOMING], "default": MODEL}),
+    _parameter("feature", {"type": "string", "minLength": 1, "maxLength": LONGEST_NAME}),
 )
 OPERATIONS = (
     Operation("/rank", "post", "Rank candidates.", RANK, RankMessage, RankAnswer),

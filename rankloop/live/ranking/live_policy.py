@@ -14,6 +14,7 @@ from rankloop.errors import ModelFileError, RankloopError
 from rankloop.kernels.expectations import LARGEST_SCORE
 from rankloop.live.ranking.problem import RankingProblem
 from rankloop.live.ranking.rules import RequestError
+from rankloop.models import Linear
 from rankloop.models.feature_names import names_of_model, takes_missing
 from rankloop.models.storage import model_from_bytes, model_to_bytes
 from rankloop.offline.fit_result import Fit
@@ -22,6 +23,8 @@ from rankloop.types import Float32, Float64, Int64, Model
 
 # `fallback` serves the incoming order when a model fails; the others can be deployed.
 MODEL, UNIFORM, INCOMING, FALLBACK = "model", "uniform", "incoming", "fallback"
+# How a ranker is registered whose scores come with the candidates; it is stored as the model of one feature.
+SCORES = "scores"
 KINDS = (MODEL, UNIFORM, INCOMING, FALLBACK)
 LONGEST_NAME = 100
 # Models that are compiled loops over the candidates; others are given a time limit.
@@ -188,6 +191,18 @@ class LivePolicy:
                 f"{row['fingerprint']}: the store is damaged"
             )
         return policy
+
+
+def score_policy(name: str, feature: str, *, scale: float = 1.0) -> LivePolicy:
+    """The policy of a ranker that runs elsewhere: its scores come with the candidates, as a feature.
+
+    >>> policy = score_policy("ours", "bm25", scale=0.5)
+    >>> policy.scores(RankingProblem("cat", ("a", "b"), ("bm25",), np.array([[4.0], [2.0]], np.float32)))
+    array([2., 1.])
+    """
+    return LivePolicy(
+        name, MODEL, scale, Linear(1, np.array([1.0, 0.0]), feature_names=(feature,)), (feature,)
+    )
 
 
 def policy_of(
