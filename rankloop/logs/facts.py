@@ -39,9 +39,12 @@ from rankloop.types import Bias
 
 # Facts by rank stop at this one: few users look further down.
 MOST_RANKS = 20
+# A larger share of clicks before their impression is not a matter of seconds between clocks.
+EARLY_CLICKS = 0.1
 # Warnings about a log from which nothing should be learned before it is logged or imported in another way.
 SEVERE = (
-    "no_clicks", "only_clicked_rows", "everything_clicked", "one_clicked_rank", "sessions_as_impressions",
+    "no_clicks", "only_clicked_rows", "everything_clicked", "one_clicked_rank", "clicks_one_row_off",
+    "sessions_as_impressions",
     "one_position",
 )  # fmt: skip
 AS_IT_IS, REPAIRABLE = "present in the log", "; `rankloop import columns` repairs it"
@@ -202,6 +205,15 @@ class LogFacts:
     def _warnings(self) -> Iterator[tuple[str, str]]:
         if all(policy.first is None for policy in self.policies):
             yield "no_timestamps", "The log has no timestamps: policies are ordered by name."
+        early = sum(one["count"] for one in self.imported if one.get("name") == "early_clicks")
+        if early > EARLY_CLICKS * self.clicks:
+            yield (
+                "early_clicks",
+                f"{early:,} clicks of the import came before their impression; the log has {self.clicks:,}. "
+                f"Clocks or time zones of the two sources differ, or clicks were joined with a later "
+                f"impression of the same id: correct the times, or import with an id per list, and import "
+                f"the log again.",
+            )
         if self.without_features:
             text = f"{self.without_features:,} documents have no features: models leave them out."
             yield "documents_without_features", text

@@ -150,6 +150,24 @@ class ImpressionShapes:
         found = found.filter((_.rows >= rows) & (_.rows >= LEAST_ROWS * _.n) & (_.clicks >= rate * _.rows))
         return self.counter.rows(found.order_by(ibis.desc("n"), "name"))
 
+    def eager_clients(self, *, rows: int, eager: float, human: float) -> tuple[list[dict[str, Any]], int]:
+        """Clients that click most of what they are shown, and how many come close to it.
+
+        Args:
+            rows: how many rows they were shown, at least.
+            eager: the share of them that they clicked, at least.
+            human: the share that those who come close clicked, at least.
+
+        Returns:
+            the clients with the most impressions first, and the number of those between the two shares.
+        """
+        found = self.table.group_by(name=_.client).agg(n=_.count(), rows=_.rows.sum(), clicks=_.clicks.sum())
+        # Where a single row is shown, it is often the one that was asked for.
+        found = found.filter((_.rows >= rows) & (_.rows >= LEAST_ROWS * _.n) & (_.clicks >= human * _.rows))
+        all_of_them = self.counter.rows(found.order_by(ibis.desc("n"), "name"))
+        first = [row for row in all_of_them if row["clicks"] >= eager * row["rows"]]
+        return first, len(all_of_them) - len(first)
+
     def tireless(self, by: str, *, hours: int, per_hour: int) -> list[dict[str, Any]]:
         """Queries or clients that never stop: active in nearly all hours of a day, or very often in one hour.
 

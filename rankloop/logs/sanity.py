@@ -13,18 +13,24 @@ from rankloop.logs.display_order import IN_ORDER, share_in_order_of_ids
 from rankloop.logs.impression_shapes import ClockGap, ImpressionShapes
 from rankloop.logs.slots import Gaps
 from rankloop.statistics.counts import Counts
-from rankloop.types import Float64
+from rankloop.types import Float64, Int64
 
 # A larger share of clicked rows means that rows without a click were not logged.
 ALL_CLICKED = 0.95
 # Fewer rows than this do not tell a click rate.
 FEW_ROWS = 20
+# A rank lost clicks if its click rate is below this share of those beside it, by so many standard errors; and
+# clicks are joined one row off if rank 1 has less than the second share of the clicks per row of rank 2.
+DIP, OFF_BY_ONE, DIP_ERRORS = 0.85, 0.1, 4.0
 # So many clicks, or rows at other ranks, are not by accident all at one rank, or never clicked.
 MANY_CLICKS = 200
 # Robots: a query or a client that was shown this many rows, and clicked nearly all of them …
 ROBOT_ROWS, ROBOT_RATE = 60, 0.9
 # … or that is active in this many hours of one day, or so often in one hour: a search every five seconds.
 ROBOT_HOURS, ROBOT_PER_HOUR = 22, 720
+# Clients with so many rows have a click rate. If more of them click the first share of their rows than click
+# between the second share and the first, by so many standard errors, they are a group: people thin out.
+CLIENT_ROWS, EAGER, HUMAN, GROUP_ERRORS = 10, 0.7, 0.5, 3.0
 # Where clients are not known: a query that comes so often in one hour, and this many times as often as usual.
 ROBOT_BURST = 50.0
 # A larger share of impressions that are really several means that the impression id is that of a session.
@@ -123,6 +129,40 @@ def _clicks(counter: LogCounter, shapes: ImpressionShapes) -> Found:
             f"every row is clicked: either only clicked rows were logged, or `clicked` means something else.",
         )
     yield from _clicked_impressions(shapes, clicked / np.maximum(shown, 1.0))
+    yield from _lost_clicks(ranks, shown, clicked)
+
+
+def _lost_clicks(ranks: Int64, shown: Float64, clicked: Float64) -> Found:
+    """Ranks with fewer clicks per row than those beside them: users look from the top down."""
+    rates = clicked / np.maximum(shown, 1.0)
+    # Half a click: a rank without any has a logarithm, too.
+    log_rate = np.log((clicked + 0.5) / np.maximum(shown, 1.0))
+    error = 1.0 / np.sqrt(clicked + 0.5)
+    for place in range(len(ranks) - 1):
+        beside = [other for other in (place - 1, place + 1) if other >= 0]
+        if any(
+            abs(ranks[other] - ranks[place]) != 1
+            or log_rate[other] + np.log(DIP) < log_rate[place]
+            or log_rate[other] - log_rate[place] < DIP_ERRORS * np.hypot(error[other], error[place])
+            for other in beside
+        ):
+            continue
+        if place == 0 and rates[0] < OFF_BY_ONE * rates[1]:
+            yield (
+                "clicks_one_row_off",
+                f"Position {ranks[0]} has {clicked[0]:,.0f} clicks in {shown[0]:,.0f} rows, but at position "
+                f"{ranks[1]} {rates[1]:.1%} of the rows are clicked: it seems that clicks were joined one "
+                f"row off, such as positions from 0 with positions from 1. Join clicks by document, or "
+                f"correct the positions, and import the log again.",
+            )
+            continue
+        others = " and ".join(f"{rates[other]:.1%} at position {ranks[other]}" for other in beside)
+        yield (
+            "lost_clicks",
+            f"Fewer clicks at position {ranks[place]} than beside it: {rates[place]:.1%} of its rows are "
+            f"clicked, {others}. Either clicks there were lost, or what stands there is of another kind: "
+            f"compare a day of clicks with their source, or leave out what is not ranked.",
+        )
 
 
 def all_at_one_position(clicks: int, rows: int, rows_there: int) -> bool:
@@ -266,6 +306,19 @@ def _robots(counter: LogCounter, shapes: ImpressionShapes) -> Found:
                 f"an event: look at them before you use the log.",
             )
     else:
+        eager, between = shapes.eager_clients(rows=CLIENT_ROWS, eager=EAGER, human=HUMAN)
+        if (
+            clicks < ROBOT_RATE / 2 * rows
+            and len(eager) - between > GROUP_ERRORS * (len(eager) + between) ** 0.5
+        ):
+            yield (
+                "robots_click_most",
+                f"{len(eager):,} clients clicked at least {EAGER:.0%} of what they were shown (over at least "
+                f"{CLIENT_ROWS} rows; {clicks / rows:.1%} is usual), and only {between:,} between "
+                f"{HUMAN:.0%} and {EAGER:.0%}: they are a group of their own, such as robots. They saw "
+                f"{sum(row['n'] for row in eager):,} impressions: {_listed(eager)}. Leave them out before "
+                f"you import the log.",
+            )
         tireless = shapes.tireless(by, hours=ROBOT_HOURS, per_hour=ROBOT_PER_HOUR)
         if tireless:
             yield (

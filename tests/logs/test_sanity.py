@@ -247,3 +247,56 @@ def test_long_lists_are_not_sessions(tmp_path: Path) -> None:
             for at in range(1, 251)]  # fmt: skip
     found = open_log(write_rows(tmp_path / "log", rows)).check()
     assert "sessions_as_impressions" not in {warning.code for warning in found.warnings}
+
+
+def by_rank(impressions: int, rates: list[float], clients: int = 0) -> tuple[list[Row], list[str]]:
+    """Documents in random order, clicked with a rate per position; the client of every row."""
+    rng = np.random.default_rng(1)
+    rows, names = [], []
+    for number in range(impressions):
+        for place, document in enumerate(rng.permutation(8)[: len(rates)]):
+            clicked = bool(rng.random() < rates[place])
+            rows.append(Row(f"i{number}", f"q{number % 40}", "a", place + 1, f"d{document}", clicked))
+            names.append(f"c{number % clients}" if clients else "")
+    return rows, names
+
+
+@pytest.mark.parametrize(
+    ("rates", "code", "position"),
+    [
+        ([0.5, 0.35, 0.3, 0.25], None, None),
+        ([0.3, 0.3, 0.3, 0.3], None, None),
+        ([0.0, 0.5, 0.35, 0.3], "clicks_one_row_off", 1),
+        ([0.5, 0.45, 0.28, 0.4], "lost_clicks", 3),
+        ([0.25, 0.45, 0.4, 0.35], "lost_clicks", 1),
+    ],
+)
+def test_positions_that_lost_clicks(
+    tmp_path: Path, rates: list[float], code: str | None, position: int | None
+) -> None:
+    found = checked(tmp_path / "log", by_rank(1_500, rates)[0])
+    assert codes(found) - {"looks_randomised"} == ({code} if code else set())
+    if code:
+        assert f"osition {position}" in next(text for text in found.warnings if text.code == code)
+
+
+@pytest.mark.parametrize("robots", [0, 30])
+def test_clients_that_click_most_are_a_group(tmp_path: Path, robots: int) -> None:
+    """Each saw 30 rows, too few for one of them to stand out."""
+    rows, clients = by_rank(1_200, [0.4, 0.3, 0.25], clients=120)
+    rng = np.random.default_rng(2)
+    named = [f"c{number}" for number in range(robots)]
+    rows = [
+        row._replace(clicked=bool(rng.random() < 0.85)) if client in named else row
+        for row, client in zip(rows, clients, strict=True)
+    ]
+    found = checked(tmp_path / "log", rows, user_id=clients)
+    assert ("robots_click_most" in codes(found)) == (robots > 0)
+
+
+def test_clicks_before_their_impressions(tmp_path: Path) -> None:
+    write_rows(tmp_path / "log", usual())
+    for count, early in ((200, True), (10, False)):
+        problem = {"name": "early_clicks", "count": count, "what": "", "done": "", "left_out": 0}
+        (tmp_path / "log" / "import.json").write_text(json.dumps({"problems": [problem]}))
+        assert ("early_clicks" in codes(open_log(tmp_path / "log").check())) == early
