@@ -182,7 +182,9 @@ def build_server(
         backlog=BACKLOG,
         # Its lines go where those of the service go.
         log_config=None,
-        log_level="warning",
+        # Clients could fill a disk with warnings about what they send.
+        log_level="error",
+        ws="none",
         access_log=False,
         timeout_graceful_shutdown=5,
         server_header=False,

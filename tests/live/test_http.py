@@ -94,6 +94,14 @@ REFUSED = {
     ),
     "nothing left": (b'{"query": "a", "candidates": [{"id": "x"}], "exclude": ["x"]}', "nothing to show"),
     "an id of ours": (b'{"query": "a", "id": ".1", "candidates": [{"id": "x"}]}', "cannot be chosen"),
+    "too many filters": (
+        json.dumps({"query": "a", "candidates": [{"id": "x"}], "filters": [{"feature": "a"}] * 101}).encode(),
+        r"\$.filters",
+    ),
+    "too many exclusions": (
+        json.dumps({"query": "a", "candidates": [{"id": "x"}], "exclude": ["y"] * 10_001}).encode(),
+        r"\$.exclude|bytes",
+    ),
     "NUL": (b'{"query": "a\\u0000", "candidates": [{"id": "x"}]}', "u0000"),
     "too large a body": (b'{"query": "' + b"a" * 6000 + b'"}', "bytes"),
 }
@@ -110,7 +118,14 @@ def test_what_is_wrong_is_refused_with_a_reason(url: str, store: Store, connect:
 
 
 def test_events_that_cannot_be_are_refused(url: str, connect: Connect) -> None:
-    for event, reason in (({"time": -1.0}, "time"), ({"value": "a"}, "value"), ({"colour": 1}, "colour")):
+    for event, reason in (
+        ({"time": -1.0}, "time"),
+        ({"value": "a"}, "value"),
+        # The page squares what actions were worth, and failed from then on.
+        ({"value": 1e308}, "value"),
+        ({"value": -1e300}, "value"),
+        ({"colour": 1}, "colour"),
+    ):
         with pytest.raises(ServiceError, match=reason):
             connect(url).send_events([{"impression": "i", "document": "d", **event}])
     with pytest.raises(ServiceError, match="at most 3"):
@@ -184,6 +199,8 @@ def test_deploy_and_roll_back(url: str, connect: Connect) -> None:
             client.send("POST", "/deployments", body)
     with pytest.raises(ServiceError, match="cannot be used"):
         client.send("POST", "/policies?name=bad", b"tree\nnonsense")
+    with pytest.raises(ServiceError, match="at most 1e"):
+        client.send("POST", "/policies?name=steep&kind=incoming&scale=1e300")
 
 
 def test_keys_have_scopes(url: str, store: Store, connect: Connect) -> None:

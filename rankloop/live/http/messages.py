@@ -17,6 +17,10 @@ QueryText = Annotated[str, Meta(max_length=LONGEST_QUERY)]
 Words = Annotated[str, Meta(min_length=1, max_length=1000)]
 Position = Annotated[int, Meta(ge=1, le=10_000)]
 Number = float | None
+# Values of actions: sums of their squares over any log are finite.
+Amount = Annotated[float, Meta(ge=-1e12, le=1e12)]
+# Rules of a request: each takes time for every candidate, while others wait.
+MOST_FILTERS, MOST_PINS, MOST_EXCLUDED = 100, 1000, 10_000
 # Times are seconds since 1970, up to the year 9999.
 LATEST = 253_402_300_799.0
 Seconds = Annotated[float, Meta(ge=0.0, le=LATEST)]
@@ -53,9 +57,9 @@ class RankMessage(Struct, forbid_unknown_fields=True):
     candidates: Annotated[list[CandidateMessage], Meta(min_length=1)]
     id: Id | None = None
     top: Position | None = None
-    pins: list[PinMessage] = []
-    exclude: list[Id] = []
-    filters: list[FilterMessage] = []
+    pins: Annotated[list[PinMessage], Meta(max_length=MOST_PINS)] = []
+    exclude: Annotated[list[Id], Meta(max_length=MOST_EXCLUDED)] = []
+    filters: Annotated[list[FilterMessage], Meta(max_length=MOST_FILTERS)] = []
     context: dict[str, str | float | bool | None] = {}
 
 
@@ -76,7 +80,7 @@ class EventMessage(Struct, forbid_unknown_fields=True):
     document: Id
     kind: Id = "click"
     id: Id | None = None
-    value: float | None = None
+    value: Amount | None = None
     time: Seconds | None = None
     position: Position | None = None
 

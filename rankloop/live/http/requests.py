@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import math
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -139,13 +138,7 @@ def answer_events(counts: Counter[str]) -> EventsAnswer:
 
 
 def to_event(message: EventMessage) -> UserEvent:
-    """The event that a message describes.
-
-    Raises:
-        RequestError: its value is not a number that can be used.
-    """
-    if message.value is not None and not math.isfinite(message.value):
-        raise RequestError("value: it must be finite")
+    """The event that a message describes."""
     return UserEvent(
         message.impression,
         message.document,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -27,6 +28,8 @@ MODEL, UNIFORM, INCOMING, FALLBACK = "model", "uniform", "incoming", "fallback"
 SCORES = "scores"
 KINDS = (MODEL, UNIFORM, INCOMING, FALLBACK)
 LONGEST_NAME = 100
+# Nothing is drawn any more from scores that differ by more: the best is always first.
+LARGEST_SCALE = 1e6
 # Models that are compiled loops over the candidates; others are given a time limit.
 QUICK_MODELS = ("linear", "mlp")
 
@@ -72,8 +75,12 @@ class LivePolicy:
             raise RankloopError(
                 f"the name {FALLBACK!r} is kept for the incoming order that is served on failures"
             )
-        if not 0.0 < self.scale < np.inf:
-            raise RankloopError(f"policy {self.name!r}: the scale must be a number above 0, got {self.scale}")
+        # Scores of models are checked when there are some.
+        largest = LARGEST_SCALE if self.model is None else sys.float_info.max
+        if not 0.0 < self.scale <= largest:
+            raise RankloopError(
+                f"policy {self.name!r}: the scale must be above 0 and at most {largest:g}, got {self.scale}"
+            )
         if self.model is not None and len(self.feature_names) != self.model.n_features:
             raise RankloopError(
                 f"policy {self.name!r}: the model takes {self.model.n_features} features, "
