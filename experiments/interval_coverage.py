@@ -245,9 +245,10 @@ def in_memory(world: World, logs: list[PolicyTraffic], found: BiasEstimate | Non
             shares += np.repeat(own, world.split.sizes)[:, None] * marginals
         draws = resamples.draws(counts_of(logs, offsets).of_ranks(bias.positions))
         shares = shares[np.repeat(came, world.split.sizes)]
-        spread = bias_spread(valuation, resamples.biases, shares, None if draws is None else draws[:, came])
+        drawn = None if draws is None else draws[:, came]
+        spread = bias_spread([valuation], np.ones(1), resamples.biases, [shares], drawn)
     assumptions = assumptions_of(bias_estimated=found is not None, explores=True)
-    return compare(valuation, sum_moments(logs, valuation), assumptions=assumptions, spread=spread)
+    return compare([valuation], [sum_moments(logs, valuation)], assumptions=assumptions, spread=spread)
 
 
 def on_disk(world: World, logs: list[PolicyTraffic], bias: Bias | BiasEstimate) -> Comparison:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -143,6 +143,7 @@ def ask_bias(
     *,
     rng: np.random.Generator,
     features: Float32 | Callable[[], Float32] | None = None,
+    periods: Sequence[Counts] | None = None,
     decision_only: bool = False,
     progress: Progress | None = None,
 ) -> BiasAnswer:
@@ -153,6 +154,8 @@ def ask_bias(
         options: what is estimated, by which method, and with which intervals.
         rng: random generator for the resamples and the held-out folds.
         features: the features of the documents, or the function that reads them.
+        periods: the counts of each period, if policies served at different times: documents that moved are
+            then compared within a period only, so that a change of demand is not mistaken for a bias.
         decision_only: leave out what takes long and cannot refuse: the intervals, except where they decide
             (features that predict relevance too poorly are refused by their standard errors), and the
             comparison on held-out queries. The answer is the same with the same generator, apart from the
@@ -165,7 +168,12 @@ def ask_bias(
     effects = None if counts.context_of is None else estimate_effects(counts, confidence=options.confidence)
 
     def from_pairs() -> BiasEstimate:
-        found = estimate_from_movement(CellTable.of(counts, effects=effects), brief, rng, progress=progress)
+        table = (
+            CellTable.of(counts, effects=effects)
+            if periods is None
+            else CellTable.of_periods(periods, effects=effects)
+        )
+        found = estimate_from_movement(table, brief, rng, progress=progress)
         return replace(found, log=counts.fingerprint)
 
     def from_documents() -> BiasEstimate:

@@ -89,6 +89,7 @@ class AssumptionTest:
         smallest_seen: the smallest size that would have been seen (about 4 standard errors).
         clicks: the clicks that tell about it.
         parts: the effect by position, period or value.
+        uneven: of drifts, the probability of effects that differ as much between positions by chance.
     """
 
     name: str
@@ -108,6 +109,7 @@ class AssumptionTest:
     smallest_seen: float = float("nan")
     clicks: float = 0.0
     parts: tuple[PartialEffect, ...] = ()
+    uneven: float = 1.0
 
 
 def all_tests(
@@ -230,6 +232,7 @@ def _drift(sums: ScoreSums, names: Sequence[str] = ("",), *, scale: float = 1.0)
         size=scale * max(together.size(), apart.size()),
         clicks=sums.all_clicks,
         parts=_parts(apart, np.flatnonzero(apart.column == main), _rank_name, scale),
+        uneven=apart.deviations().test().p,
     )
 
 

@@ -20,6 +20,7 @@ from rankloop.logs.grading import CLICKS, Grading, share_of
 from rankloop.logs.impression_shapes import CLIENT_COLUMNS
 from rankloop.logs.schema import COLUMNS as KNOWN
 from rankloop.logs.schema import IMPRESSIONS, QUERY_DOCUMENT
+from rankloop.logs.span import WHOLE, Span
 from rankloop.ragged import offsets_of, segment_index
 from rankloop.statistics import Counts
 from rankloop.statistics.impression_table import ImpressionTable
@@ -49,6 +50,7 @@ def map_impressions(
     grading: Grading = CLICKS,
     policy: str | None = None,
     effects: ContextEffects | None = None,
+    span: Span = WHOLE,
 ) -> Batches:
     """The results of a function on batches of whole impressions, in no particular order.
 
@@ -66,8 +68,9 @@ def map_impressions(
         policy: the impressions of this policy alone; None for all.
         effects: how much more users click in some contexts: rows then have their context, and `rows_of` takes
             the same effects.
+        span: the part of the log that is read.
     """
-    rows = engine.table(log.files(IMPRESSIONS))
+    rows = span.of(engine.table(log.files(IMPRESSIONS)))
     context = {} if effects is None else context_of_rows(log, rows, effects.of)
     if policy is not None:
         rows = rows.filter(_.policy_id.cast("string") == policy)

@@ -74,6 +74,35 @@ class LogStatistics:
             notes.append(f"{self.left_out:,} rows of impressions below position {ranks} are left out.")
         return tuple(notes)
 
+    def of_part(self, part: Counts, bias: Bias) -> Statistics:
+        """The statistics of part of the log, such as a period, with the exposures of its policies.
+
+        Args:
+            part: the counts of the part, of the queries and documents of the whole log, by the contexts of
+                the bias, if it has any.
+            bias: how users click.
+        """
+        policies, effects = {}, bias.contexts
+        for number, policy in enumerate(part.policy_ids):
+            shown, came = part.displays_of(number), part.impressions_by_policy[number]
+            weighted = shown if effects is None else part.effective_displays(effects, number)
+            values = estimate_exposures(weighted, came, part.offsets, bias)
+            exact = self.exact.get(policy)
+            if exact is not None:
+                whole = self.statistics.policies[policy].exposure
+                known = np.stack([whole.alpha, whole.beta, whole.examination])
+                values = np.where(np.repeat(exact, np.diff(part.offsets)), known, values)
+            clicks: NDArray[Any] = part.clicks_of(number)
+            policies[policy] = PolicyStatistics(came, clicks, Exposure(*values))
+        return Statistics(
+            part.offsets,
+            policies,
+            part.displays_by_position,
+            part.clicks_by_position,
+            part.impressions,
+            None if effects is None else part.effective_displays(effects),
+        )
+
     def keep(self, kept: NDArray[np.bool_]) -> LogStatistics:
         """The statistics of some documents; queries of which none is kept are left out.
 

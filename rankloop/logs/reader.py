@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -15,14 +15,24 @@ from rankloop.logs.facts import LogFacts, find_facts
 from rankloop.logs.features import read_feature_names, split_of_log
 from rankloop.logs.folder import LogFolder
 from rankloop.logs.grading import TARGETS, Grading, find_grading
+from rankloop.logs.impression_rows import read_impression_table
 from rankloop.logs.log_statistics import LogStatistics, assemble_statistics
 from rankloop.logs.policy_exposures import compute_exposures, compute_rank_shares
 from rankloop.logs.schema import CANDIDATES
 from rankloop.logs.slots import Slots, find_placements, find_slots
+from rankloop.logs.span import Span
 from rankloop.progress import Progress, report
 from rankloop.ragged import segment_index
 from rankloop.statistics.counts import Counts
+from rankloop.statistics.impression_table import ImpressionTable
 from rankloop.types import Bias, ContextEffects, Float64, Split
+
+if TYPE_CHECKING:
+    from rankloop.evidence.self_test import SelfTest
+    from rankloop.offline.periods import LogPeriods
+
+# Draws the queries of which the impressions are held in memory, if the log is large.
+TABLE_SEED = 0
 
 ExposureSource = Literal["candidates", "displays"]
 EXPOSURE_SOURCES = ("candidates", "displays")
@@ -40,6 +50,9 @@ class LogReader(LogFolder):
             rankings from their scores.
         target: what policies are fitted to and judged by: ``clicks``, ``amount``, or ``auto`` for the amount
             of logs that have one.
+        self_tests: none or one: the last self-test, with the bias that it was given;
+            `rankloop.offline.self_tests` keeps it here.
+        periods: none or one: the periods of the log; `rankloop.offline.periods` keeps them here.
     """
 
     engine: str = "duckdb"
@@ -54,6 +67,10 @@ class LogReader(LogFolder):
     _grading: list[Grading] = field(default_factory=list, init=False, repr=False)
     # None, or the last bias and what was computed for it: a fit and its evaluation need the same.
     _statistics: list[tuple[Bias, LogStatistics]] = field(default_factory=list, init=False, repr=False)
+    # None or one.
+    _table: list[ImpressionTable] = field(default_factory=list, init=False, repr=False)
+    self_tests: list[tuple[Bias | None, SelfTest]] = field(default_factory=list, init=False, repr=False)
+    periods: list[LogPeriods | None] = field(default_factory=list, init=False, repr=False)
 
     def __post_init__(self) -> None:
         check_engine(self.engine, self.master)
@@ -118,6 +135,16 @@ class LogReader(LogFolder):
             self._by_context[:] = [counter.counts()]
         return self._by_context[0]
 
+    def count_span(self, span: Span, ranks: int, context_of: str | None = None) -> Counts:
+        """The counts of part of the log, with the queries and documents of the whole log; not kept."""
+        known = self.count(ranks, context_of=context_of)
+        if span.policies is not None:
+            return known.of_policies(span.policies)
+        with self.open_engine() as running:
+            counter = LogCounter(self, running, ranks, known, context_of)
+            counter.impressions = span.of(counter.impressions)
+            return counter.counts()
+
     def statistics(self, bias: Bias) -> LogStatistics:
         """The statistics of the log, which estimators take; as many ranks are counted as the bias has.
 
@@ -162,7 +189,21 @@ class LogReader(LogFolder):
                 self._grading.append(find_grading(running, self, self.target))
         return self._grading[0]
 
-    def rank_shares(self, found: LogStatistics, effects: ContextEffects | None = None) -> Float64:
+    def impression_table(self) -> ImpressionTable:
+        """The impressions with what they have in common, a sample if there are many; the log is read once.
+
+        Raises:
+            DataError: no impression shows a known document.
+        """
+        if not self._table:
+            with self.open_engine() as running:
+                rng = np.random.default_rng(TABLE_SEED)
+                self._table.append(read_impression_table(running, self, self._any_counts(), rng=rng))
+        return self._table[0]
+
+    def rank_shares(
+        self, found: LogStatistics, effects: ContextEffects | None = None, part: Counts | None = None
+    ) -> Float64:
         """How often each document is at each rank per impression of its query: float64, documents × ranks.
 
         Computed from scores where exposures are, and from displays elsewhere; averaged over the policies that
@@ -171,9 +212,11 @@ class LogReader(LogFolder):
         Args:
             found: the statistics of the log.
             effects: how much more users click in some contexts; a display counts as often.
+            part: the counts of part of the log, by these contexts; None for all.
         """
         ranks = found.statistics.positions
-        counts, slots = self.count(ranks, context_of=None if effects is None else effects.of), self.slots()
+        whole, slots = self.count(ranks), self.slots()
+        counts = part or self.count(ranks, context_of=None if effects is None else effects.of)
         relative = None if effects is None else counts.mean_effects(effects)
         came = np.maximum(counts.impressions_by_query, 1)
         query_of = segment_index(counts.offsets)
@@ -188,17 +231,21 @@ class LogReader(LogFolder):
         if not self.draws:
             return result
         numbers = {policy: number for number, policy in enumerate(counts.policy_ids)}
-        placements = [slots.placement(counts, number) for number in range(len(numbers))]
+        placements = {
+            policy: slots.placement(whole, number) for number, policy in enumerate(whole.policy_ids)
+        }
         with self.open_engine() as running:
-            counter = LogCounter(self, running, ranks, counts)
+            counter = LogCounter(self, running, ranks, whole)
             for policy, documents, shares in compute_rank_shares(counter, ranks):
+                if policy not in numbers:
+                    continue
                 queries, number = query_of[documents], numbers[policy]
                 weight = (
                     counts.impressions_by_policy[number][queries]
                     / came[queries]
                     * found.exact[policy][queries]
                 )
-                placed = placements[number].place(shares, queries)
+                placed = placements[policy].place(shares, queries)
                 if relative is not None:
                     placed *= relative[queries]
                 result[documents] += weight[:, None] * placed

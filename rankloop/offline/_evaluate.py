@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -14,9 +14,13 @@ from numpy.typing import NDArray
 
 from rankloop.errors import DataError, RankloopError
 from rankloop.evidence.decision import Assumption
+from rankloop.evidence.findings import Setting, meaning_for
+from rankloop.evidence.self_test import SelfTest
+from rankloop.evidence.traffic import rankings_changed
 from rankloop.logs import LogReader, LogStatistics
 from rankloop.logs.grading import Grading
 from rankloop.logs.impression_rows import map_impressions, rows_of
+from rankloop.logs.span import WHOLE, Span
 from rankloop.offline.assumed_bias import (
     NO_RESAMPLES,
     AssumedBias,
@@ -28,7 +32,8 @@ from rankloop.offline.click_contrast import only_clicked_impressions, read_grade
 from rankloop.offline.comparison import Comparison, GuessGain, compare
 from rankloop.offline.conclusion import assumptions_of
 from rankloop.offline.fit_result import Fit, QueryChoice, is_fit, judge_on, load_fit, name_of
-from rankloop.offline.policy_rankings import Policy, Ranking, RankingResolver
+from rankloop.offline.periods import periods_of
+from rankloop.offline.policy_rankings import WITHIN, Policy, Ranking, RankingResolver
 from rankloop.offline.relevance_guess import (
     MEAN,
     SCORES,
@@ -37,11 +42,19 @@ from rankloop.offline.relevance_guess import (
     guess_by_features,
     guess_by_scores,
 )
+from rankloop.offline.self_tests import self_test_of
 from rankloop.progress import Progress, report
-from rankloop.statistics import Counts
+from rankloop.statistics import Counts, Statistics
 from rankloop.statistics.intervals import FEW_UNITS
 from rankloop.types import Bias, Float64
-from rankloop.value.uncertainty import BiasSpread, ImpressionTerms, Moments, QueryValues, bias_spread
+from rankloop.value.uncertainty import (
+    BiasSpread,
+    ImpressionTerms,
+    Moments,
+    PeriodValues,
+    QueryValues,
+    bias_spread,
+)
 from rankloop.value.valuation import DEFAULT_METRIC, LoggedMetric, RankingPair, Valuation
 
 Rerank = Literal["impression", "query"]
@@ -143,10 +156,11 @@ def evaluate(
     )
     used, notes = _usable_queries(counts, chosen, rankings, by_features=resolver.by_features)
     notes += _notes_on_reranking(rankings, within & used)
-    statistics = found.statistics.select(np.flatnonzero(used))
     first, second = (ranking.select(used, counts.offsets) for ranking in rankings)
-    support = Valuation.usual_support(statistics.impressions) if options.support is None else options.support
-    valuation = Valuation(statistics, graded_bias, logged_metric, (first, second), support)
+    statistics = found.statistics.select(np.flatnonzero(used))
+    valuation = Valuation(
+        statistics, graded_bias, logged_metric, (first, second), _support(statistics, options)
+    )
     knows_clicks = any(_was_fitted_to(policy, counts, used) for policy in policies)
     scores = [] if knows_clicks else resolver.document_scores
     guess_gain = None
@@ -159,14 +173,22 @@ def evaluate(
         ratio = float(plain / variance) if variance > 0.0 else 1.0
         guess_gain = GuessGain(guessed.name, ratio, guessed.calibration.gain)
     report(progress, "evaluate", note="summing over impressions")
-    moments = sum_moments(log, counts, used, valuation)
+    parts = list(_in_periods(log, found, counts, used, valuation, options))
+    moments = [sum_moments(log, counts, used, part.valuation, part.span) for part in parts]
     report(progress, "evaluate", note="resampling queries")
     if assumed.estimated and assumed.resamples is None:
         notes.append(NO_RESAMPLES)
+    report(progress, "evaluate", note="testing assumptions")
+    setting = Setting(
+        predicts_clicks=logged_metric.discounts is None,
+        other_documents=_show_other_documents(valuation),
+        periods=len(parts),
+    )
+    tested = evaluation_assumptions(log, counts, used, assumed, setting)
     return compare(
-        valuation,
+        [part.valuation for part in parts],
         moments,
-        assumptions=evaluation_assumptions(log, counts, used, assumed),
+        assumptions=tested.assumptions,
         notes=(
             *_on_target(grading, policies),
             *assumed.notes,
@@ -174,16 +196,75 @@ def evaluate(
             *found.notes,
             *resolver.notes,
             *notes,
+            *tested.notes,
         ),
         seed=options.seed,
-        spread=_spread(log, found, counts, used, valuation, assumed.resamples),
+        spread=_spread(log, found, counts, used, parts, assumed.resamples),
         guesses=guess_gain,
+        self_test=tested.self_test,
     )
 
 
+class PeriodValuation(NamedTuple):
+    """What two policies are worth in one period of a log.
+
+    Attributes:
+        valuation: the policies, and the clicks of the period.
+        span: the part of the log.
+        counts: its counts; None for those of the whole log.
+    """
+
+    valuation: Valuation
+    span: Span = WHOLE
+    counts: Counts | None = None
+
+
+def _support(statistics: Statistics, options: EvaluationOptions) -> float:
+    return Valuation.usual_support(statistics.impressions) if options.support is None else options.support
+
+
+def _in_periods(
+    log: LogReader,
+    found: LogStatistics,
+    counts: Counts,
+    used: NDArray[np.bool_],
+    pooled: Valuation,
+    options: EvaluationOptions,
+) -> Iterator[PeriodValuation]:
+    """The two policies in each period in which these queries came; in the whole log if it has no periods."""
+    periods = periods_of(log)
+    if periods is None:
+        yield PeriodValuation(pooled)
+        return
+    for span, part in zip(periods.spans, periods.counts, strict=True):
+        of_ranks = part.of_ranks(counts.positions)
+        statistics = found.of_part(of_ranks, pooled.bias).select(np.flatnonzero(used))
+        if statistics.impressions:
+            valuation = replace(pooled, statistics=statistics, support=_support(statistics, options))
+            yield PeriodValuation(valuation, span, of_ranks)
+
+
+class TestedAssumptions(NamedTuple):
+    """What a decision by a log rests on.
+
+    Attributes:
+        assumptions: whether each holds.
+        notes: what the self-test found that does not make the decision less firm, in sentences.
+        self_test: what the clicks of the log say; None if no row can be tested.
+    """
+
+    assumptions: tuple[Assumption, ...]
+    notes: tuple[str, ...]
+    self_test: SelfTest | None
+
+
 def evaluation_assumptions(
-    log: LogReader, counts: Counts, used: NDArray[np.bool_], assumed: AssumedBias
-) -> tuple[Assumption, ...]:
+    log: LogReader,
+    counts: Counts,
+    used: NDArray[np.bool_],
+    assumed: AssumedBias,
+    setting: Setting | None = None,
+) -> TestedAssumptions:
     """What a decision by this log rests on, and whether it holds.
 
     Args:
@@ -191,13 +272,33 @@ def evaluation_assumptions(
         counts: its counts.
         used: bool, queries; those that are compared.
         assumed: the bias.
+        setting: how the decision uses the clicks; None for the usual one.
     """
-    return assumptions_of(
+    known = assumptions_of(
         bias_estimated=assumed.estimated,
         explores=counts.explores(used),
         several_queries=int(used.sum()) > 1,
         complete=not only_clicked_impressions(log, counts),
     )
+    tested = self_test_of(log, assumed)
+    if tested is None:
+        return TestedAssumptions(known, (), None)
+    changed = rankings_changed(log.impression_table())
+    meaning = meaning_for(tested, replace(setting or Setting(), rankings_changed=changed))
+    return TestedAssumptions((*known, *meaning.assumptions), meaning.notes, tested)
+
+
+def _show_other_documents(valuation: Valuation) -> bool:
+    """Whether a policy may show documents of a query that the other one does not show.
+
+    Not if one of them orders the documents that an impression displayed, since the other one then displayed
+    them or orders them, too; nor if impressions show all documents of their query.
+    """
+    if any(policy.ranking.endswith(WITHIN) for policy in valuation.policies):
+        return False
+    statistics = valuation.statistics
+    shown = statistics.displays_by_position.sum(axis=1)
+    return bool((shown < statistics.per_document(statistics.impressions_by_query)).any())
 
 
 def _guess(
@@ -217,8 +318,10 @@ def _guess(
     return guess_by_features(guess, log, found, bias)
 
 
-def sum_moments(log: LogReader, counts: Counts, used: NDArray[np.bool_], valuation: Valuation) -> Moments:
-    """Sums over the impressions of each query: one pass over the log."""
+def sum_moments(
+    log: LogReader, counts: Counts, used: NDArray[np.bool_], valuation: Valuation, span: Span = WHOLE
+) -> Moments:
+    """Sums over the impressions of each query: one pass over the log, or over part of it."""
     terms = ImpressionTerms(valuation.contribution, valuation.lambdas, valuation.bias)
     schema = pa.schema([("query", pa.int64()), *((name, pa.float64()) for name in Moments.COLUMNS)])
     effects = valuation.bias.contexts
@@ -230,7 +333,15 @@ def sum_moments(log: LogReader, counts: Counts, used: NDArray[np.bool_], valuati
     total = np.zeros((int(used.sum()), len(Moments.COLUMNS)))
     with log.open_engine() as running:
         parts = map_impressions(
-            running, log, counts, add_up, schema, queries=used, grading=log.grading(), effects=effects
+            running,
+            log,
+            counts,
+            add_up,
+            schema,
+            queries=used,
+            grading=log.grading(),
+            effects=effects,
+            span=span,
         )
         for batch in parts:
             values = np.stack([batch.column(name).to_numpy() for name in Moments.COLUMNS], axis=1)
@@ -243,16 +354,21 @@ def _spread(
     found: LogStatistics,
     counts: Counts,
     used: NDArray[np.bool_],
-    valuation: Valuation,
+    parts: Sequence[PeriodValuation],
     resamples: BiasResamples | None,
 ) -> BiasSpread | None:
     """How the values vary with the bias; None for a bias without resamples."""
     if resamples is None:
         return None
     graded = resamples.of_amount(log.grading().per_click)
-    shares = log.rank_shares(found, valuation.bias.contexts)[np.repeat(used, np.diff(counts.offsets))]
+    documents = np.repeat(used, np.diff(counts.offsets))
+    shares = [
+        log.rank_shares(found, part.valuation.bias.contexts, part.counts)[documents] for part in parts
+    ]
     draws = graded.draws(counts)
-    return bias_spread(valuation, graded.biases, shares, None if draws is None else draws[:, used])
+    valuations = [part.valuation for part in parts]
+    weights = PeriodValues(tuple(QueryValues.of(one) for one in valuations)).weights
+    return bias_spread(valuations, weights, graded.biases, shares, None if draws is None else draws[:, used])
 
 
 def _as_often_as_clicked(

@@ -21,6 +21,7 @@ from rankloop.logs import LogReader
 from rankloop.logs.features import read_features
 from rankloop.logs.schema import FEATURES
 from rankloop.names import BadNameError
+from rankloop.offline.periods import periods_of
 from rankloop.progress import Progress
 from rankloop.ragged import segment_index
 from rankloop.statistics import Counts
@@ -181,9 +182,11 @@ def ask_log(
     counts = log.count(ranks, context_of=find_context(chosen.context), progress=progress)
     if chosen.randomised is None and chosen.method in ("auto", "randomised") and len(log.randomised) == 1:
         chosen = replace(chosen, randomised=log.randomised[0])
+    periods = periods_of(log)
     return ask_bias(
         counts,
         chosen,
+        periods=None if periods is None else [part.of_ranks(counts.positions) for part in periods.counts],
         rng=np.random.default_rng(seed),
         features=document_features(log, counts),
         decision_only=decision_only,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -9,11 +10,12 @@ import numpy as np
 
 from rankloop.estimators import InterventionAware
 from rankloop.evidence.decision import ROUNDING, Assumption, Decision, Evidence, decide
+from rankloop.evidence.self_test import SelfTest
 from rankloop.notebook import NotebookResult
 from rankloop.offline.conclusion import conclusion
 from rankloop.statistics.intervals import CONFIDENCE
 from rankloop.storage.plain import plain_fields
-from rankloop.value.uncertainty import BiasSpread, Moments, QueryValues, ValueInterval
+from rankloop.value.uncertainty import BiasSpread, Moments, PeriodValues, QueryValues, ValueInterval
 from rankloop.value.valuation import PolicyRanking, SupportBounds, Valuation
 
 # The estimators of the values: unbiased however traffic changes, and displays add no noise to them.
@@ -109,6 +111,8 @@ class Comparison(NotebookResult):
         assumptions: what the values rest on; a decision is firm if all of it holds.
         alike: whether both policies rank alike, up to rounding.
         guesses: what guessed the relevance of documents before their clicks.
+        self_test: what the clicks of the log say about the assumptions; None if no row can be tested.
+        periods: within how many periods of time the policies are compared.
     """
 
     document: ClassVar[str] = "rankloop.reports.evaluation:evaluation_document"
@@ -125,6 +129,8 @@ class Comparison(NotebookResult):
     assumptions: tuple[Assumption, ...]
     alike: bool = False
     guesses: GuessGain = GuessGain()
+    self_test: SelfTest | None = None
+    periods: int = 1
 
     @property
     def decision(self) -> Decision:
@@ -157,37 +163,54 @@ class Comparison(NotebookResult):
 
 
 def compare(
-    valuation: Valuation,
-    moments: Moments,
+    valuations: Sequence[Valuation],
+    moments: Sequence[Moments],
     *,
     assumptions: tuple[Assumption, ...],
     notes: tuple[str, ...] = (),
     seed: int = 0,
     spread: BiasSpread | None = None,
     guesses: GuessGain | None = None,
+    self_test: SelfTest | None = None,
 ) -> Comparison:
-    """Compare two policies by their values per query, and by sums over impressions."""
-    values = QueryValues.of(valuation)
+    """Compare two policies by their values per query, and by sums over impressions.
+
+    Args:
+        valuations: the two policies in each period of the log, on the same queries; one if clicks are pooled.
+        moments: sums over the impressions of each period.
+        assumptions: what the values rest on.
+        notes: caveats that every report must state.
+        seed: the random seed of the resamples.
+        spread: what the uncertainty of the bias does to the values; None if it was assumed.
+        guesses: what guessed the relevance of documents.
+        self_test: what the clicks of the log say about the assumptions.
+    """
+    first = valuations[0]
+    values = PeriodValues(tuple(QueryValues.of(one) for one in valuations))
+    weights = values.weights
     of_new, of_other, gain = values.intervals(moments, np.random.default_rng(seed), spread)
-    effective, bounds = moments.effective(), valuation.bounds()
-    alike = valuation.alike(ROUNDING)
+    effective = Moments.of_all(moments).effective()
+    bounds = SupportBounds.mean([one.bounds() for one in valuations], weights)
+    alike = first.alike(ROUNDING)
     difference = Difference(gain, gain.low + bounds.worst, gain.high + bounds.best)
     if alike:
         difference = Difference(ValueInterval(*(0.0,) * len(gain)), 0.0, 0.0)
     return Comparison(
-        metric=valuation.metric.name,
-        new=_policy_estimate(valuation.policies[0], of_new, effective[0], bounds, 0),
-        against=_policy_estimate(valuation.policies[1], of_other, effective[1], bounds, 1),
+        metric=first.metric.name,
+        new=_policy_estimate(first.policies[0], of_new, effective[0], bounds, 0),
+        against=_policy_estimate(first.policies[1], of_other, effective[1], bounds, 1),
         difference=difference,
-        impressions=values.total,
+        impressions=sum(part.total for part in values.parts),
         queries=int((values.times > 0).sum()),
-        guess=valuation.mean,
-        support=valuation.support,
-        estimator=str(ESTIMATOR if valuation.guesses is None else GUIDED_ESTIMATOR),
+        guess=float(weights @ [one.mean for one in valuations]),
+        support=max(one.support for one in valuations),
+        estimator=str(ESTIMATOR if first.guesses is None else GUIDED_ESTIMATOR),
         notes=notes,
         assumptions=assumptions,
         alike=alike,
         guesses=guesses or GuessGain(),
+        self_test=self_test,
+        periods=len(valuations),
     )
 
 

@@ -7,19 +7,17 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-import numpy as np
-
 from rankloop.bias import BiasAnswer, BiasOptions
-from rankloop.errors import DataError, RankloopError
-from rankloop.evidence.self_test import SelfTest, self_test
+from rankloop.errors import RankloopError
+from rankloop.evidence.self_test import SelfTest
 from rankloop.logs.facts import LogFacts
-from rankloop.logs.impression_rows import read_impression_table
 from rankloop.notebook import NotebookResult
 from rankloop.offline._evaluate import evaluation_assumptions
 from rankloop.offline.assumed_bias import AssumedBias, ask_log, assume_bias
 from rankloop.offline.click_contrast import count_clicks, read_graded_clicks
 from rankloop.offline.conclusion import BIAS
 from rankloop.offline.division import read_documents
+from rankloop.offline.self_tests import self_test_of
 from rankloop.progress import Progress, report
 from rankloop.statistics.intervals import FEW_UNITS
 from rankloop.storage.plain import to_plain
@@ -201,19 +199,8 @@ def check_log(
             evaluation,
             _pipeline(fit, evaluation),
         ),
-        self_test=_test_assumptions(log, facts, bias, seed),
+        self_test=self_test_of(log, assumed),
     )
-
-
-def _test_assumptions(log: LogReader, facts: LogFacts, bias: BiasAnswer, seed: int) -> SelfTest | None:
-    """What the clicks of a log say about the assumptions of evaluations."""
-    counts = log.count(facts.positions)
-    try:
-        with log.open_engine() as engine:
-            table = read_impression_table(engine, log, counts, rng=np.random.default_rng(seed))
-    except DataError:
-        return None
-    return self_test(table, None if bias.estimate is None else bias.estimate.bias)
 
 
 def _answer_of_bias(bias: BiasAnswer, facts: LogFacts, caveats: tuple[str, ...]) -> CommandAnswer:
@@ -250,7 +237,8 @@ def _caveats_of_evaluation(log: LogReader, assumed: AssumedBias) -> tuple[str, .
     grading, bias, counts = read_graded_clicks(log, assumed.bias)
     grading.statistics(log, bias)
     came = counts.impressions_by_query > 0
-    doubts = [one for one in evaluation_assumptions(log, counts, came, assumed) if one.state != "held"]
+    found = evaluation_assumptions(log, counts, came, assumed)
+    doubts = [one for one in found.assumptions if one.state != "held"]
     caveats = []
     if any(one.name == BIAS for one in doubts):
         caveats.append("A ranker can then lean better or worse, but not firmly.")

@@ -40,6 +40,8 @@ from rankloop.value.valuation import LoggedMetric, PolicyRanking, RankingPair
 
 Ranking = Literal["sorted", "drawn"]
 RANKINGS = ("sorted", "drawn")
+# How the ranking of a policy is called if it orders what an impression displayed.
+WITHIN = "within impressions"
 Policy = Fit | Model | str | os.PathLike[str]
 
 
@@ -244,9 +246,7 @@ class RankingResolver:
                 ranking=ranking,
                 policy=against,
             )
-        return PolicyRanking(
-            scored.name, f"{ranking} within impressions", placed, self._nothing, scored.known
-        )
+        return PolicyRanking(scored.name, f"{ranking} {WITHIN}", placed, self._nothing, scored.known)
 
     def _rank_queries(self, scored: ScoredDocuments, ranking: Ranking) -> PolicyRanking:
         """All documents of each query; those that the log does not have take the ranks of their scores."""

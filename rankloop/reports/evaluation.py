@@ -22,6 +22,7 @@ from rankloop.reports.document import (
     warnings,
 )
 from rankloop.reports.drawing import THIN, draw_svg
+from rankloop.reports.self_test import self_test_section
 from rankloop.reports.sensitivity import sensitivity_section
 from rankloop.reports.style import colour, marker
 from rankloop.statistics.intervals import CONFIDENCE
@@ -65,6 +66,7 @@ def evaluation_document(found: Comparison, sensitivity: Sensitivity | None = Non
             Section("Intervals", (_intervals(found),)),
             Section("Numbers", _numbers(found)),
             Section("Support", _support(found)),
+            *(() if found.self_test is None else (self_test_section(found.self_test, of_decision=True),)),
             Section("How it was estimated", (_method(found),)),
             next_step(Text(what_now(found), brief=True)),
         ),

@@ -26,6 +26,7 @@ from rankloop.reports.document import (
     warnings,
 )
 from rankloop.reports.drawing import draw_svg, set_integer_axis
+from rankloop.reports.self_test import self_test_section
 from rankloop.reports.style import colour
 from rankloop.types import Float64
 
@@ -50,6 +51,7 @@ def fit_document(fit: Fit) -> Document:
             ),
             *warnings(fit.notes),
             Section("Estimates from held-out clicks", _estimates(fit)),
+            *_self_test(fit),
             Section("Training", (_training(fit),)),
             Section("What it was learned from", (_policies(fit),)),
             *_guess(fit),
@@ -92,6 +94,12 @@ def _how_judged(fit: Fit) -> str:
         f"train nor to stop. The model that is stored was trained in the same way and uses all queries, so "
         f"that it knows a little more."
     )
+
+
+def _self_test(fit: Fit) -> tuple[Section, ...]:
+    """The self-test of the log, which is not stored with a fit."""
+    tested = None if fit.comparison is None else fit.comparison.self_test
+    return () if tested is None else (self_test_section(tested, of_decision=True),)
 
 
 def _queries(number: int, kind: str = "") -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Self
@@ -187,6 +187,19 @@ class Counts:
             self,
             impressions_by_policy=np.where(own[:, None], self.impressions_by_policy, 0),
             cells=self.cells.select(self.cells.policy == number),
+        )
+
+    def of_policies(self, policies: Collection[str]) -> Counts:
+        """The counts of some policies, without the others."""
+        kept = [number for number, policy in enumerate(self.policy_ids) if policy in policies]
+        number = np.full(len(self.policy_ids), -1, np.int32)
+        number[kept] = np.arange(len(kept))
+        cells = self.cells.select(number[self.cells.policy] >= 0)
+        return replace(
+            self,
+            policy_ids=tuple(self.policy_ids[place] for place in kept),
+            impressions_by_policy=self.impressions_by_policy[kept],
+            cells=replace(cells, policy=number[cells.policy]),
         )
 
     def __add__(self, other: Counts) -> Counts:

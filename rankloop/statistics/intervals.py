@@ -119,7 +119,7 @@ def draw_units(count: int, rng: np.random.Generator) -> Float64:
     return rng.multinomial(count, np.full(count, 1.0 / count)).astype(np.float64)
 
 
-def few_units_widening(times: Int64, confidence: float = CONFIDENCE) -> float:
+def few_units_widening(times: Int64 | Float64, confidence: float = CONFIDENCE) -> float:
     """How much wider than their percentiles intervals are because the units are few.
 
         √(n / (n − 1)) · t_{n−1} / z,    n = (Σ_u N_u)² / Σ_u N_u²
@@ -128,7 +128,7 @@ def few_units_widening(times: Int64, confidence: float = CONFIDENCE) -> float:
     their variance by (n − 1) / n, and it is known only as well as n units tell it.
 
     Args:
-        times: int64, units; how often each came.
+        times: units; how often each came, or how much it counts.
         confidence: the confidence level.
     """
     effective = float(times.sum()) ** 2 / float((times.astype(np.float64) ** 2).sum())

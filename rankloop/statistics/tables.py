@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal, NamedTuple
@@ -83,6 +84,45 @@ class CellTable:
         queries, impressions = grouped.query[documents], grouped.impressions[documents]
         starts, rank = offsets_of(sizes), unique % kept
         return cls(documents, queries, impressions, starts, rank, displays, clicks, kept, counts.n_queries)
+
+    @classmethod
+    def of_periods(cls, periods: Sequence[Counts], *, effects: ContextEffects | None = None) -> CellTable:
+        """The documents that were shown, each as another one in each period; of the same queries.
+
+        Clicks on a document in one period are then compared with those of the same period only.
+
+        Args:
+            periods: the counts of each period, with the same queries, documents and ranks.
+            effects: how much more users click in some contexts; a display counts as often.
+        """
+        first, count = periods[0], len(periods)
+        document, position, shown, clicks = (
+            np.concatenate([getattr(counts.cells, name) for counts in periods]).astype(np.int64)
+            for name in ("document", "position", "displays", "clicks")
+        )
+        displays = shown.astype(np.float64)
+        if effects is not None:
+            displays *= np.concatenate([counts.weights(effects) for counts in periods])
+        if not len(document):
+            raise DataError("the log is empty: it has no displays at any rank")
+        period = np.repeat(np.arange(count), [len(counts.cells.document) for counts in periods])
+        unique, where = np.unique(
+            (document * count + period) * first.positions + position, return_inverse=True
+        )
+        item, sizes = np.unique(unique // first.positions, return_counts=True)
+        query_of = segment_index(first.offsets)[item // count]
+        came = np.stack([counts.impressions_by_query for counts in periods])
+        return cls(
+            item // count,
+            query_of,
+            came[item % count, query_of].astype(np.float64),
+            offsets_of(sizes),
+            unique % first.positions,
+            _sum_by(where, displays, len(unique)),
+            _sum_by(where, clicks, len(unique)),
+            first.positions,
+            first.n_queries,
+        )
 
     @classmethod
     def of_statistics(cls, statistics: Statistics) -> CellTable:

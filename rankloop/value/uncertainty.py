@@ -7,8 +7,9 @@ follow from counts; only the spread of single impressions needs a pass over them
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -71,6 +72,12 @@ class Moments:
         """From a table with `COLUMNS`, one row per query; without the bits that the order of sums changes."""
         exact = without_last_bits(table)
         return cls(exact[:, :2], exact[:, 2], exact[:, 3:5], exact[:, 5:7])
+
+    @classmethod
+    def of_all(cls, parts: Sequence[Moments]) -> Self:
+        """The sums over the impressions of several periods, of the same queries."""
+        names = ("squares", "product", "importance", "importance_squares")
+        return cls(*(np.sum([getattr(part, name) for part in parts], axis=0) for name in names))
 
     def effective(self) -> tuple[float, float]:
         """The effective sample size, in impressions of each policy itself: ``(Σ w)² / Σ w²``.
@@ -170,19 +177,72 @@ class QueryValues:
             result.append(0.0 if error < scale * 1e-7 else float(f"{error:.{DIGITS}g}"))
         return np.array(result)
 
+
+@dataclass(frozen=True, eq=False)
+class PeriodValues:
+    """The values of two policies in the periods of a log, each by the clicks of that period alone.
+
+        V̂ = Σ_p ω_p V̂_p,    ω_p ∝ 1 / Var(difference in p)
+
+    Whatever changes between the periods, such as demand, changes both policies alike within each. The same
+    queries come in all periods, so they are resampled once for all of them. A log without periods has one.
+
+    Attributes:
+        parts: the values in each period, of the same queries.
+    """
+
+    parts: tuple[QueryValues, ...]
+
+    @cached_property
+    def weights(self) -> Float64:
+        """ω: float64, periods; their shares of the impressions if a variance is not known."""
+        variances = np.array([part.query_variances[-1] for part in self.parts])
+        known = (variances > 0.0).all() and all(int((part.times > 0).sum()) > 1 for part in self.parts)
+        weights = 1.0 / variances if known else np.array([part.total for part in self.parts], np.float64)
+        result: Float64 = weights / weights.sum()
+        return result
+
+    @property
+    def values(self) -> Float64:
+        """Both values and their difference: float64, 3."""
+        result: Float64 = self.weights @ np.stack([part.values for part in self.parts])
+        return result
+
+    def errors(self, moments: Sequence[Moments]) -> Float64:
+        """The standard errors for these queries, over impressions: float64, 3."""
+        each = [part.errors(sums) for part, sums in zip(self.parts, moments, strict=True)]
+        result: Float64 = np.sqrt(self.weights**2 @ np.stack(each) ** 2)
+        return result
+
+    @property
+    def times(self) -> Float64:
+        """How much each query counts: float64, queries."""
+        parts = zip(self.weights, self.parts, strict=True)
+        result: Float64 = sum(weight * part.times / part.total for weight, part in parts)
+        return result
+
     def resampled(self, rng: np.random.Generator) -> Float64:
         """Both values and their difference, from queries drawn with replacement: resamples × 3."""
-        table = np.column_stack([self.sums @ CONTRASTS.T, self.times])[self.times > 0]
-        draws = (draw_units(len(table), rng) @ table for _ in range(RESAMPLES))
-        return np.stack([drawn[:-1] / drawn[-1] for drawn in draws])
+        came = self.times > 0.0
+        tables = [np.column_stack([part.sums @ CONTRASTS.T, part.times])[came] for part in self.parts]
+        both = np.concatenate(tables, axis=1)
+        width = len(CONTRASTS) + 1
+        draws = np.stack([draw_units(int(came.sum()), rng) @ both for _ in range(RESAMPLES)])
+        by_period = draws.reshape(RESAMPLES, len(self.parts), width)
+        # A period whose queries were not drawn has no weight in that resample.
+        weights = np.where(by_period[..., -1] > 0.0, self.weights, 0.0)
+        weights /= weights.sum(axis=1, keepdims=True)
+        means = by_period[..., :-1] / np.maximum(by_period[..., -1:], 1.0)
+        result: Float64 = (weights[..., None] * means).sum(axis=1)
+        return result
 
     def intervals(
-        self, moments: Moments, rng: np.random.Generator, spread: BiasSpread | None = None
+        self, moments: Sequence[Moments], rng: np.random.Generator, spread: BiasSpread | None = None
     ) -> tuple[ValueInterval, ValueInterval, ValueInterval]:
         """The intervals of the new policy, of the policy it is compared with, and of their difference.
 
         Args:
-            moments: sums over impressions.
+            moments: sums over impressions, period by period.
             rng: random generator for the resamples.
             spread: what the uncertainty of the bias does to the estimates; None if the bias is assumed.
         """
@@ -217,7 +277,11 @@ class BiasSpread(NamedTuple):
 
 
 def bias_spread(
-    valuation: Valuation, biases: Iterable[Lines], shares: Float64, draws: Float64 | None
+    valuations: Sequence[Valuation],
+    weights: Float64,
+    biases: Iterable[Lines],
+    shares: Sequence[Float64],
+    draws: Float64 | None,
 ) -> BiasSpread:
     """What resamples of the bias do to the estimates.
 
@@ -225,32 +289,42 @@ def bias_spread(
     drawn for both. Any other bias varies independently of the clicks.
 
     Args:
-        valuation: the estimate with the bias as it was estimated.
+        valuations: the estimate in each period, with the bias as it was estimated; of the same queries.
+        weights: float64, periods; how much each counts, see `PeriodValues`.
         biases: α and β of its resamples.
-        shares: float64, documents × ranks; the probability of each rank per impression of the query.
+        shares: of each period, float64, documents × ranks; the probability of each rank per impression of the
+            query.
         draws: float64, resamples × queries; how often each query was drawn in each resample. None if the
             bias does not come from these clicks, or if that is not known.
     """
-    times = valuation.contribution.impressions.astype(np.float64)
-    everything = np.ones(len(times))
+    times = [one.contribution.impressions.astype(np.float64) for one in valuations]
+    everything = np.ones(len(times[0]))
 
-    def mean(by_query: Float64, weights: Float64) -> Float64:
-        result: Float64 = CONTRASTS @ (weights @ by_query) / (weights @ times)
+    def mean(by_query: Sequence[Float64], drawn: Float64) -> Float64:
+        came = np.array([drawn @ part for part in times])
+        used = np.where(came > 0.0, weights, 0.0)
+        means = np.stack([drawn @ part for part in by_query]) / np.maximum(came, 1.0)[:, None]
+        result: Float64 = CONTRASTS @ (used / used.sum() @ means)
         return result
 
+    usual_values = [one.by_query for one in valuations]
     joint, fixed, alone = [], [], []
     rng = np.random.default_rng(0)
     for number, lines in enumerate(biases):
-        weights = everything if draws is None else draws[number]
-        if not weights.any():
+        drawn = everything if draws is None else draws[number]
+        if not sum(float(drawn @ part) for part in times):
             continue
-        varied = valuation.by_query_with(lines, shares, weights)
-        joint.append(mean(varied, weights))
+        varied = [
+            one.by_query_with(lines, part, drawn) if drawn @ came else usual
+            for one, part, came, usual in zip(valuations, shares, times, usual_values, strict=True)
+        ]
+        joint.append(mean(varied, drawn))
         alone.append(mean(varied, everything))
-        fixed.append(mean(valuation.by_query, draw_units(len(times), rng) if draws is None else weights))
-    deviation, usual = _deviation(alone), _deviation(fixed)
-    total = np.hypot(usual, deviation) if draws is None else _deviation(joint)
-    return BiasSpread(np.divide(total, usual, out=np.ones(3), where=usual > 0.0), deviation)
+        fixed.append(mean(usual_values, draw_units(len(times[0]), rng) if draws is None else drawn))
+    deviation, usual_deviation = _deviation(alone), _deviation(fixed)
+    total = np.hypot(usual_deviation, deviation) if draws is None else _deviation(joint)
+    stretch = np.divide(total, usual_deviation, out=np.ones(3), where=usual_deviation > 0.0)
+    return BiasSpread(stretch, deviation)
 
 
 def _deviation(values: list[Float64]) -> Float64:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
@@ -148,6 +149,14 @@ class SupportBounds(NamedTuple):
     everything: Float64
     worst: float
     best: float
+
+    @classmethod
+    def mean(cls, parts: Sequence[SupportBounds], weights: Float64) -> SupportBounds:
+        """Those of several periods, each of which counts with its weight."""
+        return cls(
+            *(weights @ np.stack([part[place] for part in parts]) for place in range(3)),
+            *(float(weights @ [part[place] for part in parts]) for place in (3, 4)),
+        )
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,7 +12,7 @@ from rankloop.bias import BiasEstimate, BiasOptions, save_bias
 from rankloop.offline.assumed_bias import NO_RESAMPLES, BiasResamples, assume_bias
 from rankloop.offline.policy_rankings import RankingResolver
 from rankloop.types import BiasEvidence, Lines
-from rankloop.value.uncertainty import BiasSpread, bias_spread
+from rankloop.value.uncertainty import BiasSpread, QueryValues, bias_spread
 from rankloop.value.valuation import LoggedMetric, Valuation
 from tests.offline.worlds_of_logs import BIAS, Simulated, simulated
 
@@ -27,14 +27,19 @@ def estimate(world: Simulated) -> BiasEstimate:
     return world.log.estimate_bias(BiasOptions(resamples=20, held_out=False))
 
 
-def spread(world: Simulated, factors: list[float]) -> BiasSpread:
-    """Of resamples whose α are those of the bias times a factor; of another log."""
+def valued(world: Simulated) -> Valuation:
+    """Both policies by all clicks of the log."""
     found, counts = world.log.statistics(BIAS), world.log.count(BIAS.positions)
     metric = LoggedMetric.of("dcg", BIAS)
     rankings = RankingResolver(world.log, counts, metric).resolve(("later", "production"), "sorted")
-    valuation = Valuation(found.statistics, BIAS, metric, rankings, support=0.0)
+    return Valuation(found.statistics, BIAS, metric, rankings, support=0.0)
+
+
+def spread(world: Simulated, factors: list[float]) -> BiasSpread:
+    """Of resamples whose α are those of the bias times a factor; of another log."""
+    shares = world.log.rank_shares(world.log.statistics(BIAS))
     lines = [Lines(factor * BIAS.alpha, BIAS.beta) for factor in factors]
-    return bias_spread(valuation, lines, world.log.rank_shares(found), None)
+    return bias_spread([valued(world)], np.ones(1), lines, [shares], None)
 
 
 def test_rank_shares_give_the_exposures(world: Simulated) -> None:
@@ -55,8 +60,7 @@ def test_a_bias_that_does_not_vary_changes_nothing(world: Simulated) -> None:
 
 def test_values_are_in_units_of_relevance(world: Simulated) -> None:
     """With α twice as large all relevances are half as large, and so are all values."""
-    compared = world.log.evaluate("later", "production", bias=BIAS)
-    values = [part.estimate.value for part in (compared.new, compared.against, compared.difference)]
+    values = QueryValues.of(valued(world)).values
     found = spread(world, [1.0, 2.0])
     np.testing.assert_allclose(found.deviation, np.abs(values) * np.std([1.0, 0.5], ddof=1), rtol=1e-5)
     assert (found.stretch > 1.0).all()

@@ -222,6 +222,7 @@ def test_progress_is_told(world: Simulated, linear: rankloop.Linear) -> None:
     assert {update.task for update in updates} == {"evaluate"}
     assert [update.note for update in updates] == [
         "counting", "computing exposures", "ranking", "summing over impressions", "resampling queries",
+        "testing assumptions",
     ]  # fmt: skip
 
 

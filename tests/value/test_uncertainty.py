@@ -9,7 +9,7 @@ import pytest
 
 from rankloop.ragged import segment_sum
 from rankloop.statistics.intervals import few_units_widening, normal_quantile
-from rankloop.value.uncertainty import CONTRASTS, BiasSpread, Moments, QueryValues
+from rankloop.value.uncertainty import CONTRASTS, BiasSpread, Moments, PeriodValues, QueryValues
 from tests.estimators.scenarios import Period, Scenario, plackett_luce, trust
 from tests.value.brute import terms
 
@@ -125,7 +125,7 @@ def test_an_interval_by_hand() -> None:
     squares = (3 * (1.0 - mean) ** 2 + 2 * (1.0 - mean) * 0.6 + 0.5) + (
         (2.0 - mean) ** 2 + 2 * (2.0 - mean) * -0.2 + 0.04
     )
-    new, _, _ = values.intervals(MOMENTS, np.random.default_rng(0))
+    new, _, _ = PeriodValues((values,)).intervals([MOMENTS], np.random.default_rng(0))
     assert new.value == pytest.approx(mean)
     assert new.error == pytest.approx(np.sqrt(squares / 3 / 4))
     assert (new.same_low, new.same_high) == pytest.approx(
@@ -139,9 +139,9 @@ def test_an_interval_by_hand() -> None:
 
 def test_an_uncertain_bias_widens_both_intervals() -> None:
     values = two_queries()
-    known = values.intervals(MOMENTS, np.random.default_rng(0))
+    known = PeriodValues((values,)).intervals([MOMENTS], np.random.default_rng(0))
     spread = BiasSpread(np.array([1.5, 1.0, 2.0]), np.array([0.3, 0.0, 0.4]))
-    uncertain = values.intervals(MOMENTS, np.random.default_rng(0), spread)
+    uncertain = PeriodValues((values,)).intervals([MOMENTS], np.random.default_rng(0), spread)
     for before, after, stretch, deviation in zip(known, uncertain, *spread, strict=True):
         assert after.value == before.value
         assert after.high - after.low == pytest.approx(stretch * (before.high - before.low))
@@ -156,7 +156,7 @@ def test_the_same_policy_twice_has_no_difference() -> None:
     column = np.array([[0.3], [0.1]]).repeat(2, axis=1)
     moments = Moments(column, column[:, 0], column, column)
     values = QueryValues(np.array([2, 2]), 3 * column, column)
-    *_, difference = values.intervals(moments, np.random.default_rng(0))
+    *_, difference = PeriodValues((values,)).intervals([moments], np.random.default_rng(0))
     assert difference == (0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
 
 
@@ -165,7 +165,7 @@ def test_resampling_widens_with_what_queries_differ_in() -> None:
     gained = np.arange(1_000) % 2.0
     before = np.stack([gained, gained], axis=1)
     values = QueryValues(np.full(1_000, 10), 10 * before, before)
-    new, *_ = values.intervals(nothing(1_000), np.random.default_rng(1))
+    new, *_ = PeriodValues((values,)).intervals([nothing(1_000)], np.random.default_rng(1))
     # 1,000 resamples know a quantile to 5 %: a false alarm is four deviations away.
     assert (new.high - new.low) / 2 == pytest.approx(normal_quantile() * np.sqrt(0.25 / 1_000), rel=0.2)
     assert new.error == pytest.approx(np.sqrt(0.25 / 10_000), rel=1e-3)

@@ -1,0 +1,103 @@
+"""The periods of a log within which policies are compared, if they served at different times."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from itertools import pairwise, starmap
+
+import numpy as np
+
+from rankloop.bias.movement import count_movement
+from rankloop.errors import DataError
+from rankloop.evidence.traffic import traffic_cuts
+from rankloop.logs import LogReader
+from rankloop.logs.counter import DEEPEST_POSITION
+from rankloop.logs.span import Span
+from rankloop.statistics import Counts
+from rankloop.statistics.impression_table import ImpressionTable
+from rankloop.statistics.tables import CellTable
+
+# A policy belongs to a period with at least this share of its impressions: the rest of it weighs nothing.
+WHOLLY = 0.995
+
+
+@dataclass(frozen=True, eq=False)
+class LogPeriods:
+    """The periods of a log, each with its own traffic.
+
+    Attributes:
+        spans: the parts of the log; one if all policies served at the same time.
+        counts: the counts of each, with the queries and documents of the log, at all its positions.
+        comparable: whether documents moved within each period, so that clicks of one period can be compared
+            with each other.
+    """
+
+    spans: tuple[Span, ...]
+    counts: tuple[Counts, ...]
+    comparable: bool
+
+    def __len__(self) -> int:
+        return len(self.spans)
+
+
+def periods_of(log: LogReader) -> LogPeriods | None:
+    """The periods within which policies of a log are compared; None if clicks of all times are pooled.
+
+    Two policies that served at the same time have one period, and so has a log whose periods cannot be
+    compared each by itself, because its rankings hardly vary within them.
+
+    Args:
+        log: the log.
+    """
+    if not log.periods:
+        log.periods.append(_find_periods(log))
+    found = log.periods[0]
+    return found if found is not None and found.comparable else None
+
+
+def has_periods(log: LogReader) -> bool:
+    """Whether the policies of a log served at different times."""
+    periods_of(log)
+    return log.periods[0] is not None
+
+
+def _find_periods(log: LogReader) -> LogPeriods | None:
+    try:
+        table = log.impression_table()
+    except DataError:
+        return None
+    spans = _spans(table)
+    if len(spans) < 2 or log.grading().graded:
+        return None
+    deep = log.count(DEEPEST_POSITION)
+    whole = deep.of_ranks(int(deep.cells.position.max()) + 1)
+    counts = tuple(log.count_span(span, whole.positions) for span in spans)
+    return LogPeriods(spans, counts, _are_comparable(whole, counts))
+
+
+def _spans(table: ImpressionTable) -> tuple[Span, ...]:
+    cuts = traffic_cuts(table)
+    if not len(cuts) or table.time is None:
+        return (Span(),)
+    period = np.searchsorted(cuts, table.time, side="right")
+    # Impressions without a time belong to the first period.
+    period[np.isnan(table.time)] = 0
+    served = np.zeros((len(table.policy_ids), len(cuts) + 1))
+    np.add.at(served, (table.policy, period), 1.0)
+    share = served.max(axis=1) / np.maximum(served.sum(axis=1), 1.0)
+    if (share >= WHOLLY).all():
+        # Counts are by policy already.
+        names = np.array(table.policy_ids, object)
+        home = served.argmax(axis=1)
+        return tuple(Span(policies=tuple(names[home == number])) for number in range(len(cuts) + 1))
+    edges = [-math.inf, *cuts.tolist(), math.inf]
+    return tuple(starmap(Span, pairwise(edges)))
+
+
+def _are_comparable(whole: Counts, counts: tuple[Counts, ...]) -> bool:
+    """Whether rankings vary within each period, and all positions can be compared there."""
+    if not all(part.impressions and part.explores() for part in counts):
+        return False
+    pooled = count_movement(CellTable.of(whole)).positions
+    return 1 < pooled <= count_movement(CellTable.of_periods(counts)).positions
