@@ -135,6 +135,27 @@ def all_tests(
     yield _guarded(HIDDEN, drift, partial(_hidden, rows, bias))
 
 
+def drift_within(table: ImpressionTable, period: Int64, gate: float) -> AssumptionTest:
+    """Test whether clicks differ by policy within periods: only by policies that served in the same one.
+
+    Args:
+        table: the impressions.
+        period: int64, impressions; the number of the period.
+        gate: the smallest relative change of clicks that matters.
+    """
+    rows = _Rows(table)
+    cells = CellGroups(rows.document, rows.position, period[rows.impression])
+
+    def test() -> AssumptionTest:
+        columns, names = _values(rows.table.policy[rows.impression], rows.table.policy_ids, first=True)
+        if not columns:
+            raise _NotTestedError("the log has one policy")
+        sums = sum_scores(cells, rows.clicked, columns, rows.unit, block=rows.rank, blocks=rows.ranks)
+        return _drift(_checked(sums), names)
+
+    return _guarded(POLICY, gate, test)
+
+
 class _NotTestedError(Exception):
     """The reason why a test cannot be done."""
 

@@ -131,6 +131,7 @@ class Setting:
         other_documents: whether the policies show other documents than each other.
         rankings_changed: whether rankings changed over time, by another policy or within one.
         periods: within how many periods of time policies are compared; 1 if clicks are pooled.
+        drifts_within: whether clicks change by policy within these periods, too.
         accounted: names of tests whose effects the bias accounts for, such as ``length``.
     """
 
@@ -138,6 +139,7 @@ class Setting:
     other_documents: bool = False
     rankings_changed: bool = True
     periods: int = 1
+    drifts_within: bool = False
     accounted: frozenset[str] = frozenset()
 
 
@@ -198,6 +200,8 @@ def _consequence(test: AssumptionTest, setting: Setting, *, by_order: bool) -> t
         subject = "list length" if test.name == LENGTH else test.name.removeprefix(COLUMN)
         return f"; {subject} is accounted for.", False
     if test.name in DRIFTS:
+        if setting.drifts_within:
+            return "So they were within a period: are users assigned to policies at random?", True
         if setting.periods > 1 and test.uneven <= LEVEL:
             return "Users look at positions otherwise since then: evaluate on the log of one period.", True
         if setting.periods > 1:

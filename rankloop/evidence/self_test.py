@@ -19,9 +19,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from rankloop.errors import DataError
-from rankloop.evidence.assumption_tests import HALVES, HIDDEN, ORDER, POLICY, AssumptionTest, State, all_tests
+from rankloop.evidence.assumption_tests import (
+    HALVES,
+    HIDDEN,
+    ORDER,
+    POLICY,
+    AssumptionTest,
+    State,
+    all_tests,
+    drift_within,
+)
 from rankloop.statistics.impression_table import ImpressionTable
-from rankloop.types import Bias
+from rankloop.types import Bias, Int64
 
 # The probability of any false alarm in a sound log.
 LEVEL = 0.01
@@ -111,6 +120,19 @@ def self_test(
     limits = gates or Gates()
     tests = tuple(all_tests(table, bias, drift=limits.drift, order=limits.order))
     return SelfTest(_holm(tests, level), len(table.rows), table.share, table.unit_name)
+
+
+def drifts_within(table: ImpressionTable, period: Int64, *, level: float = LEVEL) -> bool:
+    """Whether clicks change by policy even among policies that served in the same period.
+
+    Args:
+        table: the impressions.
+        period: int64, impressions; the number of the period.
+        level: the probability of a false alarm.
+    """
+    gates = Gates()
+    (found,) = _holm([drift_within(table, period, gates.drift)], level)
+    return found.state == "found"
 
 
 def _holm(tests: Sequence[AssumptionTest], level: float) -> tuple[AssumptionTest, ...]:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from rankloop.errors import DataError
 from rankloop.logs.counter import CONTEXT, as_text, context_of_rows
-from rankloop.logs.engines import Batches, Engine, Mapped
+from rankloop.logs.engines import Batches, Engine, Expression, Mapped
 from rankloop.logs.folder import LogFolder
 from rankloop.logs.grading import CLICKS, Grading, share_of
 from rankloop.logs.impression_shapes import CLIENT_COLUMNS
@@ -37,6 +37,8 @@ LEAST_QUERIES = 200
 # A column with more values is not a context that many impressions share.
 MOST_VALUES = 1_000
 MISSING = "missing"
+# Users are put into so many groups, a power of 2: a variance over groups is as good as one over users.
+UNIT_GROUPS = 1 << 14
 
 
 def map_impressions(
@@ -51,6 +53,7 @@ def map_impressions(
     policy: str | None = None,
     effects: ContextEffects | None = None,
     span: Span = WHOLE,
+    units: bool = False,
 ) -> Batches:
     """The results of a function on batches of whole impressions, in no particular order.
 
@@ -69,14 +72,17 @@ def map_impressions(
         effects: how much more users click in some contexts: rows then have their context, and `rows_of` takes
             the same effects.
         span: the part of the log that is read.
+        units: whether batches have the column ``unit``, too, the group of the user.
     """
     rows = span.of(engine.table(log.files(IMPRESSIONS)))
     context = {} if effects is None else context_of_rows(log, rows, effects.of)
     if policy is not None:
         rows = rows.filter(_.policy_id.cast("string") == policy)
+    more = {"unit": _unit_of(rows).hash() & (UNIT_GROUPS - 1)} if units else {}
     named = (
         rows.select(
             **as_text("impression_id", "policy_id", *QUERY_DOCUMENT),
+            **more,
             position=_.position.cast("int64") - 1,
             amount=share_of(grading),
             **context,
@@ -84,11 +90,34 @@ def map_impressions(
         .join(engine.given(_numbers(counts, queries)), QUERY_DOCUMENT)
         .mutate(code=_.impression_id.hash() ^ _.policy_id.hash())
     )
-    return engine.grouped(named.select(*COLUMNS, *context), IMPRESSION, function, schema)
+    return engine.grouped(named.select(*COLUMNS, *more, *context), IMPRESSION, function, schema)
+
+
+def client_of(rows: Expression) -> str | None:
+    """The column that tells who looked, if there is one."""
+    return next((name for name in CLIENT_COLUMNS if name in rows.columns), None)
+
+
+def unit_name(client: str | None) -> str:
+    """What is independent: ``user``, ``session``, or ``impression`` if it is not known who looked."""
+    return "impression" if client is None else client.removesuffix("_id").replace("client", "user")
 
 
 def rows_of(batch: pa.RecordBatch, effects: ContextEffects | None = None) -> ImpressionRows:
     """A batch of `map_impressions` as arrays; the rows of an impression are ordered by position."""
+    return _sorted_rows(batch, effects)[0]
+
+
+def rows_and_units(
+    batch: pa.RecordBatch, effects: ContextEffects | None = None
+) -> tuple[ImpressionRows, Int64]:
+    """The same with the group of each impression's user: int64, impressions."""
+    rows, first = _sorted_rows(batch, effects)
+    return rows, batch.column("unit").to_numpy()[first].astype(np.int64)
+
+
+def _sorted_rows(batch: pa.RecordBatch, effects: ContextEffects | None) -> tuple[ImpressionRows, Int64]:
+    """The rows, and a row of each impression in the batch."""
     code, query, document, position, amount = (batch.column(name).to_numpy() for name in COLUMNS)
     # Engines return the rows of an impression in any order, and sums depend on it.
     order = np.lexsort((document, position, query, code))
@@ -99,7 +128,7 @@ def rows_of(batch: pa.RecordBatch, effects: ContextEffects | None = None) -> Imp
         coded = batch.column(CONTEXT).dictionary_encode()
         context = effects.codes(coded.dictionary.to_pylist())[coded.indices.to_numpy()[order]]
         weight = effects.factors[context, np.minimum(position[order], effects.ranks - 1)]
-    return ImpressionRows(
+    rows = ImpressionRows(
         np.append(starts, len(code)).astype(np.int64),
         query[starts],
         document[order],
@@ -107,6 +136,7 @@ def rows_of(batch: pa.RecordBatch, effects: ContextEffects | None = None) -> Imp
         amount[order],
         weight,
     )
+    return rows, order[starts]
 
 
 def read_impression_table(
@@ -140,9 +170,7 @@ def read_impression_table(
                 f"{log.source(IMPRESSIONS)}: {column!r} is not a context column; the log has "
                 f"{', '.join(others) or 'none'}"
             )
-    client = next((name for name in CLIENT_COLUMNS if name in rows.columns), None)
-    impression = _.impression_id.cast("string")
-    unit = impression if client is None else ibis.coalesce(_[client].cast("string"), impression)
+    client, unit = client_of(rows), _unit_of(rows)
     timed = bool(rows.schema()["timestamp"].is_timestamp())
     chosen, steps = _sample(counts, most_rows, rng)
     if steps > 1:
@@ -185,7 +213,7 @@ def read_impression_table(
         {name: numbers for name, (numbers, _) in contexts.items()},
         counts.policy_ids,
         {name: tuple(names.to_pylist()) for name, (_, names) in contexts.items()},
-        "impression" if client is None else client.removesuffix("_id").replace("client", "user"),
+        unit_name(client),
         min(1.0, len(found) / everything),
     )
 
@@ -249,6 +277,12 @@ def _sample(counts: Counts, most_rows: int, rng: np.random.Generator) -> tuple[N
     everything[:] = False
     everything[within] = True
     return everything, 1
+
+
+def _unit_of(rows: Expression) -> Expression:
+    """Who looked, as an expression on rows: the impression itself if that is not known."""
+    client, impression = client_of(rows), _.impression_id.cast("string")
+    return impression if client is None else ibis.coalesce(_[client].cast("string"), impression)
 
 
 def _numbers(counts: Counts, queries: NDArray[np.bool_]) -> pa.Table:

@@ -15,10 +15,10 @@ from rankloop.logs.facts import LogFacts, find_facts
 from rankloop.logs.features import read_feature_names, split_of_log
 from rankloop.logs.folder import LogFolder
 from rankloop.logs.grading import TARGETS, Grading, find_grading
-from rankloop.logs.impression_rows import read_impression_table
+from rankloop.logs.impression_rows import client_of, read_impression_table
 from rankloop.logs.log_statistics import LogStatistics, assemble_statistics
 from rankloop.logs.policy_exposures import compute_exposures, compute_rank_shares
-from rankloop.logs.schema import CANDIDATES
+from rankloop.logs.schema import CANDIDATES, IMPRESSIONS
 from rankloop.logs.slots import Slots, find_placements, find_slots
 from rankloop.logs.span import Span
 from rankloop.progress import Progress, report
@@ -257,6 +257,12 @@ class LogReader(LogFolder):
         Labels are all 0: a log has none.
         """
         return split_of_log(self, self._any_counts())
+
+    @property
+    def client(self) -> str | None:
+        """The column of impressions that tells who looked, if there is one."""
+        with self.open_engine() as running:
+            return client_of(running.table(self.files(IMPRESSIONS)))
 
     @property
     def policy_ids(self) -> tuple[str, ...]:

@@ -13,13 +13,20 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from rankloop.errors import DataError, RankloopError
+from rankloop.evidence.assumption_tests import POLICY
 from rankloop.evidence.decision import Assumption
 from rankloop.evidence.findings import Setting, meaning_for
-from rankloop.evidence.self_test import SelfTest
+from rankloop.evidence.self_test import SelfTest, drifts_within
 from rankloop.evidence.traffic import rankings_changed
 from rankloop.logs import LogReader, LogStatistics
 from rankloop.logs.grading import Grading
-from rankloop.logs.impression_rows import map_impressions, rows_of
+from rankloop.logs.impression_rows import (
+    UNIT_GROUPS,
+    map_impressions,
+    rows_and_units,
+    rows_of,
+    unit_name,
+)
 from rankloop.logs.span import WHOLE, Span
 from rankloop.offline.assumed_bias import (
     NO_RESAMPLES,
@@ -53,6 +60,7 @@ from rankloop.value.uncertainty import (
     Moments,
     PeriodValues,
     QueryValues,
+    UnitSums,
     bias_spread,
 )
 from rankloop.value.valuation import DEFAULT_METRIC, LoggedMetric, RankingPair, Valuation
@@ -175,6 +183,8 @@ def evaluate(
     report(progress, "evaluate", note="summing over impressions")
     parts = list(_in_periods(log, found, counts, used, valuation, options))
     moments = [sum_moments(log, counts, used, part.valuation, part.span) for part in parts]
+    client = log.client
+    units = client and [sum_units(log, counts, used, part.valuation, part.span) for part in parts]
     report(progress, "evaluate", note="resampling queries")
     if assumed.estimated and assumed.resamples is None:
         notes.append(NO_RESAMPLES)
@@ -182,7 +192,6 @@ def evaluate(
     setting = Setting(
         predicts_clicks=logged_metric.discounts is None,
         other_documents=_show_other_documents(valuation),
-        periods=len(parts),
     )
     tested = evaluation_assumptions(log, counts, used, assumed, setting)
     return compare(
@@ -202,6 +211,8 @@ def evaluate(
         spread=_spread(log, found, counts, used, parts, assumed.resamples),
         guesses=guess_gain,
         self_test=tested.self_test,
+        units=units or None,
+        unit=unit_name(client),
     )
 
 
@@ -283,8 +294,17 @@ def evaluation_assumptions(
     tested = self_test_of(log, assumed)
     if tested is None:
         return TestedAssumptions(known, (), None)
-    changed = rankings_changed(log.impression_table())
-    meaning = meaning_for(tested, replace(setting or Setting(), rankings_changed=changed))
+    table, periods = log.impression_table(), periods_of(log)
+    by_policy = tested.test(POLICY).state == "found"
+    chosen = replace(
+        setting or Setting(),
+        rankings_changed=rankings_changed(table),
+        periods=1 if periods is None else len(periods),
+        drifts_within=by_policy
+        and periods is not None
+        and drifts_within(table, periods.of_impressions(table)),
+    )
+    meaning = meaning_for(tested, chosen)
     return TestedAssumptions((*known, *meaning.assumptions), meaning.notes, tested)
 
 
@@ -347,6 +367,29 @@ def sum_moments(
             values = np.stack([batch.column(name).to_numpy() for name in Moments.COLUMNS], axis=1)
             np.add.at(total, batch.column("query").to_numpy(), values)
     return Moments.of_table(total)
+
+
+def sum_units(
+    log: LogReader, counts: Counts, used: NDArray[np.bool_], valuation: Valuation, span: Span = WHOLE
+) -> UnitSums:
+    """Sums over the impressions of each group of users: one more pass, if it is known who looked."""
+    terms = ImpressionTerms(valuation.contribution, valuation.lambdas, valuation.bias)
+    constant, names = valuation.constant, ("x0", "x1", "times")
+    schema = pa.schema([("unit", pa.int64()), *((name, pa.float64()) for name in names)])
+
+    def add_up(batch: pa.RecordBatch) -> pa.RecordBatch:
+        units, sums = terms.by_unit(*rows_and_units(batch), constant)
+        return pa.RecordBatch.from_arrays([pa.array(units), *map(pa.array, sums.T)], schema=schema)
+
+    total = np.zeros((UNIT_GROUPS, len(names)))
+    with log.open_engine() as running:
+        grading = log.grading()
+        for batch in map_impressions(
+            running, log, counts, add_up, schema, queries=used, grading=grading, span=span, units=True
+        ):
+            values = np.stack([batch.column(name).to_numpy() for name in names], axis=1)
+            np.add.at(total, batch.column("unit").to_numpy(), values)
+    return UnitSums.of_table(total)
 
 
 def _spread(

@@ -15,7 +15,7 @@ from rankloop.notebook import NotebookResult
 from rankloop.offline.conclusion import conclusion
 from rankloop.statistics.intervals import CONFIDENCE
 from rankloop.storage.plain import plain_fields
-from rankloop.value.uncertainty import BiasSpread, Moments, PeriodValues, QueryValues, ValueInterval
+from rankloop.value.uncertainty import BiasSpread, Moments, PeriodValues, QueryValues, UnitSums, ValueInterval
 from rankloop.value.valuation import PolicyRanking, SupportBounds, Valuation
 
 # The estimators of the values: unbiased however traffic changes, and displays add no noise to them.
@@ -113,6 +113,8 @@ class Comparison(NotebookResult):
         guesses: what guessed the relevance of documents before their clicks.
         self_test: what the clicks of the log say about the assumptions; None if no row can be tested.
         periods: within how many periods of time the policies are compared.
+        units: what is independent in the interval: ``queries and users``, ``queries``; with one query
+            ``users``, or else ``impressions``. Sessions take the place of users if only they are known.
     """
 
     document: ClassVar[str] = "rankloop.reports.evaluation:evaluation_document"
@@ -131,6 +133,7 @@ class Comparison(NotebookResult):
     guesses: GuessGain = GuessGain()
     self_test: SelfTest | None = None
     periods: int = 1
+    units: str = "queries"
 
     @property
     def decision(self) -> Decision:
@@ -172,6 +175,8 @@ def compare(
     spread: BiasSpread | None = None,
     guesses: GuessGain | None = None,
     self_test: SelfTest | None = None,
+    units: Sequence[UnitSums] | None = None,
+    unit: str = "impression",
 ) -> Comparison:
     """Compare two policies by their values per query, and by sums over impressions.
 
@@ -184,11 +189,13 @@ def compare(
         spread: what the uncertainty of the bias does to the values; None if it was assumed.
         guesses: what guessed the relevance of documents.
         self_test: what the clicks of the log say about the assumptions.
+        units: sums over the users of each period; None if it is not known who looked.
+        unit: what they are: ``user`` or ``session``.
     """
     first = valuations[0]
     values = PeriodValues(tuple(QueryValues.of(one) for one in valuations))
     weights = values.weights
-    of_new, of_other, gain = values.intervals(moments, np.random.default_rng(seed), spread)
+    of_new, of_other, gain = values.intervals(moments, np.random.default_rng(seed), spread, units)
     effective = Moments.of_all(moments).effective()
     bounds = SupportBounds.mean([one.bounds() for one in valuations], weights)
     alike = first.alike(ROUNDING)
@@ -211,7 +218,14 @@ def compare(
         guesses=guesses or GuessGain(),
         self_test=self_test,
         periods=len(valuations),
+        units=_units(int((values.times > 0).sum()), None if units is None else unit),
     )
+
+
+def _units(queries: int, unit: str | None) -> str:
+    """What the interval takes to be independent."""
+    names = ["queries"] if queries > 1 else []
+    return " and ".join([*names, *([] if unit is None else [f"{unit}s"])]) or "impressions"
 
 
 def _policy_estimate(

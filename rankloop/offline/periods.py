@@ -17,6 +17,7 @@ from rankloop.logs.span import Span
 from rankloop.statistics import Counts
 from rankloop.statistics.impression_table import ImpressionTable
 from rankloop.statistics.tables import CellTable
+from rankloop.types import Float64, Int64
 
 # A policy belongs to a period with at least this share of its impressions: the rest of it weighs nothing.
 WHOLLY = 0.995
@@ -40,6 +41,21 @@ class LogPeriods:
     def __len__(self) -> int:
         return len(self.spans)
 
+    def of_impressions(self, table: ImpressionTable) -> Int64:
+        """The number of the period of each impression: int64, impressions."""
+        if self.spans[0].policies is not None:
+            home = {name: number for number, span in enumerate(self.spans) for name in span.policies or ()}
+            return np.array([home[name] for name in table.policy_ids], np.int64)[table.policy]
+        return period_of(table, np.array([span.start for span in self.spans[1:]]))
+
+
+def period_of(table: ImpressionTable, cuts: Float64) -> Int64:
+    """The number of the period of each impression; those without a time belong to the first."""
+    assert table.time is not None
+    period = np.searchsorted(cuts, table.time, side="right")
+    period[np.isnan(table.time)] = 0
+    return period
+
 
 def periods_of(log: LogReader) -> LogPeriods | None:
     """The periods within which policies of a log are compared; None if clicks of all times are pooled.
@@ -54,12 +70,6 @@ def periods_of(log: LogReader) -> LogPeriods | None:
         log.periods.append(_find_periods(log))
     found = log.periods[0]
     return found if found is not None and found.comparable else None
-
-
-def has_periods(log: LogReader) -> bool:
-    """Whether the policies of a log served at different times."""
-    periods_of(log)
-    return log.periods[0] is not None
 
 
 def _find_periods(log: LogReader) -> LogPeriods | None:
@@ -80,9 +90,7 @@ def _spans(table: ImpressionTable) -> tuple[Span, ...]:
     cuts = traffic_cuts(table)
     if not len(cuts) or table.time is None:
         return (Span(),)
-    period = np.searchsorted(cuts, table.time, side="right")
-    # Impressions without a time belong to the first period.
-    period[np.isnan(table.time)] = 0
+    period = period_of(table, cuts)
     served = np.zeros((len(table.policy_ids), len(cuts) + 1))
     np.add.at(served, (table.policy, period), 1.0)
     share = served.max(axis=1) / np.maximum(served.sum(axis=1), 1.0)

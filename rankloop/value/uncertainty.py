@@ -116,6 +116,37 @@ class ImpressionTerms:
         columns = [np.bincount(place, column, len(queries)) for column in self.of(rows).T]
         return queries, np.stack(columns, axis=1)
 
+    def by_unit(self, rows: ImpressionRows, unit: Int64, constant: Float64) -> tuple[Int64, Float64]:
+        """The units of some impressions, and the columns of `UnitSums` for each.
+
+        Args:
+            rows: the impressions.
+            unit: int64, impressions.
+            constant: float64, queries × 2; what else an impression is worth, see `Valuation.constant`.
+        """
+        units, place = np.unique(unit, return_inverse=True)
+        x, _ = self.contribution.by_impression(self.lambdas, rows, self.bias, constant)
+        columns = [np.bincount(place, column, len(units)) for column in (*x.T, np.ones(len(place)))]
+        return units, np.stack(columns, axis=1)
+
+
+class UnitSums(NamedTuple):
+    """Sums over the impressions of each unit, such as a user, for two policies.
+
+    Attributes:
+        sums: float64, units × 2; Σ x.
+        times: float64, units; how many impressions.
+    """
+
+    sums: Float64
+    times: Float64
+
+    @classmethod
+    def of_table(cls, table: Float64) -> UnitSums:
+        """From a table with one row per unit; without the bits that the order of sums changes."""
+        exact = without_last_bits(table)
+        return cls(exact[:, :2], exact[:, 2])
+
 
 @dataclass(frozen=True, eq=False)
 class QueryValues:
@@ -236,21 +267,57 @@ class PeriodValues:
         result: Float64 = (weights[..., None] * means).sum(axis=1)
         return result
 
+    @property
+    def query_variances(self) -> Float64:
+        """The variances of both values and of their difference over queries: float64, 3."""
+        centred = self._centred([(part.sums, part.times) for part in self.parts])
+        result: Float64 = (centred**2).sum(axis=0)
+        return result
+
+    def unit_variances(self, units: Sequence[UnitSums]) -> Float64:
+        """The same over units, such as users, whose impressions depend on each other."""
+        centred = self._centred(units)
+        count = int((np.sum([part.times for part in units], axis=0) > 0.0).sum())
+        result: Float64 = (centred**2).sum(axis=0) * count / max(count - 1, 1)
+        return result
+
+    def _centred(self, sums: Sequence[tuple[Float64, Int64 | Float64]]) -> Float64:
+        """How much each query or unit adds to the estimates, beyond the mean: × 3."""
+        result: Float64 = sum(
+            weight / part.total * (total @ CONTRASTS.T - times[:, None] * part.values)
+            for weight, part, (total, times) in zip(self.weights, self.parts, sums, strict=True)
+        )
+        return result
+
     def intervals(
-        self, moments: Sequence[Moments], rng: np.random.Generator, spread: BiasSpread | None = None
+        self,
+        moments: Sequence[Moments],
+        rng: np.random.Generator,
+        spread: BiasSpread | None = None,
+        units: Sequence[UnitSums] | None = None,
     ) -> tuple[ValueInterval, ValueInterval, ValueInterval]:
         """The intervals of the new policy, of the policy it is compared with, and of their difference.
+
+        Impressions of one user depend on each other, and so do those of one query. With the variances over
+        queries, over users and over impressions as if these were independent,
+
+            variance = over queries + max(over users − over impressions, 0)
 
         Args:
             moments: sums over impressions, period by period.
             rng: random generator for the resamples.
             spread: what the uncertainty of the bias does to the estimates; None if the bias is assumed.
+            units: sums over users, period by period; None if it is not known who looked.
         """
         drawn, errors = np.stack(percentile(self.resampled(rng))), self.errors(moments)
         several, wider = int((self.times > 0).sum()) > 1, few_units_widening(self.times)
+        more = np.zeros(3) if units is None else np.maximum(self.unit_variances(units) - errors**2, 0.0)
+        by_query = self.query_variances
+        by_users = np.sqrt(1.0 + np.divide(more, by_query, out=np.zeros(3), where=by_query > 0.0))
+        errors = np.where(errors > 0.0, np.sqrt(errors**2 + more), 0.0) if units is not None else errors
         result = []
         for number, (value, error) in enumerate(zip(self.values.tolist(), errors.tolist(), strict=True)):
-            stretch = wider
+            stretch = wider * float(by_users[number])
             # Policies that rank alike differ only by rounding.
             if spread is not None and error:
                 error = float(np.hypot(error, spread.deviation[number]))

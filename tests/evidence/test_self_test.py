@@ -11,7 +11,7 @@ from experiments.self_test_table import by_moments, table_of
 from experiments.simulator import BROKEN, SOUND
 from rankloop.errors import DataError
 from rankloop.evidence.attraction import SHRINKAGE, fold_of, surroundings
-from rankloop.evidence.self_test import Gates, SelfTest, self_test
+from rankloop.evidence.self_test import Gates, SelfTest, drifts_within, self_test
 from rankloop.statistics.impression_table import ImpressionTable
 from rankloop.statistics.tables import ImpressionRows
 from rankloop.types import Bias
@@ -230,3 +230,16 @@ def test_an_empty_table_is_refused() -> None:
         self_test(table)
     with pytest.raises(DataError, match="every impression needs one value"):
         ImpressionTable.of_lists([[0]], [[1]], query=[0], policy=[0, 1])
+
+
+def test_policies_of_different_times_do_not_drift_within_periods() -> None:
+    """Demand rises with the policy; a test of two policies whose users are not alike is another matter."""
+    switch = log_of("demand +30 %")
+    assert result_of(switch).test("drift by policy").state == "found"
+    assert not drifts_within(switch, switch.policy)
+    parallel = log_of("A/B in parallel")
+    anywhere = np.zeros(len(parallel.rows), np.int64)
+    assert not drifts_within(parallel, anywhere)
+    more = np.random.default_rng(0).random(len(parallel.rows.document)) < 0.1
+    clicked = np.maximum(parallel.rows.amount, more & (parallel.policy[parallel.rows.impression_of] == 1))
+    assert drifts_within(replace(parallel, rows=replace(parallel.rows, amount=clicked)), anywhere)

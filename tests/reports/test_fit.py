@@ -47,7 +47,8 @@ def test_the_page(fits: dict[str, Fit], model: str) -> None:
         f"{BIAS.alpha[1]:.4f}",
     ):
         assert words in page
-    assert len(re.findall(r'<svg role="img"', page)) == 1
+    # Training, and the self-test of the log.
+    assert len(re.findall(r'<svg role="img"', page)) == 2
     assert not re.search(r'(src|href)="http', page)
     assert ("<h2>Features</h2>" in page) == (not model.startswith("mlp"))
     assert html_page(fit_document(found)) == html_page(fit_document(found))
