@@ -260,7 +260,7 @@ def sum_scores(
     left = [cells.residual(column) for column in columns]
     varies = [np.abs(part) > NEGLIGIBLE for part in left]
     some = np.logical_or.reduce(varies)
-    _, unit = np.unique(unit[some], return_inverse=True)
+    unit = combine(unit[some])
     units = int(unit.max(initial=-1)) + 1
     place = unit * blocks + block[some]
     by_unit = np.concatenate(

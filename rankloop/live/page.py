@@ -191,7 +191,7 @@ def _learned(found: Overview, keys: bool) -> tuple[Block, ...]:
     settings = LearnerSettings.model_validate(found.learner)
     if found.trust is not None and settings.deploy == "auto":
         blocks.append(Text(_limit(found.trust, settings)))
-    if trial.stage == "shadow" and trial.gained.deploy:
+    if trial.stage == "shadow" and trial.gained.kind in (DecisionKind.BETTER, DecisionKind.LEANS_BETTER):
         values = (("candidate", trial.candidate),)
         blocks.append(Button(f"Deploy {trial.candidate}", DEPLOY, values, keys))
     return tuple(blocks)
@@ -215,6 +215,10 @@ def _conclusion(trial: LiveTrial, deploy: str) -> str:
     if decision.kind is DecisionKind.BETTER:
         then = "A person may deploy it." if deploy == "ask" else "It gets its traffic step by step."
         return f"{candidate} is better than {baseline} {by}. {then}"
+    if decision.kind is DecisionKind.LEANS_BETTER:
+        because = " and ".join(trial.doubts.values())
+        then = "A person may deploy it." if deploy == "ask" else "The two policies have to prove it, live."
+        return f"{candidate} leans better than {baseline} {by}, but not firmly: {because}. {then}"
     if decision.kind is DecisionKind.WORSE:
         return f"{candidate} is worse than {baseline} {by}, and is not deployed."
     if not math.isfinite(gain.lower):

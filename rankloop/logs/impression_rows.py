@@ -30,8 +30,9 @@ from rankloop.types import ContextEffects, Float64, Int64
 # What identifies an impression: a hash of its id and of its policy, and its query, which one id may share.
 IMPRESSION = ("code", "query")
 COLUMNS: Sequence[str] = (*IMPRESSION, "document", "position", "amount")
-# A table takes about 100 bytes per row. Effects of one percent are seen in far fewer rows.
-MOST_ROWS = 2_000_000
+# A table takes about 100 bytes per row, and testing it as long as counting the log. Effects of two percent are
+# seen in so many rows.
+MOST_ROWS = 500_000
 # With fewer queries than this, a sample of queries would say little about others: impressions are sampled.
 LEAST_QUERIES = 200
 # A column with more values is not a context that many impressions share.

@@ -109,13 +109,13 @@ class CellTable:
         unique, where = np.unique(
             (document * count + period) * first.positions + position, return_inverse=True
         )
-        item, sizes = np.unique(unique // first.positions, return_counts=True)
-        query_of = segment_index(first.offsets)[item // count]
+        pair, sizes = np.unique(unique // first.positions, return_counts=True)
+        query_of = segment_index(first.offsets)[pair // count]
         came = np.stack([counts.impressions_by_query for counts in periods])
         return cls(
-            item // count,
+            pair // count,
             query_of,
-            came[item % count, query_of].astype(np.float64),
+            came[pair % count, query_of].astype(np.float64),
             offsets_of(sizes),
             unique % first.positions,
             _sum_by(where, displays, len(unique)),

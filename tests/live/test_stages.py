@@ -93,3 +93,19 @@ def test_a_part_is_counted_once_and_agreement_is_not_forgotten() -> None:
     assert Trust.from_dict(once.to_dict()) == once
     assert Trust("start", 3).after(4, -GAINS).share(AUTO) == AUTO.risk
     assert once.share(AUTO.model_copy(update={"most": 0.3})) == 0.3
+
+
+def test_what_the_clicks_contradict_the_arms_have_to_prove() -> None:
+    """The model of users is enough for a canary; for more, users have to prefer the policy live."""
+    doubted = replace(trial(), doubts={"contexts": "queries have different position curves"})
+    certain = doubted.after(1, GAINS, np.zeros(0), 100)
+    assert str(certain.gained.kind) == "leans better"
+    assert certain.gained.reasons == ("contexts",)
+    assert certain.next_step(AUTO) == "canary"
+    canary = replace(certain, stage="canary", served=10**6)
+    assert canary.next_step(AUTO) == "wait"
+    assert replace(canary, doubts={}).next_step(AUTO) == "full"
+    assert canary.after(2, GAINS, GAINS, 100).next_step(AUTO) == "full"
+    ask = AUTO.model_copy(update={"deploy": "ask"})
+    assert certain.next_step(ask) == "propose"
+    assert LiveTrial.from_dict(certain.to_dict()) == certain

@@ -424,6 +424,7 @@ class LiveLearner:
                 unit=learned.unit,
                 first=learned.first,
                 deployment=current.number,
+                doubts=learned.doubts,
             )
             save_note(connection, TRIAL, trial.to_dict())
             # Earlier parts have served to learn the bias, by which the following ones are judged.

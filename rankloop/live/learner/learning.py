@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from rankloop.bias import BiasEstimate, BiasOptions
+from rankloop.evidence.findings import Setting, meaning_for, summary_of
 from rankloop.live.learner.pages import AMOUNT, CLICKS, MetricName
 from rankloop.live.learner.settings import LearnerSettings
 from rankloop.live.learner.trial import FIRST_LOOK
@@ -39,6 +41,8 @@ class Learned:
         metric: what it was fitted to: ``clicks``, or ``amount`` for what actions are worth.
         unit: what relevance 1 is worth: 1 for clicks, and the highest amount of the log.
         first: from how many impressions on evidence may be looked at.
+        doubts: by the name of an assumption, what the self-test of the log found against it, if the gain of a
+            trial depends on it. Both policies of a trial serve at the same time, so drift does not matter.
     """
 
     policy: LivePolicy
@@ -48,6 +52,7 @@ class Learned:
     metric: MetricName = CLICKS
     unit: float = 1.0
     first: int = FIRST_LOOK
+    doubts: Mapping[str, str] = field(default_factory=dict)
 
 
 def learn(folder: Path, settings: LearnerSettings) -> Learned:
@@ -90,7 +95,15 @@ def learn(folder: Path, settings: LearnerSettings) -> Learned:
     # Relevance is a share of the unit; a guess outside of this would only add noise.
     mean = float(np.clip(mean_relevance(totals, graded_bias), 0.0, 1.0))
     policy = policy_of(fit, "learned", details={"soft": soft, "log": fit.log, "model": fit.spec})
-    return Learned(policy, graded_bias, mean, numbers, metric, grading.unit, first)
+    assert fit.comparison is not None, "fits are evaluated when they are made"
+    tested = fit.comparison.self_test
+    doubts: dict[str, str] = {}
+    if tested is not None:
+        setting = Setting(predicts_clicks=True, other_documents=True, rankings_changed=False, periods=2)
+        meaning = meaning_for(tested, setting)
+        doubts = {one.name: one.text for one in meaning.assumptions if one.state != "held"}
+        numbers["self_test"] = {"summary": summary_of(tested), **doubts}
+    return Learned(policy, graded_bias, mean, numbers, metric, grading.unit, first, doubts)
 
 
 def _bias(log: Log, settings: LearnerSettings) -> str | BiasEstimate:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from rankloop.evidence import Decision, DecisionKind, Evidence, decide
+from rankloop.evidence import Assumption, Decision, DecisionKind, Evidence, decide
 from rankloop.evidence.rules import spent_level
 from rankloop.live.learner.monitor import thinned
 from rankloop.live.learner.pages import CLICKS, MetricName
@@ -55,6 +55,7 @@ class LiveTrial:
         proposed: whether a person was asked to deploy it.
         deployment: the number of the deployment that it acts on; another one was not its doing.
         trail: the gain over time, for people.
+        doubts: by the name of an assumption, what the clicks of the log contradicted when the trial began.
     """
 
     number: int
@@ -73,6 +74,7 @@ class LiveTrial:
     proposed: bool = False
     deployment: int = 0
     trail: tuple[GainPoint, ...] = ()
+    doubts: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def begin(
@@ -89,6 +91,7 @@ class LiveTrial:
         unit: float = 1.0,
         first: int = FIRST_LOOK,
         deployment: int = 0,
+        doubts: Mapping[str, str] | None = None,
     ) -> LiveTrial:
         """A trial without any evidence, from the next part on; evidence is looked at from `first` on."""
         known = {"alpha": bias.alpha.tolist(), "beta": bias.beta.tolist(), "estimated": bias.is_estimated}
@@ -106,6 +109,7 @@ class LiveTrial:
             metric,
             unit,
             deployment=deployment,
+            doubts=dict(doubts or {}),
         )
 
     @property
@@ -134,8 +138,13 @@ class LiveTrial:
 
     @property
     def gained(self) -> Decision:
-        """Whether the candidate is better than the baseline, by all that users did since the trial began."""
-        return decide(Evidence.of_sequence(self.gain), level=self.gain.level)
+        """Whether the candidate is better than the baseline, by all that users did since the trial began.
+
+        It leans if the clicks that it was learned from contradict the model of users.
+        """
+        doubts = tuple(Assumption(name, "broken", text) for name, text in self.doubts.items())
+        evidence = replace(Evidence.of_sequence(self.gain), assumptions=doubts)
+        return decide(evidence, level=self.gain.level)
 
     @property
     def differed(self) -> Decision:
@@ -146,24 +155,29 @@ class LiveTrial:
         """What the evidence allows, or demands.
 
         A canary needs a gain that is certain by the clicks so far. Full traffic needs that still, enough
-        impressions of the canary, and no harm between the arms. Harm in either is a reason to stop.
+        impressions of the canary, and no harm between the arms; if clicks contradict the model of users, it
+        needs a gain that is certain between the arms. Harm in either is a reason to stop.
 
         Args:
             settings: what may be deployed, and when.
             room: the traffic that learned policies may get; None for all of it.
         """
-        match self.stage, self.gained.kind, self.differed.kind:
+        gained, differed = self.gained.kind, self.differed.kind
+        # Where clicks contradict the model of users, it suffices for a canary; the arms then have to prove it.
+        promises = gained in (DecisionKind.BETTER, DecisionKind.LEANS_BETTER)
+        proven = promises and DecisionKind.BETTER in (gained, differed)
+        match self.stage, gained, differed:
             case ("canary" | "full", _, DecisionKind.WORSE) | ("canary", DecisionKind.WORSE, _):
                 return "stop"
             case (_, _, DecisionKind.WORSE):
                 return "wait"
-            case ("full", DecisionKind.BETTER, _):
+            case ("full", _, _) if proven:
                 return "widen" if settings.deploy == "auto" and room is not None and room.grows else "wait"
-            case (_, DecisionKind.BETTER, _) if settings.deploy == "ask":
+            case ("shadow" | "canary", _, _) if promises and settings.deploy == "ask":
                 return "wait" if self.proposed else "propose"
-            case ("shadow", DecisionKind.BETTER, _):
+            case ("shadow", _, _) if promises:
                 return "canary"
-            case ("canary", DecisionKind.BETTER, _):
+            case ("canary", _, _) if proven:
                 enough = self.served >= settings.canary_impressions
                 return "full" if enough and (room is None or room.exceeds(settings.canary)) else "wait"
             case _:
