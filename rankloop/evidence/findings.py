@@ -33,6 +33,13 @@ from rankloop.evidence.decision import Assumption
 from rankloop.evidence.self_test import LEVEL, SelfTest
 
 DRIFTS = (POLICY, HALVES, EIGHTH, WEEKDAY)
+UNTESTED_DRIFT = Assumption(
+    "drift",
+    "untested",
+    "rankings changed over time, and no document was shown at the same position before and after, so that a "
+    "change of users or demand cannot be told from relevance",
+    "Let both policies serve at the same time, or vary their rankings, and evaluate on that log.",
+)
 
 
 class Sentences(NamedTuple):
@@ -167,8 +174,12 @@ def meaning_for(found: SelfTest, setting: Setting) -> Meaning:
         [('order', 'broken'), ('set', 'held')]
     """
     alarms, assumptions, notes = found.found, [], []
+    if _leaves_drift_open(found, setting):
+        assumptions.append(UNTESTED_DRIFT)
     by_order = any(test.name == ORDER for test in alarms)
     for name, tests in _grouped(found).items():
+        if any(one.name == name for one in assumptions):
+            continue
         broken = [test for test in tests if test in alarms]
         if not broken:
             assumptions.append(Assumption(name, "held", ""))
@@ -183,6 +194,14 @@ def meaning_for(found: SelfTest, setting: Setting) -> Meaning:
             assumptions.append(Assumption(name, "held", _as_clause(finding.text)))
             notes.append(f"{finding.text.rstrip('.')}{remedy}")
     return Meaning(tuple(assumptions), tuple(notes))
+
+
+def _leaves_drift_open(found: SelfTest, setting: Setting) -> bool:
+    """Whether a change of users could favour a policy, and the log cannot tell whether there was one."""
+    if setting.periods > 1 or not setting.rankings_changed:
+        return False
+    drifts = [test for test in found.tests if test.name in (POLICY, HALVES)]
+    return bool(drifts) and all(test.state == "not tested" for test in drifts)
 
 
 def _grouped(found: SelfTest) -> dict[str, list[AssumptionTest]]:

@@ -33,8 +33,8 @@ def rankings_changed(table: ImpressionTable) -> bool:
         z = Σ_q x_q / √(Σ_q x_q²),    x_q = Σ_d c_d0 c_d1
 
     c_dh is the covariance of the document's position with the second half, or the number of its displays
-    there beyond the query's share, in fold h of the units. Chance has a mean product of 0. False for logs
-    without times.
+    there beyond the query's share, in fold h of the units. Chance has a mean product of 0. Without times, any
+    two policies may have served one after the other.
 
     Args:
         table: the impressions.
@@ -50,8 +50,9 @@ def rankings_changed(table: ImpressionTable) -> bool:
         >>> changed(lists), changed(np.where(time[:, None] < 1_000, lists, np.sort(lists, axis=1)))
         (False, True)
     """
-    if table.time is None or np.isnan(table.time).all():
-        return False
+    known = np.zeros(0) if table.time is None else table.time[~np.isnan(table.time)]
+    if table.time is None or not len(known) or not np.ptp(known):
+        return len(table.policy_ids) > 1
     rows = table.rows
     late = (table.time > np.nanmedian(table.time)).astype(np.float64)
     fold, impression = fold_of(table.unit), rows.impression_of

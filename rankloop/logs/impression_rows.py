@@ -21,6 +21,7 @@ from rankloop.logs.impression_shapes import CLIENT_COLUMNS
 from rankloop.logs.schema import COLUMNS as KNOWN
 from rankloop.logs.schema import IMPRESSIONS, QUERY_DOCUMENT
 from rankloop.logs.span import WHOLE, Span
+from rankloop.logs.writer import AMOUNT
 from rankloop.ragged import offsets_of, segment_index
 from rankloop.statistics import Counts
 from rankloop.statistics.impression_table import ImpressionTable
@@ -30,13 +31,14 @@ from rankloop.types import ContextEffects, Float64, Int64
 # What identifies an impression: a hash of its id and of its policy, and its query, which one id may share.
 IMPRESSION = ("code", "query")
 COLUMNS: Sequence[str] = (*IMPRESSION, "document", "position", "amount")
-# A table takes about 100 bytes per row, and testing it as long as counting the log. Effects of two percent are
-# seen in so many rows.
+# A table takes about 100 bytes per row, and time to be tested. Effects of two percent are seen in so many.
 MOST_ROWS = 500_000
 # With fewer queries than this, a sample of queries would say little about others: impressions are sampled.
 LEAST_QUERIES = 200
 # A column with more values is not a context that many impressions share.
 MOST_VALUES = 1_000
+# A column with more is tested only if it is named.
+FEW_VALUES = 20
 MISSING = "missing"
 # Users are put into so many groups, a power of 2: a variance over groups is as good as one over users.
 UNIT_GROUPS = 1 << 14
@@ -146,7 +148,7 @@ def read_impression_table(
     counts: Counts,
     *,
     rng: np.random.Generator,
-    columns: Sequence[str] = (),
+    columns: Sequence[str] | None = None,
     most_rows: int = MOST_ROWS,
 ) -> ImpressionTable:
     """Read the impressions of a log, with what they have in common; whole queries of a log that is larger.
@@ -160,10 +162,13 @@ def read_impression_table(
         log: the log.
         counts: its counts: names and numbers of its queries and documents.
         rng: draws the queries, if not all of them are read.
-        columns: the names of context columns, such as ``device``.
+        columns: the names of context columns, such as ``device``; None for all columns of texts, whole
+            numbers or truth values that have few values.
         most_rows: how many rows are read at most, about. A log of few queries gives a sample of its units.
     """
     rows = engine.table(log.files(IMPRESSIONS))
+    if columns is None:
+        columns = _context_columns(engine, rows)
     for column in columns:
         if column not in rows.columns or column in KNOWN[IMPRESSIONS]:
             others = [name for name in rows.columns if name not in KNOWN[IMPRESSIONS]]
@@ -217,6 +222,23 @@ def read_impression_table(
         unit_name(client),
         min(1.0, len(found) / everything),
     )
+
+
+def _context_columns(engine: Engine, rows: Expression) -> list[str]:
+    """The columns of few values, with which an impression may say where it was shown, such as the device."""
+    known = {*KNOWN[IMPRESSIONS], *CLIENT_COLUMNS, AMOUNT}
+    kinds = rows.schema()
+    names = [
+        name
+        for name in rows.columns
+        if name not in known
+        and (kinds[name].is_string() or kinds[name].is_boolean() or kinds[name].is_integer())
+    ]
+    if not names:
+        return []
+    counted = rows.agg(**{f"column_{place}": _[name].nunique() for place, name in enumerate(names)})
+    (found,) = [row for batch in engine.batches(counted) for row in batch.to_pylist()]
+    return [name for place, name in enumerate(names) if 1 < found[f"column_{place}"] <= FEW_VALUES]
 
 
 class _Listed(NamedTuple):

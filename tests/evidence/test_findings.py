@@ -80,9 +80,15 @@ def test_nothing_found_is_firm_without_notes() -> None:
     assert meaning(USUAL, *tests) == (FIRM, (), ())
 
 
-def test_what_could_not_be_tested_is_not_an_assumption_that_holds() -> None:
-    found = meaning_for(SelfTest((AssumptionTest(POLICY), AssumptionTest(LENGTH)), 1_000), USUAL)
-    assert found.assumptions == ()
+def test_what_could_not_be_tested_does_not_hold() -> None:
+    """Untested, a drift matters only where it could favour a policy."""
+    nothing = SelfTest((AssumptionTest(POLICY), AssumptionTest(HALVES), AssumptionTest(LENGTH)), 1_000)
+    (drift,) = meaning_for(nothing, USUAL).assumptions
+    assert (drift.name, drift.state) == ("drift", "untested")
+    assert meaning_for(nothing, UNCHANGED).assumptions == ()
+    assert meaning_for(nothing, Setting(periods=2)).assumptions == ()
+    one = SelfTest((AssumptionTest(POLICY), AssumptionTest(HALVES, "nothing found")), 1_000)
+    assert [part.state for part in meaning_for(one, USUAL).assumptions] == ["held"]
 
 
 def test_a_set_beside_an_order_is_that_of_the_order() -> None:

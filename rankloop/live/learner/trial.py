@@ -163,7 +163,7 @@ class LiveTrial:
             room: the traffic that learned policies may get; None for all of it.
         """
         gained, differed = self.gained.kind, self.differed.kind
-        # Where clicks contradict the model of users, it suffices for a canary; the arms then have to prove it.
+        # Enough for a canary. Where clicks contradict the model of users, the arms have to prove the rest.
         promises = gained in (DecisionKind.BETTER, DecisionKind.LEANS_BETTER)
         proven = promises and DecisionKind.BETTER in (gained, differed)
         match self.stage, gained, differed:
