@@ -135,6 +135,21 @@ def all_tests(
     yield _guarded(HIDDEN, drift, partial(_hidden, rows, bias))
 
 
+def context_tests(table: ImpressionTable, gate: float) -> Iterator[AssumptionTest]:
+    """The tests of list length and of columns alone; none for lists of one length without columns.
+
+    Args:
+        table: the impressions.
+        gate: the smallest relative change of clicks that matters.
+    """
+    if not table.columns and np.ptp(table.length) == 0:
+        return
+    rows = _Rows(table)
+    yield _guarded(LENGTH, gate, partial(_by_length, rows))
+    for name in table.columns:
+        yield _guarded(COLUMN + name, gate, partial(_by_column, rows, name))
+
+
 def drift_within(table: ImpressionTable, period: Int64, gate: float) -> AssumptionTest:
     """Test whether clicks differ by policy within periods: only by policies that served in the same one.
 

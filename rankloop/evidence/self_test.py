@@ -27,6 +27,7 @@ from rankloop.evidence.assumption_tests import (
     AssumptionTest,
     State,
     all_tests,
+    context_tests,
     drift_within,
 )
 from rankloop.statistics.impression_table import ImpressionTable
@@ -120,6 +121,22 @@ def self_test(
     limits = gates or Gates()
     tests = tuple(all_tests(table, bias, drift=limits.drift, order=limits.order))
     return SelfTest(_holm(tests, level), len(table.rows), table.share, table.unit_name)
+
+
+def context_found(table: ImpressionTable, *, level: float = LEVEL) -> str | None:
+    """The name of the test that finds that users click otherwise in some contexts, such as short lists.
+
+    The length of lists and the columns of a log are tested, as by `self_test`. Of several, the surest one.
+
+    Args:
+        table: the impressions.
+        level: the probability of a false alarm in a sound log.
+    """
+    if not len(table.rows.document):
+        return None
+    found = _holm(tuple(context_tests(table, Gates().drift)), level)
+    alarms = [test for test in found if test.state == "found"]
+    return min(alarms, key=lambda test: test.p).name if alarms else None
 
 
 def drifts_within(table: ImpressionTable, period: Int64, *, level: float = LEVEL) -> bool:

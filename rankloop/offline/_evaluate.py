@@ -27,6 +27,7 @@ from rankloop.logs.impression_rows import (
     rows_of,
     unit_name,
 )
+from rankloop.logs.reader import context_of
 from rankloop.logs.span import WHOLE, Span
 from rankloop.offline.assumed_bias import (
     NO_RESAMPLES,
@@ -34,12 +35,13 @@ from rankloop.offline.assumed_bias import (
     BiasResamples,
     BiasSource,
     assume_bias,
+    accounted_tests,
 )
 from rankloop.offline.click_contrast import only_clicked_impressions, read_graded_clicks
 from rankloop.offline.comparison import Comparison, GuessGain, compare
 from rankloop.offline.conclusion import assumptions_of
 from rankloop.offline.fit_result import Fit, QueryChoice, is_fit, judge_on, load_fit, name_of
-from rankloop.offline.periods import periods_of
+from rankloop.offline.periods import counts_of_periods, periods_of
 from rankloop.offline.policy_rankings import WITHIN, Policy, Ranking, RankingResolver
 from rankloop.offline.relevance_guess import (
     MEAN,
@@ -192,6 +194,7 @@ def evaluate(
     setting = Setting(
         predicts_clicks=logged_metric.discounts is None,
         other_documents=_show_other_documents(valuation),
+        accounted=accounted_tests(graded_bias),
     )
     tested = evaluation_assumptions(log, counts, used, assumed, setting)
     return compare(
@@ -244,15 +247,16 @@ def _in_periods(
 ) -> Iterator[PeriodValuation]:
     """The two policies in each period in which these queries came; in the whole log if it has no periods."""
     periods = periods_of(log)
-    if periods is None:
+    by_context = log.count(counts.positions, context_of=context_of(pooled.bias))
+    parts = counts_of_periods(log, by_context)
+    if periods is None or parts is None:
         yield PeriodValuation(pooled)
         return
-    for span, part in zip(periods.spans, periods.counts, strict=True):
-        of_ranks = part.of_ranks(counts.positions)
-        statistics = found.of_part(of_ranks, pooled.bias).select(np.flatnonzero(used))
+    for span, part in zip(periods.spans, parts, strict=True):
+        statistics = found.of_part(part, pooled.bias).select(np.flatnonzero(used))
         if statistics.impressions:
             valuation = replace(pooled, statistics=statistics, support=_support(statistics, options))
-            yield PeriodValuation(valuation, span, of_ranks)
+            yield PeriodValuation(valuation, span, part)
 
 
 class TestedAssumptions(NamedTuple):
@@ -375,17 +379,27 @@ def sum_units(
     """Sums over the impressions of each group of users: one more pass, if it is known who looked."""
     terms = ImpressionTerms(valuation.contribution, valuation.lambdas, valuation.bias)
     constant, names = valuation.constant, ("x0", "x1", "times")
+    effects = valuation.bias.contexts
     schema = pa.schema([("unit", pa.int64()), *((name, pa.float64()) for name in names)])
 
     def add_up(batch: pa.RecordBatch) -> pa.RecordBatch:
-        units, sums = terms.by_unit(*rows_and_units(batch), constant)
+        units, sums = terms.by_unit(*rows_and_units(batch, effects), constant)
         return pa.RecordBatch.from_arrays([pa.array(units), *map(pa.array, sums.T)], schema=schema)
 
     total = np.zeros((UNIT_GROUPS, len(names)))
     with log.open_engine() as running:
         grading = log.grading()
         for batch in map_impressions(
-            running, log, counts, add_up, schema, queries=used, grading=grading, span=span, units=True
+            running,
+            log,
+            counts,
+            add_up,
+            schema,
+            queries=used,
+            grading=grading,
+            effects=effects,
+            span=span,
+            units=True,
         ):
             values = np.stack([batch.column(name).to_numpy() for name in names], axis=1)
             np.add.at(total, batch.column("unit").to_numpy(), values)
@@ -405,9 +419,7 @@ def _spread(
         return None
     graded = resamples.of_amount(log.grading().per_click)
     documents = np.repeat(used, np.diff(counts.offsets))
-    shares = [
-        log.rank_shares(found, part.valuation.bias.contexts, part.counts)[documents] for part in parts
-    ]
+    shares = [log.rank_shares(found, part.valuation.bias.contexts, part.counts)[documents] for part in parts]
     draws = graded.draws(counts)
     valuations = [part.valuation for part in parts]
     weights = PeriodValues(tuple(QueryValues.of(one) for one in valuations)).weights

@@ -16,12 +16,15 @@ from rankloop.bias import BiasAnswer, BiasEstimate, BiasOptions, ask_bias
 from rankloop.bias.bias_estimate import AUTO
 from rankloop.bias.bias_options import LENGTH, NO_CONTEXT
 from rankloop.bias.storage import bias_details, read_bias
-from rankloop.errors import RankloopError
+from rankloop.errors import DataError, RankloopError
+from rankloop.evidence.assumption_tests import COLUMN
+from rankloop.evidence.assumption_tests import LENGTH as LENGTH_TEST
+from rankloop.evidence.self_test import context_found
 from rankloop.logs import LogReader
 from rankloop.logs.features import read_features
 from rankloop.logs.schema import FEATURES
 from rankloop.names import BadNameError
-from rankloop.offline.periods import periods_of
+from rankloop.offline.periods import counts_of_periods
 from rankloop.progress import Progress
 from rankloop.ragged import segment_index
 from rankloop.statistics import Counts
@@ -179,26 +182,52 @@ def ask_log(
         progress: called with what is being done.
     """
     chosen = options or BiasOptions()
-    counts = log.count(ranks, context_of=find_context(chosen.context), progress=progress)
     if chosen.randomised is None and chosen.method in ("auto", "randomised") and len(log.randomised) == 1:
         chosen = replace(chosen, randomised=log.randomised[0])
-    periods = periods_of(log)
-    return ask_bias(
-        counts,
-        chosen,
-        periods=None if periods is None else [part.of_ranks(counts.positions) for part in periods.counts],
-        rng=np.random.default_rng(seed),
-        features=document_features(log, counts),
-        decision_only=decision_only,
-        progress=progress,
-    )
+    context = find_context(log, chosen.context)
+
+    def ask(context_of: str | None) -> BiasAnswer:
+        counts = log.count(ranks, context_of=context_of, progress=progress)
+        return ask_bias(
+            counts,
+            chosen,
+            periods=counts_of_periods(log, counts),
+            rng=np.random.default_rng(seed),
+            features=document_features(log, counts),
+            decision_only=decision_only,
+            progress=progress,
+        )
+
+    if chosen.context != AUTO or context is None:
+        return ask(context)
+    try:
+        return ask(context)
+    except DataError:
+        # The self-test sees an effect that cannot be estimated; decisions by this bias only lean.
+        return ask(None)
 
 
-def find_context(context: str) -> str | None:
-    """What the log is counted by, as it was asked for: ``length``, a column, ``none`` or ``auto``."""
-    if context in (NO_CONTEXT, AUTO):
+def find_context(log: LogReader, context: str) -> str | None:
+    """What the log is counted by, as it was asked for: ``length``, a column, ``none`` or ``auto``.
+
+    ``auto`` is what the self-test of the log finds.
+    """
+    if context == AUTO:
+        try:
+            found = context_found(log.impression_table())
+        except DataError:
+            return None
+        return None if found is None else LIST_LENGTH if found == LENGTH_TEST else found.removeprefix(COLUMN)
+    if context == NO_CONTEXT:
         return None
     return LIST_LENGTH if context == LENGTH else context
+
+
+def accounted_tests(bias: Bias) -> frozenset[str]:
+    """The names of the tests whose effects a bias accounts for."""
+    if bias.contexts is None:
+        return frozenset()
+    return frozenset({LENGTH_TEST if bias.contexts.of == LIST_LENGTH else COLUMN + bias.contexts.of})
 
 
 def document_features(log: LogReader, counts: Counts) -> Callable[[], Float32] | None:

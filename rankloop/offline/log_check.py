@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from rankloop.bias import BiasAnswer, BiasOptions
 from rankloop.errors import RankloopError
+from rankloop.evidence.findings import Setting
 from rankloop.evidence.self_test import SelfTest
 from rankloop.logs.facts import LogFacts
 from rankloop.notebook import NotebookResult
 from rankloop.offline._evaluate import evaluation_assumptions
-from rankloop.offline.assumed_bias import AssumedBias, ask_log, assume_bias
+from rankloop.offline.assumed_bias import AssumedBias, ask_log, assume_bias, accounted_tests
 from rankloop.offline.click_contrast import count_clicks, read_graded_clicks
 from rankloop.offline.conclusion import BIAS
 from rankloop.offline.division import read_documents
@@ -237,7 +238,8 @@ def _caveats_of_evaluation(log: LogReader, assumed: AssumedBias) -> tuple[str, .
     grading, bias, counts = read_graded_clicks(log, assumed.bias)
     grading.statistics(log, bias)
     came = counts.impressions_by_query > 0
-    found = evaluation_assumptions(log, counts, came, assumed)
+    setting = Setting(accounted=accounted_tests(bias))
+    found = evaluation_assumptions(log, counts, came, assumed, setting)
     doubts = [one for one in found.assumptions if one.state != "held"]
     caveats = []
     if any(one.name == BIAS for one in doubts):

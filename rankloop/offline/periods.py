@@ -72,6 +72,16 @@ def periods_of(log: LogReader) -> LogPeriods | None:
     return found if found is not None and found.comparable else None
 
 
+def counts_of_periods(log: LogReader, counts: Counts) -> list[Counts] | None:
+    """The counts of each period, of as many positions and by the same contexts as those of the whole log."""
+    found = periods_of(log)
+    if found is None:
+        return None
+    if counts.context_of is None:
+        return [part.of_ranks(counts.positions) for part in found.counts]
+    return [log.count_span(span, counts.positions, counts.context_of) for span in found.spans]
+
+
 def _find_periods(log: LogReader) -> LogPeriods | None:
     try:
         table = log.impression_table()
