@@ -34,8 +34,8 @@ from rankloop.offline.assumed_bias import (
     AssumedBias,
     BiasResamples,
     BiasSource,
-    assume_bias,
     accounted_tests,
+    assume_bias,
 )
 from rankloop.offline.click_contrast import only_clicked_impressions, read_graded_clicks
 from rankloop.offline.comparison import Comparison, GuessGain, compare

@@ -14,7 +14,7 @@ from rankloop.evidence.self_test import SelfTest
 from rankloop.logs.facts import LogFacts
 from rankloop.notebook import NotebookResult
 from rankloop.offline._evaluate import evaluation_assumptions
-from rankloop.offline.assumed_bias import AssumedBias, ask_log, assume_bias, accounted_tests
+from rankloop.offline.assumed_bias import AssumedBias, accounted_tests, ask_log, assume_bias
 from rankloop.offline.click_contrast import count_clicks, read_graded_clicks
 from rankloop.offline.conclusion import BIAS
 from rankloop.offline.division import read_documents
