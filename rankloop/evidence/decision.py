@@ -4,7 +4,7 @@
 |---|---|
 | `rankloop.offline.Comparison.decision` | two policies, by the clicks of a log |
 | `EvidenceRule.decide`, `choose_step` | a step from the start, in the loop |
-| `rankloop.live.learner.trial` | a learned policy, in shadow and between arms |
+| `rankloop.live.learner.trial` | a learned policy, in shadow by an interval, live by bets on lists |
 | `convinces` | an epoch of training |
 
 A word is firm if the interval is on one side of what is required, even in the worst case for documents
@@ -22,6 +22,7 @@ from typing import Literal
 import numpy as np
 
 from rankloop.errors import RankloopError
+from rankloop.statistics.bets import Bets
 from rankloop.statistics.intervals import student_quantile, tail_probability, tail_quantile
 from rankloop.statistics.sequences import ConfidenceSequence
 from rankloop.types import Float64
@@ -126,6 +127,8 @@ class Evidence:
         impressions: how many the estimate comes from; 0 if that is not known.
         variance: of an impression of the new policy plus that of one of the other; 0 if it is not known.
         assumptions: what the estimate rests on.
+        wealth: log E that the new policy is better, and log E that it is worse, if bets decide and not the
+            interval.
     """
 
     estimate: float
@@ -136,11 +139,30 @@ class Evidence:
     impressions: int = 0
     variance: float = 0.0
     assumptions: tuple[Assumption, ...] = ()
+    wealth: tuple[float, float] | None = None
 
     @classmethod
     def of_sequence(cls, sequence: ConfidenceSequence) -> Evidence:
         """What a confidence sequence says, at any look."""
         return cls(sequence.mean, (sequence.lower, sequence.upper), impressions=sequence.count)
+
+    @classmethod
+    def of_bets(cls, better: Bets, worse: Bets) -> Evidence:
+        """What bets on a difference, and bets on its opposite, say at any look.
+
+        The interval is a pointwise one of 95 %, for people; bets decide.
+
+        Args:
+            better: bets on the difference, or on the difference and a loss that is tolerated.
+            worse: bets on the opposite of the difference.
+        """
+        half = tail_quantile(0.025) * worse.standard_error
+        return cls(
+            -worse.mean,
+            (-worse.mean - half, -worse.mean + half),
+            impressions=worse.count,
+            wealth=(better.highest, worse.highest),
+        )
 
 
 @dataclass(frozen=True)
@@ -197,6 +219,8 @@ def decide(evidence: Evidence, *, margin: float = 0.0, level: float = 0.1, look:
 
     impressions would give an interval that ends at 0, and ``T' − T`` more are needed.
 
+    Where bets decide, E ≥ 1 / level takes the place of the interval; log E grows in proportion to T.
+
     Args:
         evidence: what is known.
         margin: the loss to tolerate, as a share of the baseline; infinite to accept anything. With a margin,
@@ -228,6 +252,19 @@ def decide(evidence: Evidence, *, margin: float = 0.0, level: float = 0.1, look:
 
     if evidence.alike:
         return decision(DecisionKind.SAME)
+    if evidence.wealth is not None:
+        # Should both have been certain at some time, harm is what counts.
+        for log_e, firm, leans in (
+            (evidence.wealth[1], DecisionKind.WORSE, DecisionKind.LEANS_WORSE),
+            (evidence.wealth[0], DecisionKind.BETTER, DecisionKind.LEANS_BETTER),
+        ):
+            if log_e >= -math.log(level):
+                return decision(leans if doubts else firm, *doubts, more=None if doubts else 0)
+        pace = max(evidence.wealth) / -math.log(level)
+        if pace * MOST_TIMES <= 1.0:
+            return decision(DecisionKind.UNDECIDED, *doubts, SIZE)
+        missing = rounded_up((1.0 / pace - 1.0) * evidence.impressions)
+        return decision(DecisionKind.UNDECIDED, *doubts, more=missing)
     test = _test_size(evidence)
     for sure, likely, firm, leans in (
         (lower > required, low > required, DecisionKind.BETTER, DecisionKind.LEANS_BETTER),

@@ -6,10 +6,10 @@ evidence of all of them:
 
     M_b ← (M_b + 1/B) · (1 + b x_t),    alarm when Σ_b M_b ≥ c
 
-with B bets b. While the mean of x_t given everything before is at most 0, Σ_b M_b − t is a supermartingale,
-so the mean number of pages until a false alarm is at least c. Nothing else is assumed: no variance, no
-independence and no central limit theorem. A bet is capped such that no page can lose more than 95 % of M_b,
-so the highest loss of a page must be known before the page.
+with the bets b of `rankloop.statistics.bets`. While the mean of x_t given everything before is at most 0,
+Σ_b M_b − t is a supermartingale, so the mean number of pages until a false alarm is at least c. Nothing else
+is assumed: no variance, no independence and no central limit theorem. The highest loss of a page must be
+known before the page.
 
 Reference: Shin, Ramdas and Rinaldo, "E-detectors: a nonparametric framework for sequential change detection"
 (2024), definition 2.2 and proposition 2.4.
@@ -25,13 +25,10 @@ from typing import Any, Self
 import numpy as np
 
 from rankloop.errors import DataError, RankloopError
+from rankloop.statistics.bets import BETS, log_factors
 from rankloop.storage.plain import from_plain, plain_fields
 from rankloop.types import Float64
 
-# Small bets notice small harm after many pages, large ones notice large harm at once.
-BETS = tuple(float(bet) for bet in np.geomspace(0.001, 2.0, 16))
-# A page takes at most this share of what a bet has won.
-LARGEST_LOSS = 0.95
 # The logarithm of an evidence of 0, as JSON can hold it.
 LOG_ZERO = -1e9
 
@@ -86,15 +83,7 @@ class Detector:
         """
         if not len(values):
             return self
-        bad = np.flatnonzero(~np.isfinite(values) | (values < -losses * (1.0 + 1e-9)))
-        if len(bad):
-            raise DataError(
-                f"observation {self.count + bad[0]} is {values[bad[0]]}, and it may be no lower than "
-                f"{-losses[bad[0]]}"
-            )
-        with np.errstate(divide="ignore"):
-            bets = np.minimum(np.array(BETS)[:, None], LARGEST_LOSS / losses)
-        won = np.cumsum(np.log1p(bets * values), axis=1)
+        won = np.cumsum(log_factors(values, losses, count=self.count), axis=1)
         # M_t = Π f_1..t · (M_0 + Σ_s 1/B / Π f_1..s−1), in logarithms.
         before = np.concatenate([np.zeros((len(BETS), 1)), won[:, :-1]], axis=1)
         begun = np.concatenate([np.array(self.log_bets)[:, None], -math.log(len(BETS)) - before], axis=1)

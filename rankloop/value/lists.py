@@ -1,4 +1,9 @@
-"""What an impression says about two policies by the probabilities of its whole list, without any model."""
+"""What an impression says about two policies by the probabilities of its whole list, without any model.
+
+The chance that a list was drawn is known, under each policy and under the mixture that was live. So a page
+speaks for every policy that could have shown it, not only for the one that a coin chose: the evidence is that
+of two arms (`rankloop.value.arms`) with the label averaged out.
+"""
 
 from __future__ import annotations
 
@@ -7,27 +12,110 @@ import numpy as np
 from rankloop.types import Float64
 
 
-def list_differences(amounts: Float64, log_new: Float64, log_old: Float64, log_live: Float64) -> Float64:
+def list_differences(
+    amounts: Float64,
+    log_new: Float64,
+    log_old: Float64,
+    log_live: Float64,
+    *,
+    guessed: Float64 | float = 0.0,
+    expected: Float64 | float = 0.0,
+    tolerated: float = 0.0,
+) -> Float64:
     """What each impression says about the difference between two policies that are live.
 
-        x_t = (π_new(y) − π_old(y)) / Σ_j s_j π_j(y) · amount
+        x_t = Σ_d m_d (λ_new(d) − λ_old(d)) + (π_new(y) − π_old(y)) / Σ_j s_j π_j(y) · (C − G),
+        G = Σ_k (α_k m_k + β_k)
 
-    y is the list that was shown, and s_j the share of each policy of the mixture that drew it. The mean is
-    the value of the new policy minus that of the old one, whatever users do. It is what `arm_differences`
-    expects, given the list, so it is never noisier; where both policies show the same lists it has no noise.
-    The first factor is between −1 / s_old and 1 / s_new.
+    y is the list that was shown, s_j the share of each policy of the mixture that drew it, and m_k the guess
+    for the document at rank k. The mean is the value of the new policy minus that of the old one, whatever
+    users do and whatever m, α and β are: they only lower the variance. Without them the evidence is what
+    `arm_differences` expects, given the list, so it is never noisier; where both policies show the same lists
+    it has no noise.
 
     Args:
-        amounts: what users did on the page: clicks, or what they were worth.
+        amounts: C, what users did on the page: clicks, or what they were worth.
         log_new: the logarithm of the probability of the list under the new policy.
         log_old: the same under the old policy.
         log_live: the same under the mixture that was live.
+        guessed: G, the amount of the list that was guessed before the page.
+        expected: Σ_d m_d (λ_new(d) − λ_old(d)), the guessed difference; 0 if the guess is the same for all
+            lists of a page.
+        tolerated: a share of the old policy's value that may be lost. With it, the mean is that of
+            ``value(new) − (1 − tolerated) · value(old)``, if all lists of a page have the same guess.
 
     Example:
         A list that the new policy shows three times as often, when each had half of the traffic:
 
         >>> list_differences(np.array([2.0]), *np.log([[0.3], [0.1], [0.2]]))
         array([2.])
+        >>> list_differences(np.array([2.0]), *np.log([[0.3], [0.1], [0.2]]), guessed=1.5)
+        array([0.5])
     """
-    ratio: Float64 = np.exp(log_new - log_live) - np.exp(log_old - log_live)
-    return amounts * ratio
+    kept = 1.0 - tolerated
+    ratio: Float64 = np.exp(log_new - log_live) - kept * np.exp(log_old - log_live)
+    return expected + tolerated * guessed + (amounts - guessed) * ratio
+
+
+def prefix_differences(
+    amounts: Float64,
+    log_new: Float64,
+    log_old: Float64,
+    log_live: Float64,
+    *,
+    guessed: Float64 | float = 0.0,
+    expected: Float64 | float = 0.0,
+) -> Float64:
+    """The same, if what users do at a rank does not depend on what is shown below it.
+
+        x_t = Σ_d m_d (λ_new(d) − λ_old(d)) + Σ_k r_k · (c_k − α_k m_k − β_k),
+        r_k = (π_new(y_1…k) − π_old(y_1…k)) / Σ_j s_j π_j(y_1…k)
+
+    The probability of the first k documents is less extreme than that of the whole list, so this is less
+    noisy. Users who stop after a click fit; users who look at the whole list first do not.
+
+    Args:
+        amounts: c, pages × ranks.
+        log_new: pages × ranks; the logarithm of the probability of the first k documents.
+        log_old: the same under the old policy.
+        log_live: the same under the mixture that was live.
+        guessed: α_k m_k + β_k, pages × ranks.
+        expected: Σ_d m_d (λ_new(d) − λ_old(d)), pages.
+
+    Example:
+        >>> half = np.log([[0.5, 0.25]])
+        >>> prefix_differences(np.array([[1.0, 0.0]]), half + np.log([[1.0, 2.0]]), half, half)
+        array([0.])
+    """
+    by_rank = list_differences(amounts, log_new, log_old, log_live, guessed=guessed)
+    result: Float64 = expected + by_rank.sum(axis=1)
+    return result
+
+
+def list_ranges(
+    share_new: Float64 | float,
+    share_old: Float64 | float,
+    highest: Float64 | float,
+    *,
+    guessed: Float64 | float = 0.0,
+    tolerated: float = 0.0,
+) -> tuple[Float64, Float64]:
+    """The largest loss −x_t and the largest gain x_t that a page could have, known before the page.
+
+    The weight of a list is between −1 / s_old and 1 / s_new, and what users do is between 0 and `highest`.
+
+    Args:
+        share_new: the share of the traffic that the new policy had.
+        share_old: the share of the old policy.
+        highest: the highest amount of a page.
+        guessed: the amount that was guessed for the page, the same for all its lists.
+        tolerated: the share of the old value that may be lost.
+
+    Example:
+        >>> [float(end) for end in list_ranges(0.1, 0.9, 9.0)]
+        [10.0, 90.0]
+    """
+    above, kept = np.maximum(np.subtract(highest, guessed), 0.0), 1.0 - tolerated
+    losses: Float64 = np.asarray(np.maximum(kept * above / share_old, np.divide(guessed, share_new)))
+    gains: Float64 = np.asarray(np.maximum(above / share_new, np.multiply(kept, guessed) / share_old))
+    return losses, np.asarray(gains + tolerated * guessed)

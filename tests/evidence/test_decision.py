@@ -10,7 +10,7 @@ import pytest
 
 from rankloop.evidence import Assumption, DecisionKind, Evidence, decide
 from rankloop.evidence.decision import ROUNDING, SIZE, SUPPORT
-from rankloop.statistics import AsymptoticSequence
+from rankloop.statistics import AsymptoticSequence, Bets
 
 HELD, BROKEN, UNTESTED = (
     Assumption(name, state, f"{name} is {state}")
@@ -111,3 +111,29 @@ def test_a_sequence_is_evidence_at_any_look() -> None:
         for sign, count in ((1.0, 50), (1.0, 5_000), (-1.0, 5_000))
     ]
     assert kinds == [UNDECIDED, BETTER, WORSE]
+
+
+@pytest.mark.parametrize(
+    ("better", "worse", "kind"),
+    [
+        (19.0, 1.0, UNDECIDED),
+        (20.1, 1.0, BETTER),
+        (0.5, 20.1, WORSE),
+        (30.0, 21.0, WORSE),
+        (1.0, 1.0, UNDECIDED),
+    ],
+)
+def test_bets_decide_by_their_wealth(better: float, worse: float, kind: DecisionKind) -> None:
+    """E of at least 1 / level decides, whatever the interval says; harm comes first."""
+    bets = [Bets(count=100, highest=float(np.log(each)), total=1.0, squares=9.0) for each in (better, worse)]
+    decision = decide(Evidence.of_bets(*bets), level=0.05)
+    assert decision.kind is kind
+    assert decision.estimate == -0.01
+    if kind is not UNDECIDED:
+        assert decision.more == 0
+        leaning = decide(replace(Evidence.of_bets(*bets), assumptions=(BROKEN,)), level=0.05)
+        assert str(leaning.kind) == f"leans {kind}"
+    elif better > 1.0:
+        assert decision.more == 2, "log E grows with the pages: log 19 after 100, so log 20 after 102"
+    else:
+        assert decision.reasons == (SIZE,)
