@@ -1,6 +1,6 @@
 """How many clicks learning needs, and what users are shown meanwhile: the loop against PDGD.
 
-Means over a few collections, because collections differ more than learners do. docs/loop.md has the means
+Means over a few collections, because collections differ more than learners do. docs/results/loop.md has the means
 over twenty.
 """
 
@@ -20,7 +20,7 @@ CLICKS = Target("clicks_ratio", "times", "≥", 10)
 SHOWN = Target("shown_gain", "NDCG@5", "≥", 0.01)
 
 FEATURES, INTERVENTIONS, FIRST = 100, 20, 100
-# The collections; those of docs/loop.md have seeds from 0 to 19.
+# The collections; those of docs/results/loop.md have seeds from 0 to 19.
 SEEDS = range(30, 34)
 # The impressions of a run at most; what the default has learned is taken after a hundredth of them.
 MOST, FEW = 10**6, 0.01

@@ -4,7 +4,7 @@
 
 simulates one log for each seed from the first to the last, as `experiments.bias_recovery` does, and compares
 three curves with the truth (α + β of the users, relative to rank 1): that of the estimate, which follows from
-its α and β; that of a position-based model; and that of harvesting. docs/bias.md has the table.
+its α and β; that of a position-based model; and that of harvesting. docs/results/bias.md has the table.
 """
 
 from __future__ import annotations

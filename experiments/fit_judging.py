@@ -1,4 +1,4 @@
-"""How honest the judging of a fit is, on noise and on useful features: a table of docs/offline.md.
+"""How honest the judging of a fit is, on noise and on useful features: a table of docs/results/fit.md.
 
     python -m experiments.fit_judging run RESULTS.jsonl --logs 100
     python -m experiments.fit_judging show RESULTS.jsonl

@@ -1,4 +1,4 @@
-"""How often 90 % intervals hold the truth: a table of docs/offline.md.
+"""How often 90 % intervals hold the truth: a table of docs/results/fit.md.
 
     python -m experiments.interval_coverage RESULTS [LOGS] [SETTING …]
 

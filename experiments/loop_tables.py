@@ -1,4 +1,4 @@
-"""The tables of docs/loop.md and docs/online.md: what is learned and what users are shown, over many seeds.
+"""The tables of docs/results/loop.md: what is learned and what users are shown, over many seeds.
 
     python -m experiments.loop_tables run TABLE FILE --seeds 0 19   # one line of FILE per learner and seed
     python -m experiments.loop_tables show TABLE FILE…              # Markdown, with 90 % intervals over seeds

@@ -3,7 +3,7 @@
     python -m experiments.ranklens_bias events.jsonl.gz [ranks] [resamples]
 
 RankLens is a log of recommendations: it has no queries, so every ranking is a query of its own and no pair of
-query and document was shown twice. docs/bias.md shows the result.
+query and document was shown twice. docs/results/bias.md shows the result.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rankloop.experiments.setup import SetupFacts
 
 # Held-out queries below which caution may err: with 200, no policy of 20 runs was more than .005 below its
-# start; with 30, one was (docs/loop.md).
+# start; with 30, one was (docs/results/loop.md).
 FEW_HELD_OUT = 100
 # Defaults of options.
 QUICK, LOCAL = "quick", "local"

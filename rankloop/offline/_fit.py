@@ -343,7 +343,7 @@ def _describe_no_trees(training: Training, documents: int) -> tuple[str, ...]:
 
 
 def _choose_objective(statistics: Statistics, learning: Learning) -> TreeObjective:
-    """What trees are grown on, by how often queries came; docs/offline.md has the measurements."""
+    """What trees are grown on, by how often queries came; docs/results/fit.md has measurements."""
     if learning.name != DOUBLY_ROBUST.name:
         return "lambdarank"
     came = int((statistics.impressions_by_query > 0).sum())

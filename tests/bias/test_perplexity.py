@@ -55,7 +55,7 @@ def test_logs_without_common_documents_are_rejected() -> None:
 
 
 def test_a_real_log(real_data: Path, tmp_path: Path) -> None:
-    """The last column of the table of docs/bias.md."""
+    """The last column of the table of docs/results/bias.md."""
     columns = Columns.parse(
         "impression_id=impression_id, query_id=query_id, position=position, doc_id=doc_id, clicked=clicked, "
         "timestamp=-"

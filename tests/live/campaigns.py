@@ -15,7 +15,7 @@ RESULTS = Path(__file__).parents[2] / "build" / "campaigns.jsonl"
 
 
 def report(name: str, **numbers: object) -> None:
-    """Append what a campaign counted to its file, for `docs/live.md`."""
+    """Append what a campaign counted to its file, for `docs/results/live.md`."""
     if os.environ.get("RANKLOOP_CAMPAIGNS"):
         RESULTS.parent.mkdir(exist_ok=True)
         with RESULTS.open("a") as file:

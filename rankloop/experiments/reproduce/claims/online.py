@@ -159,7 +159,7 @@ CLAIMS = (
         "end",
         cause="Whether COLTR rises or falls depends on its start: normalised with its own scores, and over "
         "ten times as many queries, it rose on three of five generated collections and fell on two "
-        "(docs/online.md).",
+        "(docs/results/loop.md).",
         check=_check_coltr,
     ),
     Claim(
