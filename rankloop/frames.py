@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from rankloop import extras
-from rankloop.errors import DataError
+from rankloop.errors import DataError, one_line
 from rankloop.types import Float32
 
 if TYPE_CHECKING:
@@ -20,6 +21,13 @@ if TYPE_CHECKING:
 FRAMES = ("__arrow_c_stream__", "__dataframe__", "collect_schema")
 # As many names as an error lists.
 MOST_LISTED = 8
+
+
+class ArrowRows(Protocol):
+    """What gives its rows to Arrow: frames of pandas, polars and pyarrow, relations of DuckDB, and others."""
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """The rows, as Arrow's PyCapsule interface has them."""
 
 
 def is_frame(value: object) -> bool:
@@ -69,8 +77,8 @@ def feature_matrix(frame: Any, names: Sequence[str] | None) -> Float32:
     missing = [name for name in names if name not in opened.columns]
     if missing:
         raise DataError(
-            f"the frame has no column {_listed(missing)}, which the model takes; its columns are "
-            f"{_listed(opened.columns)}"
+            f"the frame has no column {listed(missing)}, which the model takes; its columns are "
+            f"{listed(opened.columns)}"
         )
     result = np.empty((len(opened), len(names)), np.float32)
     for place, name in enumerate(names):
@@ -90,9 +98,37 @@ def arrow_table(frame: Any) -> pyarrow.Table:
     >>> arrow_table({"query": ["a", "b"], "position": [1, 2]}).num_rows
     2
     """
-    if isinstance(frame, dict):
-        return extras.load("pyarrow").table(frame)
-    return _open(frame).to_arrow()
+    if isinstance(frame, Tabular):
+        return frame.to_arrow()
+    pyarrow = extras.load("pyarrow")
+    try:
+        if isinstance(frame, dict):
+            return pyarrow.table(frame)
+        if isinstance(frame, pyarrow.Table):
+            return frame
+        # Other libraries with tables that give their rows to Arrow.
+        if not is_frame(frame) and hasattr(frame, "__arrow_c_stream__"):
+            return pyarrow.table(frame)
+        opened = _open(frame)
+        # The index of a frame of pandas is not a column.
+        return opened.to_arrow().select(opened.columns)
+    except pyarrow.ArrowException as error:
+        raise DataError(f"the frame cannot be read as a table: {one_line(error)}") from error
+
+
+def write_parquet(table: pyarrow.Table, path: Path) -> Path:
+    """Write a table for programs that read files; text of few different values is written as text."""
+    parquet = extras.load("pyarrow.parquet")
+    pyarrow = extras.load("pyarrow")
+    plain = [
+        field.with_type(field.type.value_type) if pyarrow.types.is_dictionary(field.type) else field
+        for field in table.schema
+    ]
+    try:
+        parquet.write_table(table.cast(pyarrow.schema(plain)), path)
+    except pyarrow.ArrowException as error:
+        raise DataError(f"the frame cannot be written as Parquet: {one_line(error)}") from error
+    return path
 
 
 class Tabular:
@@ -135,6 +171,11 @@ def _require(name: str) -> Any:
         raise DataError(f"{name} is not installed: pip install {name}, or use to_arrow()") from error
 
 
-def _listed(names: Sequence[str]) -> str:
+def listed(names: Sequence[str]) -> str:
+    """Names for a message, without those beyond the first few.
+
+    >>> listed(["price", "age"])
+    "'price', 'age'"
+    """
     shown = ", ".join(map(repr, names[:MOST_LISTED]))
     return shown if len(names) <= MOST_LISTED else f"{shown} and {len(names) - MOST_LISTED} more"

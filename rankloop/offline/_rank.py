@@ -7,8 +7,10 @@ import io
 import json
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from rankloop.errors import DataError, RankloopError
-from rankloop.frames import Tabular
+from rankloop.frames import ArrowRows, Tabular, arrow_table, write_parquet
 from rankloop.logs import LogReader
 from rankloop.logs.features import JoinedFeatures, PathLike, as_feature_paths
 from rankloop.logs.folder import open_folder
@@ -31,11 +33,15 @@ from rankloop.offline.scores import (
     find_repeated,
     is_table,
     read_scores,
+    text_ids,
 )
 from rankloop.progress import Progress, report
 from rankloop.storage.files import write_whole
+from rankloop.storage.locks import scratch_folder
 from rankloop.types import Float64, Int64, Model
 
+# A folder, a file, or a frame.
+FeatureSource = PathLike | ArrowRows
 COLUMNS = ("query_id", "doc_id", "rank", "score")
 TAG = "rankloop"
 
@@ -134,7 +140,7 @@ class Rankings(Tabular):
 
 def rank(
     policy: Fit | Model | PathLike,
-    features: PathLike | Sequence[PathLike],
+    features: FeatureSource | Sequence[FeatureSource],
     *,
     top: int | None = None,
     rng: np.random.Generator | None = None,
@@ -151,7 +157,8 @@ def rank(
         policy: a fit, a model, or the path of either; also the path of a model of another program
             (docs/export.md lists them).
         features: a log's folder, or a table of query_id, doc_id and features as a log has one; with a table
-            of doc_id and features besides, or a log without features and such a table.
+            of doc_id and features besides, or a log without features and such a table. Tables are files or
+            frames.
         top: how many documents to keep per query; None for all.
         rng: the generator to draw rankings with; None to sort by score.
         progress: called with the number of documents that have been scored so far.
@@ -161,6 +168,32 @@ def rank(
     """
     if top is not None and top < 1:
         raise RankloopError(f"top must be at least 1, got {top}")
+    with ExitStack() as stack:
+        paths = [_path_of(each, stack) for each in _as_sources(features)]
+        return _rank(policy, paths, top=top, rng=rng, progress=progress)
+
+
+def _as_sources(features: FeatureSource | Sequence[FeatureSource]) -> list[FeatureSource]:
+    return list(features) if isinstance(features, list | tuple) else [cast("FeatureSource", features)]
+
+
+def _path_of(source: FeatureSource, stack: ExitStack) -> Path:
+    """A table of features as a file: frames are written to one, which lasts as long as the stack."""
+    if isinstance(source, str | os.PathLike):
+        return Path(source)
+    return write_parquet(
+        text_ids(arrow_table(source)), stack.enter_context(scratch_folder()) / "frame.parquet"
+    )
+
+
+def _rank(
+    policy: Fit | Model | PathLike,
+    features: Sequence[Path],
+    *,
+    top: int | None,
+    rng: np.random.Generator | None,
+    progress: Progress | None,
+) -> Rankings:
     loaded = load_policy(policy) if isinstance(policy, str | os.PathLike) else policy
     named = f"the policy {Path(policy).name}" if isinstance(policy, str | os.PathLike) else "the policy"
     matcher, source = FeatureMatcher(loaded, named), open_features(features)

@@ -11,12 +11,13 @@ import numpy as np
 
 from rankloop.bias import BiasEstimate, BiasOptions
 from rankloop.bias.estimate import DEFAULTS
-from rankloop.logs.features import PathLike
+from rankloop.logs import ImportReport
 from rankloop.logs.folder import open_folder
 from rankloop.logs.reader import ExposureSource, LogReader
+from rankloop.logs.schema import REPORT_FILE
 from rankloop.offline._evaluate import evaluate
 from rankloop.offline._fit import fit
-from rankloop.offline._rank import Rankings, rank
+from rankloop.offline._rank import FeatureSource, Rankings, rank
 from rankloop.offline._relevance import Relevances, relevance
 from rankloop.offline.assumed_bias import BiasSource, ask_log
 from rankloop.offline.fit_result import Fit
@@ -62,6 +63,11 @@ class Log(LogReader):
             target=self.target,
         )
         return opened, (self.folder,)
+
+    @property
+    def imported(self) -> ImportReport | None:
+        """What the import read and which defects it repaired; None if the log was not imported."""
+        return ImportReport.read_file(self.folder / REPORT_FILE)
 
     def check(
         self, options: BiasOptions = DEFAULTS, *, seed: int = 0, progress: Progress | None = None
@@ -112,7 +118,7 @@ class Log(LogReader):
     def rank(
         self,
         policy: Fit | Model | str | os.PathLike[str],
-        *features: PathLike,
+        *features: FeatureSource,
         top: int | None = None,
         rng: np.random.Generator | None = None,
         progress: Progress | None = None,

@@ -12,6 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from rankloop.errors import RankloopError
+from rankloop.frames import ArrowRows, Tabular
 from rankloop.logs import LogFolder, LogReader
 from rankloop.logs.engines import Engine
 from rankloop.logs.impression_rows import map_impressions, rows_of
@@ -28,6 +29,7 @@ from rankloop.offline.scores import (
     read_candidates,
     read_scores,
     score_documents,
+    scores_of_frame,
     source_of_scores,
 )
 from rankloop.policies import expected_rank_weights, rank_marginals, sorted_rank_weights
@@ -42,7 +44,9 @@ Ranking = Literal["sorted", "drawn"]
 RANKINGS = ("sorted", "drawn")
 # How the ranking of a policy is called if it orders what an impression displayed.
 WITHIN = "within impressions"
-Policy = Fit | Model | str | os.PathLike[str]
+# How a policy is called that is a frame of scores.
+FRAME = "the table of scores"
+Policy = Fit | Model | Tabular | ArrowRows | str | os.PathLike[str]
 
 
 class ScoredDocuments(NamedTuple):
@@ -132,6 +136,8 @@ class RankingResolver:
             if of_folds is None or policy.log != self.counts.fingerprint:
                 return self._score_by_model(policy, own)
             return self._score_all(judged_scores(of_folds, own, self.counts, self.queries), own)
+        if not isinstance(policy, str | os.PathLike):
+            return self._score_by_frame(policy)
         path = Path(policy)
         if not path.is_file():
             known = ", ".join(map(repr, self.counts.policy_ids))
@@ -140,13 +146,22 @@ class RankingResolver:
                 f"fit, of a model or of a table of scores, or one of the log's policies, which are {known}"
             )
         if is_scores(path):
-            if source_of_scores(path) == self.counts.fingerprint:
-                self.notes.append(
-                    f"{path.name} was computed from the clicks of this very log, so that it looks better "
-                    f"than it is: evaluate it on another log, such as that of a later week."
-                )
+            self._note_own_clicks(source_of_scores(path), path.name)
             return self._score_by_table(self._with_unscored(read_scores(path), path.name), path.name)
         return self._score_by_model(load(path), path.name)
+
+    def _score_by_frame(self, frame: Tabular | ArrowRows) -> ScoredDocuments:
+        scored, source = scores_of_frame(frame)
+        self._note_own_clicks(source, FRAME)
+        return self._score_by_table(self._with_unscored(scored, FRAME), FRAME)
+
+    def _note_own_clicks(self, source: str | None, name: str) -> None:
+        """Say that scores were computed from this log, if they were."""
+        if source == self.counts.fingerprint:
+            self.notes.append(
+                f"{name} was computed from the clicks of this very log, so that it looks better than it is: "
+                f"evaluate it on another log, such as that of a later week."
+            )
 
     def _score_by_model(self, policy: Fit | Model, name: str) -> ScoredDocuments:
         """Documents without features come last; queries without any are not known."""

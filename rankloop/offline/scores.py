@@ -16,6 +16,7 @@ import pyarrow.json
 from numpy.typing import NDArray
 
 from rankloop.errors import DataError
+from rankloop.frames import ArrowRows, Tabular, arrow_table
 from rankloop.kernels.expectations import LARGEST_SCORE
 from rankloop.logs import LogFolder
 from rankloop.logs.feature_tables import Names, feature_name, match_features
@@ -42,6 +43,7 @@ TABLE_ENDINGS = (".parquet", ".csv", ".csv.gz")
 # A table of scores may also be a file of rankings.
 TREC_ENDINGS = (".trec", ".run")
 SCORE_ENDINGS = (*TABLE_ENDINGS, ".tsv", ".jsonl", *TREC_ENDINGS)
+FRAME = "the frame of scores"
 # A line of a TREC run: query, Q0, document, rank, score, tag.
 TREC_COLUMNS = 6
 
@@ -106,6 +108,27 @@ def read_scores(path: str | os.PathLike[str]) -> DocumentScores:
     """Read a table of scores: query_id, doc_id, score; or a TREC run, whose ranks are not used."""
     place = Path(path)
     return _check(_to_scores(place, [_read(place)]), str(place))
+
+
+def scores_of_frame(frame: Tabular | ArrowRows) -> tuple[DocumentScores, str | None]:
+    """A frame of scores, and the fingerprint of the log that it was computed from, if it is known."""
+    table = arrow_table(frame)
+    source = (table.schema.metadata or {}).get(LOG_KEY)
+    scored = _to_scores(FRAME, [text_ids(table)])
+    return _check(scored, FRAME), None if source is None else source.decode(errors="replace")
+
+
+def text_ids(table: pa.Table) -> pa.Table:
+    """The same table with ids as text, whatever a frame made of them.
+
+    >>> text_ids(pa.table({"doc_id": [7], "price": [1.5]})).to_pydict()
+    {'doc_id': ['7'], 'price': [1.5]}
+    """
+    columns = [
+        column.cast(pa.string()) if name in QUERY_DOCUMENT else column
+        for name, column in zip(table.column_names, table.columns, strict=True)
+    ]
+    return pa.table(columns, names=table.column_names, metadata=table.schema.metadata)
 
 
 def source_of_scores(path: str | os.PathLike[str]) -> str | None:
@@ -183,13 +206,13 @@ def _is_parquet(path: Path) -> bool:
         return path.name.endswith(".parquet") or file.read(len(PARQUET)) == PARQUET
 
 
-def _to_scores(path: Path, tables: list[pa.Table]) -> DocumentScores:
+def _to_scores(where: object, tables: list[pa.Table]) -> DocumentScores:
     for table in tables:
         # A table of scores is a table of candidates of a single policy, which needs no name.
         schema = table.schema
         if POLICY not in schema.names:
             schema = schema.append(pa.field(POLICY, pa.string()))
-        check_columns(schema, CANDIDATES, str(path))
+        check_columns(schema, CANDIDATES, str(where))
     columns = [
         pa.concat_tables([t.select([name]) for t in tables])[name] for name in (*QUERY_DOCUMENT, SCORE)
     ]
