@@ -1,57 +1,60 @@
-"""The reference of the command line: what `--help` prints for every command, and all settings of services.
+"""The reference of the command line: the options of every command, and all settings of services.
 
     python -m rankloop.cli.reference docs/cli.md docs/settings.md
 
-The prose of the page is written by hand. The help of a command is in a block after a comment such as
-``<!-- rankloop run --help -->``, and these blocks are generated; a command without one gets a
-section at the end.
+The prose of the page is written by hand. The options of a command are in a block after a comment such as
+``<!-- rankloop run --help -->``, and these blocks are generated; a command without one gets a section at the
+end. Options that several commands share are described once, after ``<!-- rankloop shared options -->``, and
+those of services are on the page of settings.
 """
 
 from __future__ import annotations
 
 import re
 import sys
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import typer
 import typer.main
-from typer.testing import CliRunner
 
+from rankloop.cli.configuration import SERVICES
+from rankloop.cli.options import list_names
 from rankloop.errors import RankloopError
 from rankloop.storage.files import write_whole
 
 PROGRAM = "rankloop"
-# The same on every terminal.
-ENVIRONMENT = {"COLUMNS": "100", "NO_COLOR": "1", "TERM": "xterm"}
-_BLOCK = re.compile(r"<!-- (rankloop [^>]*--help) -->\n(\n```text\n.*?\n```\n)?", re.DOTALL)
-_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+SHARED = "shared options"
+# In how many commands the same option is described once for all of them.
+SHARED_FROM = 3
+_END = "<!-- end of options -->"
+_BLOCK = re.compile(
+    rf"<!-- {PROGRAM} ((?:[a-z]+ )*--help|{SHARED}) -->\n(?:(?:(?!<!-- ).)*?{_END}\n)?", re.DOTALL
+)
 
 
 def commands(app: typer.Typer) -> list[str]:
     """All commands of an app by their full names, such as ``rankloop import ubi``, the app itself first."""
-    return list(_walk(typer.main.get_command(app), PROGRAM))
+    return list(_walk(app))
 
 
-def _walk(command: Any, name: str) -> Iterator[str]:
-    yield name
-    # Only groups have commands; their class is click's or typer's own, depending on the version of typer.
-    for child, subcommand in getattr(command, "commands", {}).items():
-        yield from _walk(subcommand, f"{name} {child}")
+def _walk(app: typer.Typer) -> dict[str, Any]:
+    found: dict[str, Any] = {}
 
+    def visit(command: Any, name: str) -> None:
+        found[name] = command
+        # Only groups have commands; their class is click's or typer's own, depending on the version of typer.
+        for child, subcommand in getattr(command, "commands", {}).items():
+            visit(subcommand, f"{name} {child}")
 
-def help_text(app: typer.Typer, name: str) -> str:
-    """Return the output of ``--help`` of a command."""
-    arguments = [*name.split()[1:], "--help"]
-    result = CliRunner().invoke(app, arguments, env=ENVIRONMENT, prog_name=PROGRAM)
-    if result.exit_code != 0:
-        raise RankloopError(f"there is no command {name!r}: remove its section from the page")
-    lines = _COLOUR.sub("", result.output).splitlines()
-    return "\n".join(line.rstrip() for line in lines).strip("\n")
+    visit(typer.main.get_command(app), PROGRAM)
+    return found
 
 
 def update_page(app: typer.Typer, page: str) -> str:
-    """The page with the current help of every command.
+    """The page with the current options of every command.
 
     Args:
         app: the command line.
@@ -60,16 +63,92 @@ def update_page(app: typer.Typer, page: str) -> str:
     Raises:
         RankloopError: the page has a block for a command that does not exist.
     """
-    for name in commands(app):
+    found = _walk(app)
+    for name in found:
         marker = f"<!-- {name} --help -->"
         if marker not in page:
             page = f"{page.rstrip()}\n\n## {name}\n\n{marker}\n"
+    rows = Counter(row for command in found.values() for row in _rows(command))
+    shared = {row for row, count in rows.items() if count >= SHARED_FROM}
 
     def block(match: re.Match[str]) -> str:
-        text = help_text(app, match[1].removesuffix(" --help"))
-        return f"<!-- {match[1]} -->\n\n```text\n{text}\n```\n"
+        if match[1] == SHARED:
+            lines = [f"- {_entry(row)}" for row in rows if row in shared]
+        else:
+            name = f"{PROGRAM} {match[1]}".removesuffix("--help").strip()
+            if name not in found:
+                raise RankloopError(f"there is no command {name!r}: remove its section from the page")
+            lines = list(_lines(name, found[name], shared))
+        return "\n".join([f"<!-- {PROGRAM} {match[1]} -->", "", *lines, "", _END, ""])
 
     return _BLOCK.sub(block, page)
+
+
+def _lines(name: str, command: Any, shared: set[tuple[str, str]]) -> Iterator[str]:
+    """Usage and summary of a command, and the options that it does not share with others."""
+    arguments = [_spelling(each) for each in command.params if each.param_type_name == "argument"]
+    yield f"`{' '.join([name, *arguments])}`"
+    yield ""
+    yield " ".join((command.help or "").partition("\n\n")[0].split())
+    if children := getattr(command, "commands", {}):
+        yield ""
+        for child, subcommand in children.items():
+            anchor = f"{name} {child}".replace(" ", "-")
+            yield f"- [`{child}`](#{anchor}): {(subcommand.help or '').partition(chr(10))[0]}"
+    if name.removeprefix(f"{PROGRAM} ") in SERVICES:
+        yield ""
+        yield "All options, and where else they can be set: [settings](settings.md)."
+        return
+    panels: dict[str, list[tuple[str, str]]] = {}
+    for parameter in _visible(command):
+        panels.setdefault(getattr(parameter, "rich_help_panel", None) or "", []).append(_row(parameter))
+    for panel, rows in panels.items():
+        own = [row for row in rows if row not in shared]
+        if own:
+            yield ""
+        if own and panel:
+            yield f"**{panel}**"
+            yield ""
+        for row in own:
+            yield f"- {_entry(row)}"
+    if others := [row for rows in panels.values() for row in rows if row in shared]:
+        yield ""
+        yield f"[Shared](#{SHARED.replace(' ', '-')}): {', '.join(spelling for spelling, _ in others)}."
+
+
+def _rows(command: Any) -> Iterator[tuple[str, str]]:
+    """Spelling and description of the parameters of a command."""
+    return (_row(parameter) for parameter in _visible(command))
+
+
+def _visible(command: Any) -> list[Any]:
+    return [
+        each for each in command.params if not getattr(each, "hidden", False) and "--help" not in each.opts
+    ]
+
+
+def _row(parameter: Any) -> tuple[str, str]:
+    text = " ".join(list_names(parameter.help or "").replace("\\[", "[").split())
+    default = parameter.default
+    plain = default is not None and default != () and not callable(default) and default is not False
+    if plain and not parameter.required and "[default:" not in text and parameter.show_default:
+        on = parameter.opts[0].removeprefix("--")
+        text = f"{text} [default: {on if default is True else default}]"
+    return f"`{_spelling(parameter)}`", text
+
+
+def _spelling(parameter: Any) -> str:
+    if parameter.param_type_name == "argument":
+        name = str(parameter.metavar or parameter.name).upper()
+        return name if parameter.required else f"[{name}]"
+    short = sorted((each for each in parameter.opts if not each.startswith("--")), key=len)
+    long = [each for each in parameter.opts if each.startswith("--")]
+    return ", ".join([*long, *short, *parameter.secondary_opts])
+
+
+def _entry(row: tuple[str, str]) -> str:
+    spelling, text = row
+    return f"{spelling}: {text}" if text else spelling
 
 
 def main(arguments: Sequence[str]) -> None:

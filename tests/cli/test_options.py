@@ -24,7 +24,6 @@ from rankloop.cli.options import (
     option,
     read_spec,
 )
-from rankloop.cli.reference import help_text
 from rankloop.errors import RankloopError
 from rankloop.experiments.reproduce.presets import Preset
 from rankloop.experiments.spec import RunSpec
@@ -177,9 +176,13 @@ def test_help_can_list_every_kind_of_name(name: str) -> None:
     assert "{" not in listed
 
 
+def run_help() -> str:
+    return CliRunner().invoke(rankloop_app, ["run", "--help"], env={"COLUMNS": "100"}).output
+
+
 def test_a_new_name_is_in_the_help() -> None:
     name = "never-explores"
-    assert name not in help_text(rankloop_app, "rankloop run")
+    assert name not in run_help()
 
     @register
     @dataclass(frozen=True)
@@ -189,6 +192,6 @@ def test_a_new_name_is_in_the_help() -> None:
         name: ClassVar[str] = "never-explores"
 
     try:
-        assert name in help_text(rankloop_app, "rankloop run")
+        assert name in run_help()
     finally:
         del EXPLORATIONS._classes[name]

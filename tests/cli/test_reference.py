@@ -1,15 +1,16 @@
-"""The reference of the command line is what `--help` prints."""
+"""The reference of the command line has every command and option."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Annotated
 
 import pytest
 import typer
 
 from rankloop.cli import app
 from rankloop.cli.configuration import update_table
-from rankloop.cli.reference import commands, main, update_page
+from rankloop.cli.reference import _walk, commands, main, update_page
 from rankloop.errors import RankloopError
 from tests.conftest import ROOT
 
@@ -21,12 +22,23 @@ def small_app() -> typer.Typer:
     small, group = typer.Typer(add_completion=False), typer.Typer()
 
     @small.command()
-    def first() -> None:
+    def first(
+        seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
+        size: Annotated[int, typer.Option("--size", "-s", help="How large.", rich_help_panel="Sizes")] = 3,
+    ) -> None:
         """Do the first thing."""
 
     @group.command()
-    def inner() -> None:
+    def inner(seed: Annotated[int, typer.Option(help="Random seed.")] = 0) -> None:
         """Do the inner thing."""
+
+    @group.command()
+    def other(
+        path: str,
+        seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
+        hide: Annotated[bool, typer.Option(hidden=True)] = False,
+    ) -> None:
+        """Do the other thing."""
 
     small.add_typer(group, name="group")
     return small
@@ -43,20 +55,45 @@ def test_the_table_of_settings_is_up_to_date() -> None:
 
 
 def test_all_commands_are_found() -> None:
-    assert commands(small_app()) == ["rankloop", "rankloop first", "rankloop group", "rankloop group inner"]
+    assert commands(small_app()) == [
+        "rankloop",
+        "rankloop first",
+        "rankloop group",
+        "rankloop group inner",
+        "rankloop group other",
+    ]
     assert {"rankloop run", "rankloop import", "rankloop import ubi"} <= set(commands(app))
 
 
 def test_prose_is_kept_and_missing_commands_are_added() -> None:
-    page = "# A title\n\n<!-- rankloop first --help -->\n\n```text\nold\n```\n\nProse.\n"
+    page = "# A title\n\n<!-- rankloop first --help -->\n\nold\n\n<!-- end of options -->\n\nProse.\n"
     updated = update_page(small_app(), page)
     assert updated.startswith(
-        "# A title\n\n<!-- rankloop first --help -->\n\n```text\n Usage: rankloop first"
+        "# A title\n\n<!-- rankloop first --help -->\n\n`rankloop first`\n\nDo the first thing.\n"
     )
     assert "old" not in updated
     assert "Prose." in updated
-    assert "## rankloop group inner\n\n<!-- rankloop group inner --help -->\n\n```text\n Usage:" in updated
+    assert (
+        "## rankloop group inner\n\n<!-- rankloop group inner --help -->\n\n`rankloop group inner`" in updated
+    )
     assert update_page(small_app(), updated) == updated
+
+
+def test_options_that_commands_share_are_described_once() -> None:
+    updated = update_page(small_app(), "## Shared options\n\n<!-- rankloop shared options -->\n")
+    assert updated.count("Random seed.") == 1
+    assert updated.count("[Shared](#shared-options): `--seed`.") == 3
+    assert "**Sizes**\n\n- `--size, -s`: How large. [default: 3]" in updated
+    assert "`rankloop group other PATH`" in updated
+    assert "hide" not in updated
+
+
+def test_every_option_of_every_command_is_on_a_page() -> None:
+    pages = PAGE.read_text(encoding="utf-8") + (ROOT / "docs" / "settings.md").read_text(encoding="utf-8")
+    for name, command in _walk(app).items():
+        for parameter in command.params:
+            if not getattr(parameter, "hidden", False):
+                assert max(parameter.opts, key=len).upper() in pages.upper(), f"{name}: {parameter.opts}"
 
 
 def test_a_command_that_is_gone_is_reported() -> None:
