@@ -1,7 +1,7 @@
 """How many clicks learning needs, and what users are shown meanwhile: the loop against PDGD.
 
-Means over a few collections, because collections differ more than learners do. docs/results/loop.md has the means
-over twenty.
+Means over a few collections, because collections differ more than learners do. docs/results/loop.md has the
+means over twenty.
 """
 
 from __future__ import annotations

@@ -3,8 +3,9 @@
     python -m experiments.bias_recovery good 0 49 [good.jsonl]
 
 simulates one log for each seed from the first to the last, estimates α and β from it, and prints how far
-off they are and how often their intervals hold the truth. Settings are named below; docs/results/bias.md has tables.
-With a file, the result of each seed is appended to it, and seeds that it already has are not run again.
+off they are and how often their intervals hold the truth. Settings are named below; docs/results/bias.md
+has tables. With a file, the result of each seed is appended to it, and seeds that it already has
+are not run again.
 """
 
 from __future__ import annotations

@@ -4,7 +4,8 @@
 
 simulates one log for each seed, in which a query comes once (or twice) on average, estimates α and β from
 features, and prints how often 90 % intervals hold the truth. In the setting ``confounded`` the ranker knows
-something about relevance that is not among the features: the check must find it. docs/results/bias.md has the tables.
+something about relevance that is not among the features: the check must find it. docs/results/bias.md has
+the tables.
 """
 
 from __future__ import annotations

@@ -6,7 +6,8 @@
 A setting is a log: how many queries there are, how often each comes on average, how much the policies that
 log explore. `run` appends a line per setting, seed and method as soon as it is known, and skips those that
 are in the file already. `show` prints all seeds, and a table per setting: means over seeds with 90 %
-intervals, and differences that are paired by seed. The rows of docs/results/fit.md are in experiments/results.
+intervals, and differences that are paired by seed. The rows of docs/results/fit.md are in
+experiments/results.
 
 Every seed has another Yahoo-shaped collection and the paper's users. Three rankers, trained on 13, 26 and 52
 labelled queries, log a third of the impressions each; they draw rankings from scores whose standard deviation

@@ -20,7 +20,7 @@ from typing import Any
 import typer
 import typer.main
 
-from rankloop.cli.configuration import SERVICES
+from rankloop.cli.configuration import OTHERS, SERVICES
 from rankloop.cli.options import list_names
 from rankloop.errors import RankloopError
 from rankloop.storage.files import write_whole
@@ -95,12 +95,13 @@ def _lines(name: str, command: Any, shared: set[tuple[str, str]]) -> Iterator[st
         for child, subcommand in children.items():
             anchor = f"{name} {child}".replace(" ", "-")
             yield f"- [`{child}`](#{anchor}): {(subcommand.help or '').partition(chr(10))[0]}"
+    visible = _visible(command)
     if name.removeprefix(f"{PROGRAM} ") in SERVICES:
         yield ""
-        yield "All options, and where else they can be set: [settings](settings.md)."
-        return
+        yield "Options, and where else they can be set: [settings](settings.md). Besides:"
+        visible = [each for each in visible if each.name in OTHERS]
     panels: dict[str, list[tuple[str, str]]] = {}
-    for parameter in _visible(command):
+    for parameter in visible:
         panels.setdefault(getattr(parameter, "rich_help_panel", None) or "", []).append(_row(parameter))
     for panel, rows in panels.items():
         own = [row for row in rows if row not in shared]

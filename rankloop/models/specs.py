@@ -28,7 +28,7 @@ class NetworkSpec(NamedModel, ABC):
 
 TreeObjective = Literal["auto", "lambdarank", "expected-metric", "click-likelihood"]
 
-# Leaves per tree. On sparse logs 7 and 15 were better than 31, and 7 took too many trees (docs/results/fit.md).
+# Leaves per tree. On sparse logs 7 and 15 were better than 31, and 7 took too many trees.
 LEAVES, LEAVES_ON_CLICKS = 31, 15
 
 MODELS: Registry[ModelSpec] = Registry("model", NamedModel)
