@@ -58,6 +58,15 @@ def serve(
     ),
     port: Annotated[int, option("The port to listen on; 0 for any free port.", min=0, max=65535)] = 8017,
     log: StoreLogOption = None,
+    surface: Annotated[
+        list[str] | None,
+        option(
+            "NAME=STORE: serve another store at the paths that begin with /NAME, with policies, bias, "
+            "evidence and a learner of its own, and with the keys of the first. `--features NAME=…` and "
+            "`--policy NAME=…` are for it. May be repeated.",
+            shown="",
+        ),
+    ] = None,
     first_key: Annotated[
         bool,
         option(
@@ -95,31 +104,47 @@ def serve(
     from rankloop.live.learner.process import start_process
     from rankloop.live.server import build_server, check_port, prepare, read_feature_options
     from rankloop.live.store.database import open_store
+    from rankloop.live.surfaces import Surface, open_surfaces, read_places, split_options
 
     configure_logging(settings)
     settings = settings.model_copy(update={"origins": tuple(origin or ())})
     learner = learner.model_copy(update={name: getattr(settings, name) for name in SHARED})
-    names, table = read_feature_options(features or ())
+    places = read_places(surface or (), log)
+    given = {name: read_feature_options(own) for name, own in split_options(features or (), places).items()}
+    policies = split_options(map(str, policy or ()), places)
     check_port(host, port)
     opened = open_store(store, log=log)
+    stores = {"": opened, **open_surfaces(opened, places)}
     if first_key:
         _print_first_key(opened)
-    prepare(opened, policy or ())
+    for name, own in stores.items():
+        prepare(own, policies[name])
+    served = {name: Surface(own, *given[name]) for name, own in stores.items() if name}
     with nullcontext() if settings.log_format == "json" else console.announce_compilation():
-        server = build_server(opened, settings, host=host, port=port, table=table, names=names)
-    helper = None
+        names, table = given[""]
+        server = build_server(
+            opened, settings, host=host, port=port, table=table, names=names, surfaces=served
+        )
+    helpers = []
     if upkeep or learn:
-        helper = start_process(opened, store, learner, sealing_only=not learn)
-    LOGGER.info("rankloop serves %s at http://%s:%d (Ctrl-C stops it)", opened.location, host, port)
+        locations = {"": store, **{name: place.location for name, place in places.items()}}
+        helpers = [
+            start_process(own, locations[name], learner, sealing_only=not learn, name=name)
+            for name, own in stores.items()
+        ]
+    for name, own in stores.items():
+        LOGGER.info("rankloop serves %s at http://%s:%d/%s (Ctrl-C stops it)", own.location, host, port, name)
     try:
         server.run()
     except KeyboardInterrupt:
         LOGGER.info("stopped; nothing is lost")
     finally:
-        if helper is not None:
+        for helper in helpers:
             helper.terminate()
+        for helper in helpers:
             helper.join(10.0)
-        opened.close()
+        for own in stores.values():
+            own.close()
 
 
 def _print_first_key(store: Store) -> None:

@@ -27,7 +27,7 @@ from rankloop.reports.document import (
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-LEARNER = "/page/learner"
+LEARNER = "page/learner"
 WHY = InputField("why", "why")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -49,7 +49,8 @@ METRICS = {
     AMOUNT: "Policies are learned, compared and watched by the amount per page: on each document the best "
     "action counts, with the value that it carries, or 1 for a click without one.",
 }
-PAGE, ROLL_BACK, DEPLOY = "/", "/page/rollback", "/page/deploy"
+# Relative to the page, which may be that of a surface, or behind a proxy that adds a prefix.
+PAGE, ROLL_BACK, DEPLOY = "./", "page/rollback", "page/deploy"
 # The parameter of the page for a person who acts.
 ACT = "act"
 ACT_LABEL = "Deploy, roll back, pause …"
@@ -57,7 +58,15 @@ RELOADS = "This page reloads every few seconds."
 STILL = "This page does not reload by itself, so that what you type is kept."
 
 
-def page_document(found: Overview, *, keys: bool, acting: bool = False, now: float | None = None) -> Document:
+def page_document(
+    found: Overview,
+    *,
+    keys: bool,
+    acting: bool = False,
+    now: float | None = None,
+    name: str = "",
+    surfaces: Iterable[str] = (),
+) -> Document:
     """The page as a document.
 
     Args:
@@ -66,6 +75,8 @@ def page_document(found: Overview, *, keys: bool, acting: bool = False, now: flo
         acting: whether it is for a person who acts: with buttons, and without reloading, by which what is
             typed beside them would be lost.
         now: the time, in seconds since 1970.
+        name: the surface that it is about, if the service has several.
+        surfaces: the other ones, which have pages of their own.
     """
     as_of = moment(time.time() if now is None else now)
     blocks: list[Block] = [
@@ -74,6 +85,7 @@ def page_document(found: Overview, *, keys: bool, acting: bool = False, now: flo
         Button("Watch", PAGE, method="get")
         if acting
         else Button(ACT_LABEL, PAGE, ((ACT, "1"),), method="get"),
+        *(Button(f"Surface: {each}", f"{each}/", method="get") for each in surfaces),
         *warnings(found.warnings),
         Text(METRICS[found.metric]),
         Section("What is live", _live(found)),
@@ -86,7 +98,8 @@ def page_document(found: Overview, *, keys: bool, acting: bool = False, now: flo
         Section("History", _history(found, keys)),
         Section("Events", _events(found)),
     ]
-    return Document("live", "rankloop live", tuple(blocks) if acting else without_forms(blocks))
+    title = f"rankloop live: {name}" if name else "rankloop live"
+    return Document("live", title, tuple(blocks) if acting else without_forms(blocks))
 
 
 def without_forms(blocks: Sequence[Block]) -> tuple[Block, ...]:

@@ -7,6 +7,7 @@ import socket
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -23,6 +24,7 @@ from rankloop.live.store.database import Store, insert_new, read
 from rankloop.live.store.keys import load_keys
 from rankloop.live.store.policies import current_deployment, deploy, register_policy
 from rankloop.live.store.tables import notebook
+from rankloop.live.surfaces import DocumentTable, Surface
 from rankloop.logs.feature_tables import FeatureTable
 from rankloop.offline.fit_result import load_policy
 from rankloop.types import Float32
@@ -30,7 +32,6 @@ from rankloop.types import Float32
 if TYPE_CHECKING:
     import uvicorn
 
-DocumentTable = tuple[tuple[str, ...], Mapping[str, Float32]]
 STARTER = "rankloop serve"
 FIRST_NOTE = "first deployment"
 # Connections that wait to be accepted, and files that the rest of a server opens.
@@ -155,6 +156,7 @@ def build_server(
     table: DocumentTable | None = None,
     names: tuple[str, ...] = (),
     rng: np.random.Generator | None = None,
+    surfaces: Mapping[str, Surface] = MappingProxyType({}),
 ) -> uvicorn.Server:
     """The server of a store; ``run()`` serves until it is stopped.
 
@@ -166,6 +168,7 @@ def build_server(
         table: names of features, and their values by document id.
         names: names of features that requests may give, besides those of policies.
         rng: chooses policies and seeds; by default from the system's entropy.
+        surfaces: other stores, which are served at the paths that begin with their names.
     """
     import uvicorn
 
@@ -173,7 +176,12 @@ def build_server(
     settings = settings or ServiceSettings()
     raise_file_limit(settings.max_connections)
     connections = Connections(settings.header_seconds, settings.body_seconds, settings.max_connections)
-    app = build_app(Service(store, settings, rng=rng, table=table, names=names), host=host)
+    others = {
+        name: Service(own.store, settings, rng=rng, table=own.table, names=own.names)
+        for name, own in surfaces.items()
+    }
+    first = Service(store, settings, rng=rng, table=table, names=names)
+    app = build_app(first, host=host, surfaces=others)
     config = uvicorn.Config(
         app,
         host=host,

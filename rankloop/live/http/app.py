@@ -6,8 +6,9 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from functools import partial
+from types import MappingProxyType
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -15,7 +16,7 @@ from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
+from starlette.routing import Mount, Route
 
 from rankloop.live import learner_sections, page
 from rankloop.live.diagnostics import LOGGER, REQUEST_HEADER, REQUEST_ID, request_id
@@ -33,9 +34,9 @@ ROUTES: tuple[tuple[str, str, Handler], ...] = (
     ("POST", "/feedback", aliases.metarank_feedback),
     ("POST", "/ubi/events", aliases.ubi_events),
     ("GET", "/", pages.page),
-    ("POST", page.ROLL_BACK, pages.page_rollback),
-    ("POST", page.DEPLOY, pages.page_deploy),
-    ("POST", learner_sections.LEARNER, pages.page_learner),
+    ("POST", f"/{page.ROLL_BACK}", pages.page_rollback),
+    ("POST", f"/{page.DEPLOY}", pages.page_deploy),
+    ("POST", f"/{learner_sections.LEARNER}", pages.page_learner),
     ("GET", "/evidence", pages.evidence),
     ("GET", "/learner", learner.get_learner),
     ("POST", "/learner", learner.post_learner),
@@ -51,16 +52,24 @@ ROUTES: tuple[tuple[str, str, Handler], ...] = (
 )
 
 
-def build_app(service: Service, *, host: str) -> Starlette:
+def build_app(
+    service: Service, *, host: str, surfaces: Mapping[str, Service] = MappingProxyType({})
+) -> Starlette:
     """The application that serves a store; it closes the service when it ends.
 
     Args:
         service: what serves.
         host: the address that the server listens on: a store without keys is open only if it is of this
             machine alone.
+        surfaces: what serves the paths that begin with the name of a surface; keys are those of the first.
     """
     state = ServerState(service, host)
-    state.pages = pages.PageCache()
+    state.surfaces = {
+        name: ServerState(own, host, keys=service.store, name=name) for name, own in sorted(surfaces.items())
+    }
+    states = [state, *state.surfaces.values()]
+    for each in states:
+        each.pages = pages.PageCache()
     middleware = []
     if service.settings.origins:
         middleware.append(
@@ -74,23 +83,31 @@ def build_app(service: Service, *, host: str) -> Starlette:
 
     @asynccontextmanager
     async def lifespan(_app: Starlette) -> AsyncIterator[None]:
-        refreshing = asyncio.create_task(_keep_fresh(state))
+        refreshing = [asyncio.create_task(_keep_fresh(each)) for each in states]
         try:
             yield
         finally:
-            refreshing.cancel()
-            with suppress(asyncio.CancelledError):
-                await refreshing
-            state.close()
+            for task in refreshing:
+                task.cancel()
+            await asyncio.gather(*refreshing, return_exceptions=True)
+            for each in states:
+                each.close()
 
     routes = [
-        Route(path, partial(_observed, state, handlers, path), methods=list(handlers))
-        for path, handlers in _handlers().items()
+        *_routes(state),
+        *(Mount(f"/{name}", routes=_routes(own)) for name, own in state.surfaces.items()),
     ]
     refusals = {404: _refused, 405: _refused}
     app = Starlette(routes=routes, middleware=middleware, lifespan=lifespan, exception_handlers=refusals)
     app.state.server = state
     return app
+
+
+def _routes(state: ServerState) -> list[Route]:
+    return [
+        Route(path, partial(_observed, state, handlers, path), methods=list(handlers))
+        for path, handlers in _handlers().items()
+    ]
 
 
 def _handlers() -> dict[str, dict[str, Handler]]:

@@ -194,11 +194,12 @@ OPERATIONS = (
 )
 
 
-def describe(*, keys: bool = False) -> dict[str, Any]:
+def describe(*, keys: bool = False, root: str = "") -> dict[str, Any]:
     """The description, as OpenAPI 3.1.
 
     Args:
         keys: whether there are keys, so that requests need one.
+        root: what comes before the paths: that of a surface.
 
     >>> sorted(describe()["paths"]["/rank"]["post"]["responses"])
     ['200', '400', '401', '403', '408', '409', '413', '422', '429', '503']
@@ -215,6 +216,7 @@ def describe(*, keys: bool = False) -> dict[str, Any]:
     return {
         "openapi": "3.1.0",
         "info": {"title": "rankloop", "version": __version__},
+        "servers": [{"url": root or "/"}],
         "paths": paths,
         "components": {
             "schemas": components,
@@ -252,6 +254,6 @@ def _content(kind: str, schema: Any) -> dict[str, Any]:
     return {kind: {"schema": schema}}
 
 
-async def openapi(state: ServerState, request: Request) -> Response:  # noqa: ARG001
+async def openapi(state: ServerState, request: Request) -> Response:
     """Answer `GET /openapi.json`."""
-    return json_response(describe(keys=not state.access.open))
+    return json_response(describe(keys=not state.access.open, root=request.scope.get("root_path", "")))

@@ -28,9 +28,21 @@ async def readyz(state: ServerState, request: Request) -> Response:  # noqa: ARG
     """Answer `GET /readyz`: something is deployed, and the store can be read and written.
 
     A learner that died is a warning: rankings are served and stored as before, and a balancer that took the
-    server away would turn it into an outage.
+    server away would turn it into an outage. What is wrong with a surface follows its name.
     """
-    problems, warnings = [], []
+    problems, warnings = _look(state)
+    for name, surface in state.surfaces.items():
+        own = _look(surface)
+        problems += [f"{name}: {text}" for text in own[0]]
+        warnings += [f"{name}: {text}" for text in own[1]]
+    return json_response(
+        {"ready": not problems, "problems": problems, "warnings": warnings}, 503 if problems else 200
+    )
+
+
+def _look(state: ServerState) -> tuple[list[str], list[str]]:
+    """The problems and the warnings of one store."""
+    problems, warnings = list[str](), list[str]()
     if state.service.mixture is None:
         problems.append("nothing is deployed")
     if state.service.writer.failing:
@@ -45,9 +57,7 @@ async def readyz(state: ServerState, request: Request) -> Response:  # noqa: ARG
         problems.append("the store cannot be read")
     except StoreLostError as error:
         problems.append(str(error))
-    return json_response(
-        {"ready": not problems, "problems": problems, "warnings": warnings}, 503 if problems else 200
-    )
+    return problems, warnings
 
 
 async def metrics(state: ServerState, request: Request) -> Response:

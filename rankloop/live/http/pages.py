@@ -62,7 +62,14 @@ class PageCache:
                 from rankloop.reports.html import html_page
 
                 found = read_overview(state.service.store)
-                text = html_page(page_document(found, keys=not state.access.open, acting=acting))
+                document = page_document(
+                    found,
+                    keys=not state.access.open,
+                    acting=acting,
+                    name=state.name,
+                    surfaces=state.surfaces,
+                )
+                text = html_page(document)
                 self._made[acting] = time.monotonic(), text
             return text
 
@@ -167,7 +174,7 @@ async def _form(state: ServerState, request: Request) -> tuple[str, dict[str, st
 def _back(state: ServerState) -> Response:
     state.refresh()
     state.pages.forget()
-    return RedirectResponse("/", 303)
+    return RedirectResponse("../", 303)
 
 
 def _with_password(request: Request) -> Request:

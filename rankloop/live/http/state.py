@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -14,7 +15,7 @@ from rankloop.live.http.instruments import Instruments
 from rankloop.live.http.messages import decode
 from rankloop.live.ranking.live_policy import LivePolicy
 from rankloop.live.service import Service
-from rankloop.live.store.database import read
+from rankloop.live.store.database import Store, read
 from rankloop.live.store.group_commit import Job
 from rankloop.live.store.keys import load_keys, needs_keys
 
@@ -32,10 +33,15 @@ class ServerState:
     Args:
         service: what serves.
         host: the address that the server listens on.
+        keys: the store whose keys let clients in; by default that of the service.
+        name: the surface that it serves, if there are several.
     """
 
-    def __init__(self, service: Service, host: str) -> None:
+    def __init__(self, service: Service, host: str, *, keys: Store | None = None, name: str = "") -> None:
         self.service, self.settings = service, service.settings
+        self.name = name
+        self.surfaces: Mapping[str, ServerState] = {}
+        self._key_store = service.store if keys is None else keys
         self.instruments = Instruments()
         self.limiter = Limiter(service.settings.rate)
         self.scoring = ThreadPoolExecutor(SCORING_THREADS, "scoring")
@@ -48,7 +54,7 @@ class ServerState:
 
     def refresh(self) -> None:
         """Notice new deployments and keys."""
-        with read(self.service.store) as connection:
+        with read(self._key_store) as connection:
             keys, needed = load_keys(connection), needs_keys(connection)
         self.access = Access(keys, open=self._this_machine_only and not needed)
         if self.service.refresh() and self.service.mixture is not None:

@@ -195,7 +195,7 @@ class Supervisor:
 
 
 def start_process(
-    store: Store, location: str, settings: LearnerSettings, *, sealing_only: bool
+    store: Store, location: str, settings: LearnerSettings, *, sealing_only: bool, name: str = ""
 ) -> Supervisor:
     """Start the learner as a process of its own, which is started again if it dies, and ends with this one.
 
@@ -204,11 +204,12 @@ def start_process(
         location: where the store is, as it was opened, with passwords.
         settings: when and how to learn.
         sealing_only: whether to seal and to watch what is live, and not to learn.
+        name: the surface that it learns for, with which its lines begin.
     """
     context = multiprocessing.get_context("spawn")
 
     def start(restarts: int) -> BaseProcess:
-        arguments = (location, store.log, settings, sealing_only, os.getpid(), restarts)
+        arguments = (location, store.log, settings, sealing_only, os.getpid(), restarts, name)
         process = context.Process(target=_main, args=arguments, name="learner", daemon=True)
         process.start()
         return process
@@ -223,7 +224,13 @@ def start_process(
 
 
 def _main(
-    location: str, log: Path, settings: LearnerSettings, sealing_only: bool, parent: int, restarts: int
+    location: str,
+    log: Path,
+    settings: LearnerSettings,
+    sealing_only: bool,
+    parent: int,
+    restarts: int,
+    name: str,
 ) -> None:
     configure_logging(settings)
     stop = threading.Event()
@@ -240,5 +247,9 @@ def _main(
     # Requests come first.
     os.nice(5)
     store = open_store(location, log=log)
-    run_learner(store, settings, sealing_only=sealing_only, stop=stop, restarts=restarts)
+
+    def tell(line: str) -> None:
+        LOGGER.info("%s", f"{name}: {line}" if name else line)
+
+    run_learner(store, settings, sealing_only=sealing_only, stop=stop, tell=tell, restarts=restarts)
     store.close()
