@@ -29,14 +29,21 @@ def parse(line: str) -> None:
     """Read the words of a command as the program does, without running it."""
     command: Any = typer.main.get_command(app)
     words = shlex.split(line.replace("\\\n", " "), comments=True)
+    context = None
     while hasattr(command, "commands"):
+        context = command.context_class(command, parent=context)
         command = command.commands[words.pop(0)]
-    command.make_context("rankloop", words)
+    command.make_context("rankloop", words, parent=context)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
-def test_commands_on_a_page_can_be_typed(page: Path) -> None:
-    for line in commands(page.read_text(encoding="utf-8")):
+def test_commands_on_a_page_can_be_typed(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = page.read_text(encoding="utf-8")
+    # Settings that the page shows are read, too.
+    settings = re.findall(r"^```toml\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    (tmp_path / "rankloop.toml").write_text("\n".join(settings), encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    for line in commands(text):
         try:
             parse(line)
         except Exception as error:
