@@ -164,6 +164,7 @@ def describe(
         "seeds": (spell_seeds(evidence.seeds) or "none") + parts,
         **({"runs not made": spell_missing(missing)} if missing else {}),
         "learning": preset.learning,
+        "times of deployment": preset.times,
         "production ranker": preset.supervision
         + ("" if preset.temperature == 1.0 else f", temperature {preset.temperature:g}"),
         "duration": format_duration(seconds),
@@ -190,7 +191,7 @@ def command(about: About, figures: Sequence[AnyFigure], out: str) -> str:
         words += ["--seeds", spell_seeds(about.seeds)]
     words += ["--horizon", str(preset.horizon), "--learning", preset.learning, "--fold", str(preset.fold)]
     words += ["--supervision", preset.supervision, "--temperature", f"{preset.temperature:g}"]
-    words += ["--relevance", preset.relevance, "--out", out]
+    words += ["--times", preset.times, "--relevance", preset.relevance, "--out", out]
     for figure in figures:
         words += ["--only", figure.name]
     return shlex.join(words)

@@ -117,6 +117,12 @@ class Preset(BaseModel):
         allow_inf_nan=False,
     )
     fold: int = option_field(1, FOLD_HELP, ge=1)
+    times: Literal["even", "authors"] = option_field(
+        "even",
+        "When policies are deployed: even (evenly spread on a logarithmic scale, from 100 impressions on) or "
+        "authors (as in the programs of the paper: the first of 5 at 873 of 10⁸).",
+        shown_default="the preset's",
+    )
     horizons: dict[str, int] = {}
     evaluations: int = Field(ge=1)
 
@@ -128,6 +134,10 @@ class Preset(BaseModel):
     @property
     def grid(self) -> tuple[int, ...]:
         """The times of evaluation of every arm, up to its own horizon; the last is the horizon."""
+        if self.times == "authors":
+            from rankloop.experiments.reproduce.times import authors_evaluations
+
+            return authors_evaluations(self.horizon, self.evaluations)
         spread = RunSpec(horizon=self.horizon, interventions=0, evaluations=self.evaluations)
         return spread.times
 
@@ -142,12 +152,17 @@ class Preset(BaseModel):
         """
         horizon = min(self.horizon, self.horizons.get(arm.kind, self.horizon))
         evaluations: int | tuple[int, ...] = self.evaluations
-        if horizon < self.horizon:
+        interventions: int | tuple[int, ...] | Literal["all"] = arm.interventions
+        if self.times == "authors" and isinstance(arm.interventions, int):
+            from rankloop.experiments.reproduce.times import authors_interventions
+
+            interventions = authors_interventions(horizon, arm.interventions, self.evaluations)
+        if self.times == "authors" or horizon < self.horizon:
             evaluations = tuple(time for time in self.grid if time < horizon)
         kind = "method" if arm.is_online else "learning" if arm.is_learning else "estimator"
         own = {
             "horizon": horizon,
-            "interventions": arm.interventions,
+            "interventions": interventions,
             "evaluations": evaluations,
             kind: arm.learner,
         }
@@ -190,6 +205,7 @@ PAPER = Preset(
     horizons=PAPER_HORIZONS,
     evaluations=50,
     supervision=AUTHORS,
+    times="authors",
 )
 PRESETS = {preset.name: preset for preset in (QUICK, MEDIUM, PAPER)}
 

@@ -18,7 +18,7 @@ ALL = list(FIGURES.values())
 
 def test_the_papers_numbers() -> None:
     assert (PAPER.runs, PAPER.horizon, PAPER.evaluations) == (20, 10**8, 50)
-    assert len(PAPER.grid) == 51
+    assert len(PAPER.grid) == 52
     assert (PAPER.grid[0], PAPER.grid[-1]) == (100, 10**8)
     spec = PAPER.spec(Arm(learner="intervention-aware", interventions=50), seed=7)
     assert (spec.users, spec.relevance, spec.metric, spec.start) == (
@@ -29,11 +29,31 @@ def test_the_papers_numbers() -> None:
     )
     assert (spec.learning, spec.exploration, spec.estimator) == ("paper", "as-learned", "intervention-aware")
     assert spec.supervision == "authors"
-    # Deploys when it measures, and at no other time.
+    # Deploys when it measures, and at no other time, but not at the first.
     assert spec.times == PAPER.grid
-    assert spec.intervention_times == PAPER.grid[:-1]
+    assert spec.intervention_times == PAPER.grid[1:-1]
     settings = LEARNING["paper"].settings
     assert (settings.optimiser, settings.epochs, settings.least_gain) == (SGD(rate=0.01), 50, 0.001)
+
+
+def test_the_paper_preset_deploys_when_the_authors_programs_do() -> None:
+    """By hand: 52 times at 10^(2 + 6i/51), and for n interventions those closest to 10^(2 + 6j/(n + 1))."""
+
+    def deployments(number: int, preset: Preset = PAPER) -> tuple[int, ...]:
+        times = preset.spec(Arm(learner="intervention-aware", interventions=number), 0).intervention_times
+        assert times != "all"
+        return times
+
+    grid = [int(10 ** (2 + 6 * i / 51)) for i in range(52)]
+    for number in (5, 10, 20):
+        even = [10 ** (2 + 6 * j / (number + 1)) for j in range(1, number + 1)]
+        closest = tuple(min(grid, key=lambda time, at=at: abs(time - at)) for at in even)  # type: ignore[misc]
+        assert deployments(number) == closest
+    assert deployments(5)[0] == 873
+    assert deployments(5, MEDIUM)[0] == 100
+    pdgd = PAPER.spec(Arm(learner="pdgd", interventions=100), seed=0).intervention_times
+    assert (pdgd[0], pdgd[-1]) == (113, 35_204_165)
+    assert PAPER.model_copy(update={"horizon": 60}).grid[-1] == 60
 
 
 def test_the_medium_preset_is_the_authors_with_less_data() -> None:
