@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Annotated, ClassVar, Literal
 
 from rankloop.data.letor import load
-from rankloop.data.synthetic import SHAPES, synthetic
+from rankloop.data.synthetic import SHAPES, noise_free_scores, synthetic
 from rankloop.errors import DataError
 from rankloop.names import Option, one_of
 from rankloop.registry import Named, Registry, register
-from rankloop.types import Dataset
+from rankloop.types import Dataset, Float32, Float64
 
 
 class GeneratedData(Named, ABC):
@@ -21,6 +21,10 @@ class GeneratedData(Named, ABC):
     @abstractmethod
     def generate(self) -> Dataset:
         """The data set; the same value always generates the same one."""
+
+    def noise_free_scores(self, features: Float32) -> Float64 | None:  # noqa: ARG002
+        """What features alone say about labels: no ranker can expect more. None if that is not known."""
+        return None
 
 
 GENERATED_DATA: Registry[GeneratedData] = Registry("data set", GeneratedData)
@@ -51,6 +55,10 @@ class Synthetic(GeneratedData):
         return synthetic(
             self.shape, queries=self.queries, features=self.features, noise=self.noise, seed=self.seed
         )
+
+    def noise_free_scores(self, features: Float32) -> Float64:
+        """The teacher's values without noise."""
+        return noise_free_scores(features, self.shape, seed=self.seed)
 
 
 def is_generated(text: str) -> bool:

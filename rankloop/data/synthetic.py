@@ -168,6 +168,29 @@ def synthetic(
     return Dataset(f"synthetic-{spec.name}", train, validation, test)
 
 
+def noise_free_scores(features: Float32, shape: str | Shape = "yahoo", *, seed: int = 0) -> Float64:
+    """The teacher's values of generated documents, without noise and without what a query adds to all of its.
+
+    No ranker can expect a higher metric than sorting by these.
+
+    Args:
+        features: documents × features, as `synthetic` generates them.
+        shape: the shape that they were generated in.
+        seed: the seed that they were generated with.
+
+    Example:
+        >>> data = synthetic(queries=50, features=10, noise=0, seed=3)
+        >>> scores = noise_free_scores(data.test.features, seed=3)
+        >>> first = slice(*data.test.offsets[:2])
+        >>> bool(np.all(np.diff(data.test.labels[first][np.argsort(scores[first])]) >= 0))
+        True
+    """
+    spec = _spec(shape, features=features.shape[1])
+    teacher_rng, *_ = np.random.default_rng(seed).spawn(3)
+    values: Float64 = np.sum(_Source.draw(spec, teacher_rng)._parts(features), axis=0)
+    return values
+
+
 def _spec(shape: str | Shape, **changes: float | None) -> Shape:
     if isinstance(shape, str):
         if shape not in SHAPES:

@@ -12,12 +12,13 @@ from pydantic import BaseModel, ConfigDict
 
 from rankloop import online
 from rankloop.data import dataset
+from rankloop.data.by_name import GENERATED_DATA, is_generated
 from rankloop.data.summary import dataset_fingerprint
 from rankloop.errors import RankloopError
 from rankloop.estimators import estimator
-from rankloop.evaluation import policy_metrics
+from rankloop.evaluation import policy_metrics, ranking_metrics
 from rankloop.evidence import evidence
-from rankloop.experiments.baselines import full_information, oracle, production_ranker
+from rankloop.experiments.baselines import best_supervised, full_information, oracle, production_ranker
 from rankloop.experiments.files import FACTS, START, read_model
 from rankloop.experiments.spec import RunSpec
 from rankloop.experiments.spec_names import AUTHORS
@@ -35,6 +36,8 @@ from rankloop.types import Dataset, Model
 
 # The baselines that know the truth: their names in specs, facts, tables, reports and file names.
 ORACLE, SUPERVISED = "oracle", "supervised"
+# Bounds of any learner; they are the same for all seeds, and have no file.
+BEST_SUPERVISED, NOISE_FREE = "best_supervised", "noise_free"
 
 
 class SetupFacts(BaseModel):
@@ -58,6 +61,9 @@ class SetupFacts(BaseModel):
             None if it was not trained.
         supervised: the true metric of supervised learning from the labels of all training queries; None if
             it was not trained.
+        best_supervised: that of a competent learner from the same labels, the same for all seeds; None if it
+            was not trained.
+        noise_free: that of the scores that generated the labels, without their noise; None if unknown.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
@@ -77,6 +83,8 @@ class SetupFacts(BaseModel):
     random: float
     oracle: float | None
     supervised: float | None
+    best_supervised: float | None = None
+    noise_free: float | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,6 +99,7 @@ class Environment:
     collection: Dataset
     users: SimulatedUsers
     _shared: dict[str, Model] = field(default_factory=dict, init=False, repr=False)
+    _bounds: dict[str, dict[str, float]] = field(default_factory=dict, init=False, repr=False)
 
     @classmethod
     def load(cls, spec: RunSpec) -> Environment:
@@ -114,6 +123,24 @@ class Environment:
                 progress=progress,
             )
         return self._shared[SUPERVISED]
+
+    def bounds(self, name: str, metric: str, progress: Progress | None = None) -> dict[str, float]:
+        """The bounds that no start and no seed changes, by name; noise_free only where it is known.
+
+        Args:
+            name: the name of the data, which says how it was generated.
+            metric: what they are measured by, on the test queries.
+            progress: called after every epoch of training.
+        """
+        if metric not in self._bounds:
+            model = best_supervised(self.collection, seed=SHARED_SEED, progress=progress)
+            found = {BEST_SUPERVISED: self.value(model.scores(self.collection.test.features), metric)}
+            if is_generated(name):
+                scores = GENERATED_DATA.parse(name).noise_free_scores(self.collection.test.features)
+                if scores is not None:
+                    found[NOISE_FREE] = ranking_metrics(scores, self.collection.test, [metric])[metric]
+            self._bounds[metric] = found
+        return self._bounds[metric]
 
     def value(self, scores: object, metric: str) -> float:
         """The true metric of the policy of these scores, on the test queries."""
@@ -177,7 +204,11 @@ class Setup:
                 seed=spec.seed,
                 progress=rename_task(progress, SUPERVISED),
             )
-        return cls(env, start, baselines, _facts(spec, env, start, baselines))
+        bounds = {}
+        if spec.supervised:
+            bounds = env.bounds(spec.data, spec.metric, rename_task(progress, SUPERVISED))
+        facts = _facts(spec, env, start, baselines).model_copy(update=bounds)
+        return cls(env, start, baselines, facts)
 
     @classmethod
     def read(cls, folder: Path, environment: Environment) -> Setup:

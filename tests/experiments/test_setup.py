@@ -90,6 +90,11 @@ def test_supervised_is_the_production_ranker_of_all_labels(tmp_path: Path) -> No
     expected = production_ranker(data, n_queries=data.train.n_queries, seed=1)
     value = rankloop.policy_metrics(expected.scores(data.test.features), data.test, ["ndcg@5"])["ndcg@5"]
     assert setup.facts.supervised == value
+    # The bounds are those of any seed; this data is generated, so the one without noise is known.
+    other = Setup.build(spec.model_copy(update={"seed": 2}), setup.environment)
+    bounds = setup.facts.best_supervised, setup.facts.noise_free
+    assert None not in bounds
+    assert bounds == (other.facts.best_supervised, other.facts.noise_free)
     setup.save(tmp_path)
     assert rankloop.load(tmp_path / "supervised.rankloop").fingerprint == expected.fingerprint
 

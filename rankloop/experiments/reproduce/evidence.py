@@ -22,6 +22,22 @@ class NotRunError(RankloopError):
     """A claim needs runs that were not made."""
 
 
+def others_mean(values: Float64) -> Float64:
+    """For each run, the mean of the other runs; of a single run, itself.
+
+    Args:
+        values: the first axis is that of the runs.
+
+    Example:
+        >>> others_mean(np.array([1.0, 2.0, 6.0]))
+        array([4. , 3.5, 1.5])
+    """
+    if len(values) < 2:
+        return values
+    mean: Float64 = (values.sum(axis=0) - values) / (len(values) - 1)
+    return mean
+
+
 @dataclass(frozen=True, eq=False)
 class RunCurves:
     """The runs of one arm.
@@ -64,9 +80,25 @@ class RunCurves:
         return mean
 
     @property
-    def peak(self) -> int:
-        """The index of the time with the highest mean over the runs."""
-        return int(np.argmax(self.values.mean(axis=0)))
+    def peaks(self) -> Int64:
+        """For each run, the index of the time at which the mean of the other runs is highest.
+
+        A run that chose the peak itself would look higher there than runs are: what is largest by chance is
+        chosen. A single run has no others, and chooses for itself.
+        """
+        peaks: Int64 = np.argmax(others_mean(self.values), axis=1)
+        return peaks
+
+    @property
+    def peak_times(self) -> str:
+        """Those times in words: one, or from the earliest to the latest."""
+        times = self.times[self.peaks]
+        first, last = f"{times.min():,}", f"{times.max():,}"
+        return first if first == last else f"{first} to {last}"
+
+    def at(self, columns: Int64) -> Float64:
+        """The value of each run at a time of its own, given by index."""
+        return self.values[np.arange(len(self.values)), columns]
 
     @property
     def spread(self) -> float:
@@ -88,12 +120,13 @@ class AllRuns:
     Attributes:
         learned: the curves of the learned policies by arm; runs in the order of the seeds.
         logging: the curves of the logging policies by arm.
-        baselines: by seed, the values of the baselines by name (`random`, `start`, `supervised`, `oracle`).
+        baselines: by seed, the values of the baselines by name (`random`, `start`, `supervised`, `oracle`,
+            `best_supervised`, `noise_free`); None for those that are not known.
     """
 
     learned: Mapping[Arm, RunCurves]
     logging: Mapping[Arm, RunCurves]
-    baselines: Mapping[int, Mapping[str, float]]
+    baselines: Mapping[int, Mapping[str, float | None]]
 
     @property
     def seeds(self) -> tuple[int, ...]:
@@ -135,4 +168,12 @@ class AllRuns:
         """
         if not self.baselines:
             raise NotRunError("no production ranker and no baselines were trained")
-        return np.array([self.baselines[seed][name] for seed in (self.seeds if seeds is None else seeds)])
+        values = [self.baselines[seed].get(name) for seed in (self.seeds if seeds is None else seeds)]
+        if None in values:
+            raise NotRunError(f"the baseline {name} is not known for all runs")
+        return np.array(values)
+
+    def has_baseline(self, name: str) -> bool:
+        """Whether the value of a baseline is known for every seed."""
+        known = [own.get(name) is not None for own in self.baselines.values()]
+        return bool(known) and all(known)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import matplotlib
 from matplotlib.axes import Axes
@@ -48,8 +48,10 @@ LEVEL_WIDTH = 0.9
 # Where runs end before those of other lines.
 END: Any = {"marker": "|", "markersize": 11, "markeredgewidth": 2.0, "linestyle": "none"}
 # What runs are compared with: by the name of the baseline, what the legend calls it and how it is drawn.
-LEVELS: dict[Level, tuple[str, Literal["--", "-.", ":"]]] = {
-    "supervised": ("supervised, all labels", "--"),
+LEVELS: dict[Level, tuple[str, Any]] = {
+    "noise_free": ("ceiling: labels without noise", (0, (1, 3))),
+    "best_supervised": ("supervised, competent learner", (0, (8, 2, 1, 2, 1, 2))),
+    "supervised": ("supervised, the paper's learner", "--"),
     "oracle": ("oracle: true relevance, same learner", "-."),
     "start": ("production ranker", ":"),
 }
@@ -105,8 +107,8 @@ def _curves(spec: CurvesFigure, evidence: AllRuns) -> Figure:
 
 
 def _draw_levels(axes: Axes, levels: Sequence[Level], evidence: AllRuns) -> None:
-    for name in levels if evidence.baselines else ():
-        if not _is_below_start(name, evidence):
+    for name in levels:
+        if evidence.has_baseline(name) and not _is_below_start(name, evidence):
             height = float(evidence.baseline(name).mean())
             axes.axhline(height, color=colour(None), linestyle=LEVELS[name][1], linewidth=LEVEL_WIDTH)
 
@@ -121,7 +123,7 @@ def _is_below_start(name: Level, evidence: AllRuns) -> bool:
 
 def _level_label(name: Level, evidence: AllRuns) -> str:
     label = LEVELS[name][0]
-    if evidence.baselines and _is_below_start(name, evidence):
+    if _is_below_start(name, evidence):
         return f"{label} ({evidence.baseline(name).mean():.3f}, not drawn)"
     return label
 
@@ -171,6 +173,7 @@ def _legend(spec: CurvesFigure, evidence: AllRuns) -> list[Line2D]:
             label=_level_label(name, evidence),
         )
         for name in spec.levels
+        if evidence.has_baseline(name)
     ]  # fmt: skip
     if _some_end_early(spec, evidence):
         handles.append(Line2D([], [], color=colour(None), label="end of runs that are shorter", **END))

@@ -18,12 +18,13 @@ from rankloop.experiments.reproduce.presets import Arm
 from rankloop.experiments.reproduce.schedule import Job
 from rankloop.experiments.reproduce.work import finished_runs, run_of
 from rankloop.experiments.results import RunResult
-from rankloop.experiments.setup import ORACLE, SUPERVISED
+from rankloop.experiments.setup import BEST_SUPERVISED, NOISE_FREE, ORACLE, SUPERVISED
 from rankloop.experiments.spec import ALL, spell
 from rankloop.storage.files import write_whole
 
 CSV, PARQUET = "results.csv", "results.parquet"
-BASELINES = ("random", "start", SUPERVISED, ORACLE)
+BOUNDS = (BEST_SUPERVISED, NOISE_FREE)
+BASELINES = ("random", "start", SUPERVISED, ORACLE, *BOUNDS)
 COLUMNS = (
     "run", "learner", "interventions", "seed", "impressions", "learned", "logging", "estimate",
     "estimate_error", "truth", "kept_start", "scale", *BASELINES,
@@ -38,7 +39,7 @@ class ResultTable:
 
     Columns: run, learner, interventions, seed, impressions; the true NDCG of the policies learned and
     logging; estimate, its standard error and the truth that it estimates; kept_start, scale; and of the
-    seed's baselines random, start, supervised and oracle.
+    seed's baselines random, start, supervised, oracle, best_supervised and noise_free.
 
     Args:
         jobs: the runs, finished or not.
@@ -138,6 +139,8 @@ def read_table(folder: Path) -> list[TableRow]:
         rows: list[TableRow] = parquet.read_table(path).to_pylist()
     except (OSError, pyarrow.ArrowException) as error:
         raise RankloopError(f"{path} cannot be read: {error}") from error
+    # Tables of earlier versions have no bounds.
+    rows = [{**row, **{name: row.get(name) for name in BOUNDS}} for row in rows]
     if missing := set(COLUMNS).difference(rows[0] if rows else COLUMNS):
         raise RankloopError(f"{path} lacks columns: {', '.join(sorted(missing))}")
     return rows

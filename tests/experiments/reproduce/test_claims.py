@@ -81,7 +81,13 @@ def evidence(*, last: int = 10**8, runs: int = RUNS, **changed: list[float] | Ru
         mean = content[arm.name]
         one = mean if isinstance(mean, RunCurves) else curves(mean, SPREAD.get(arm.name, 1.0), last)
         made[arm] = one.select(SEEDS[:runs], one.times)
-    values = {"start": START, "supervised": SUPERVISED, "oracle": ORACLE}
+    values = {
+        "start": START,
+        "supervised": SUPERVISED,
+        "oracle": ORACLE,
+        "best_supervised": 0.86,
+        "noise_free": 0.88,
+    }
     baselines = {
         seed: {"random": 0.5, **{name: value + NOISE[seed] for name, value in values.items()}}
         for seed in SEEDS[:runs]
@@ -224,6 +230,15 @@ def test_how_much_more_data_five_need() -> None:
     judged = judge(BY_NAME["5-need-20-times"], both)
     assert judged.outcome == UNDECIDED
     assert "5 of 5 runs with 5 never reached it" in judged.findings[1].note
+    # The level is that of the other runs. One with 50 that stays below it gives an upper bound, which cannot
+    # confirm the claim, and can refute it.
+    low = np.array(AS_IN_THE_PAPER["intervention-aware-50"]) + np.array([-0.02, 0, 0, 0, 0])[:, None]
+    below_it = RunCurves(TIMES, low, SEEDS)
+    judged = judge(BY_NAME["5-need-20-times"], evidence(intervention_aware_50=below_it))
+    assert judged.findings[1].note == "1 of 5 runs with 50 never reached it: upper bounds"
+    assert judged.outcome == UNDECIDED
+    fast = evidence(intervention_aware_50=below_it, intervention_aware_5=flat(0.80))
+    assert judge(BY_NAME["5-need-20-times"], fast).outcome == FAILS
     nothing = judge(BY_NAME["5-need-20-times"], evidence(intervention_aware_50=flat(START)))
     assert (nothing.outcome, nothing.findings[1].outcome) == (FAILS, UNDECIDED)
 
@@ -335,10 +350,27 @@ def test_rules_by_hand() -> None:
     assert not_refuted_early(holds, 10, 100) == holds
 
 
+def test_a_peak_that_is_chance_does_not_count_as_a_fall() -> None:
+    """Flat curves in noise: chosen on other runs, the peak is 0 above the end; on the same, it is not.
+
+    200 cases of 10 runs at 25 times, deviation 1: the mean over cases has an error of √(2 / 2,000) = 0.032.
+    """
+    rng = np.random.default_rng(0)
+    times = np.arange(1, 26)
+    cases = [RunCurves(times, rng.normal(size=(10, 25)), tuple(range(10))) for _ in range(200)]
+    honest = np.mean([one.at(one.peaks) - one.last for one in cases])
+    chosen = np.mean([one.values.mean(axis=0).max() - one.last.mean() for one in cases])
+    assert abs(honest) < 3.5 * 0.032
+    assert chosen > 10 * 0.032
+
+
 def test_curves_by_hand() -> None:
     one = RunCurves(np.array([10, 100, 1000]), np.array([[0.0, 1.0, 0.5], [0.2, 0.8, 0.9]]), (0, 1))
     assert last_change(one).tolist() == pytest.approx([-0.5, 0.1])
-    assert one.peak == 1
+    # Each run's peak is where the other is highest.
+    assert one.peaks.tolist() == [2, 1]
+    assert (one.at(one.peaks).tolist(), one.peak_times) == ([0.5, 0.8], "100 to 1,000")
+    assert one.select((0,), one.times).peaks.tolist() == [1]
     # Half the sum of neighbours, over two decades.
     assert one.mean_over_axis().tolist() == pytest.approx([(0.5 + 0.75) / 2, (0.5 + 0.85) / 2])
     variances = [0.02, 0.02, 0.08]  # (a − b)² / 2

@@ -92,7 +92,18 @@ def test_a_baseline_below_the_production_ranker_does_not_stretch_the_axis() -> N
     assert figure.axes[0].get_ylim()[0] > 0.6
     assert len(figure.axes[0].lines) == len(draw(FIGURES["interventions"], shown).axes[0].lines) - 1
     told = [text.get_text() for text in figure.legends[0].get_texts()]
-    assert "supervised, all labels (0.100, not drawn)" in told
+    assert "supervised, the paper's learner (0.100, not drawn)" in told
+
+
+def test_a_bound_that_is_not_known_is_neither_drawn_nor_named() -> None:
+    """As the noise of labels of real collections, or bounds in tables of earlier versions."""
+    shown = evidence()
+    unknown = {seed: {**values, "noise_free": None} for seed, values in shown.baselines.items()}
+    figure = draw(FIGURES["interventions"], AllRuns(shown.learned, shown.logging, unknown))
+    assert len(figure.axes[0].lines) == len(draw(FIGURES["interventions"], shown).axes[0].lines) - 1
+    told = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert LEVELS["noise_free"][0] not in told
+    assert LEVELS["best_supervised"][0] in told
 
 
 def test_the_legend_hides_no_curve() -> None:

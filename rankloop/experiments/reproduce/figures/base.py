@@ -10,7 +10,7 @@ from rankloop.experiments.reproduce.presets import Arm
 
 Quantity = Literal["learned", "logging"]
 # The baselines that are drawn as horizontal lines.
-Level = Literal["supervised", "oracle", "start"]
+Level = Literal["noise_free", "best_supervised", "supervised", "oracle", "start"]
 
 AWARE, OBLIVIOUS, POLICY_AWARE, AFFINE = (
     "intervention-aware",
@@ -70,7 +70,7 @@ class CurvesFigure(BaseModel):
     name: str
     caption: str
     panels: tuple[Panel, ...]
-    levels: tuple[Level, ...] = ("supervised", "oracle", "start")
+    levels: tuple[Level, ...] = ("noise_free", "best_supervised", "supervised", "oracle", "start")
 
     @property
     def arms(self) -> tuple[Arm, ...]:

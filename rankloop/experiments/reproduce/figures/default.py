@@ -14,7 +14,7 @@ from rankloop.experiments.reproduce.figures.interventions import NUMBERS, interv
 # The preset of learning that `rankloop run` has unless another is chosen.
 DEFAULT = "doubly-robust"
 # The oracle of a reproduction has the paper's learner: it is no bound for another.
-LEVELS: tuple[Level, ...] = ("supervised", "start")
+LEVELS: tuple[Level, ...] = ("noise_free", "best_supervised", "supervised", "start")
 
 INTERVENTIONS = CurvesFigure(
     name="default-interventions",
