@@ -11,6 +11,7 @@ from ._sensitivity import sensitivity as sensitivity
 from .comparison import Comparison as Comparison
 from .comparison import Difference as Difference
 from .comparison import PolicyEstimate as PolicyEstimate
+from .comparison import RankingExample as RankingExample
 from .fit_result import Fit as Fit
 from .fit_result import HeldOutEstimate as HeldOutEstimate
 from .fit_result import PolicyEvidence as PolicyEvidence

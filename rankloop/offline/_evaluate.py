@@ -38,7 +38,7 @@ from rankloop.offline.assumed_bias import (
     assume_bias,
 )
 from rankloop.offline.click_contrast import only_clicked_impressions, read_graded_clicks
-from rankloop.offline.comparison import Comparison, GuessGain, compare
+from rankloop.offline.comparison import Comparison, GuessGain, RankingExample, compare
 from rankloop.offline.conclusion import assumptions_of
 from rankloop.offline.fit_result import Fit, QueryChoice, is_fit, judge_on, load_fit, name_of
 from rankloop.offline.periods import counts_of_periods, periods_of
@@ -216,6 +216,9 @@ def evaluate(
         self_test=tested.self_test,
         units=units or None,
         unit=unit_name(client),
+        example=RankingExample.of(
+            rankings, counts.query_ids, counts.doc_ids, counts.offsets, counts.impressions_by_query * used
+        ),
     )
 
 

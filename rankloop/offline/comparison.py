@@ -15,14 +15,17 @@ from rankloop.notebook import NotebookResult
 from rankloop.offline.conclusion import conclusion
 from rankloop.statistics.intervals import CONFIDENCE
 from rankloop.storage.plain import plain_fields
+from rankloop.types import Int64, Str
 from rankloop.value.uncertainty import BiasSpread, Moments, PeriodValues, QueryValues, UnitSums, ValueInterval
-from rankloop.value.valuation import PolicyRanking, SupportBounds, Valuation
+from rankloop.value.valuation import PolicyRanking, RankingPair, SupportBounds, Valuation
 
 # The estimators of the values: unbiased however traffic changes, and displays add no noise to them.
 ESTIMATOR = InterventionAware(clip="off", average="query", guess="mean")
 GUIDED_ESTIMATOR = InterventionAware(clip="off", average="query", guess="model")
 # Guesses that change what impressions are worth by a smaller share are not worth a sentence.
 LITTLE_GAIN = 0.005
+# How many documents of a query are shown as an example.
+EXAMPLE_DEPTH = 5
 
 
 @dataclass(frozen=True)
@@ -79,6 +82,51 @@ class PolicyEstimate:
 
 
 @dataclass(frozen=True)
+class RankingExample:
+    """What both policies put first for one query.
+
+    Attributes:
+        query: its id.
+        impressions: how often it came.
+        before: the ids of the documents that the other policy ranks first, in its order.
+        after: those of the new policy.
+    """
+
+    query: str
+    impressions: int
+    before: tuple[str, ...]
+    after: tuple[str, ...]
+
+    @classmethod
+    def of(
+        cls, policies: RankingPair, query_ids: Str, doc_ids: Str, offsets: Int64, impressions: Int64
+    ) -> RankingExample | None:
+        """The query that came most often, of those whose first documents differ; None if there is none.
+
+        Policies that vary their rankings rank by the mean weight of a document's ranks.
+
+        Args:
+            policies: the new policy and the other one.
+            query_ids: text, queries.
+            doc_ids: text, documents.
+            offsets: int64, queries + 1.
+            impressions: int64, queries; how often each came.
+        """
+        for query in np.argsort(-impressions, kind="stable"):
+            start, stop = offsets[query], offsets[query + 1]
+            after, before = (_first_documents(policy, doc_ids, start, stop) for policy in policies)
+            if impressions[query] and before and after and before != after:
+                return cls(str(query_ids[query]), int(impressions[query]), before, after)
+        return None
+
+
+def _first_documents(policy: PolicyRanking, doc_ids: Str, start: int, stop: int) -> tuple[str, ...]:
+    weights = policy.placed[start:stop, 0]
+    first = np.argsort(-weights, kind="stable")[:EXAMPLE_DEPTH]
+    return tuple(str(doc_ids[start + at]) for at in first if weights[at] > 0.0)
+
+
+@dataclass(frozen=True)
 class Difference:
     """The new policy minus the policy that it is compared with.
 
@@ -115,6 +163,7 @@ class Comparison(NotebookResult):
         periods: within how many periods of time the policies are compared.
         units: what is independent in the interval: ``queries and users``, ``queries``; with one query
             ``users``, or else ``impressions``. Sessions take the place of users if only they are known.
+        example: what both policies put first for a query; None if they put the same first everywhere.
     """
 
     document: ClassVar[str] = "rankloop.reports.evaluation:evaluation_document"
@@ -134,6 +183,7 @@ class Comparison(NotebookResult):
     self_test: SelfTest | None = None
     periods: int = 1
     units: str = "queries"
+    example: RankingExample | None = None
 
     @property
     def decision(self) -> Decision:
@@ -177,6 +227,7 @@ def compare(
     self_test: SelfTest | None = None,
     units: Sequence[UnitSums] | None = None,
     unit: str = "impression",
+    example: RankingExample | None = None,
 ) -> Comparison:
     """Compare two policies by their values per query, and by sums over impressions.
 
@@ -191,6 +242,7 @@ def compare(
         self_test: what the clicks of the log say about the assumptions.
         units: sums over the users of each period; None if it is not known who looked.
         unit: what they are: ``user`` or ``session``.
+        example: what both policies put first for a query.
     """
     first = valuations[0]
     values = PeriodValues(tuple(QueryValues.of(one) for one in valuations))
@@ -219,6 +271,7 @@ def compare(
         self_test=self_test,
         periods=len(valuations),
         units=_units(int((values.times > 0).sum()), None if units is None else unit),
+        example=example,
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from rankloop.offline import Comparison, PolicyEstimate, Sensitivity
+from rankloop.offline import Comparison, PolicyEstimate, RankingExample, Sensitivity
 from rankloop.offline.conclusion import BIAS, EXPLORATION
 from rankloop.reports.document import (
     Column,
@@ -51,6 +51,7 @@ def evaluation_document(found: Comparison, sensitivity: Sensitivity | None = Non
         name,
         (
             Text(found.conclusion, "strong", brief=True),
+            _intervals(found),
             Text(
                 f"Estimated from {found.impressions:,} impressions of {found.queries:,} queries, the "
                 f"difference in {found.metric} per query is {_in_words(gain)} ({CONFIDENCE:.0%} interval).",
@@ -61,9 +62,9 @@ def evaluation_document(found: Comparison, sensitivity: Sensitivity | None = Non
                 if (sentence := found.guesses.sentence(found.impressions))
                 else []
             ),
+            *(() if found.example is None else _example(found, found.example)),
             *warnings(found.notes),
             *(() if sensitivity is None else (sensitivity_section(sensitivity),)),
-            Section("Intervals", (_intervals(found),)),
             Section("Numbers", _numbers(found)),
             Section("Support", _support(found)),
             *(() if found.self_test is None else (self_test_section(found.self_test, of_decision=True),)),
@@ -85,15 +86,32 @@ def what_now(found: Comparison) -> str:
     return f"Keep {old} and log on; run the same command again on the longer log."
 
 
+def _example(found: Comparison, example: RankingExample) -> tuple[Table, ...]:
+    """What both policies put first for a query, side by side, and how far each document moved."""
+    rows = []
+    for at in range(max(len(example.before), len(example.after))):
+        before, after = (ids[at] if at < len(ids) else "" for ids in (example.before, example.after))
+        rows.append([str(at + 1), before, after, _moved(after, at, example.before) if after else ""])
+    caption = f"Query {example.query!r}, {example.impressions:,} impressions: what each policy puts first"
+    return (Table.build(caption, ["rank", found.against.name, found.new.name, "moved"], rows),)
+
+
+def _moved(document: str, at: int, before: Sequence[str]) -> str:
+    """How far a document moved.
+
+    >>> [_moved(document, at, "abc") for at, document in enumerate("bax")]
+    ['↑ 1', '↓ 1', 'from below']
+    """
+    if document not in before:
+        return "from below"
+    up = list(before).index(document) - at
+    return "–" if up == 0 else f"{'↑' if up > 0 else '↓'} {abs(up)}"
+
+
 def _intervals(found: Comparison) -> Figures:
     new, other, gain = found.new, found.against, found.difference
     both = [(one.estimate, *_extremes(one), look) for look, one in enumerate((new, other))]
     figures = (
-        Figure(
-            partial(_draw, "values", both, f"{found.metric} per query"),
-            "The value of each policy.",
-            f"{new.name}: {_in_words(new.estimate)}. {other.name}: {_in_words(other.estimate)}.",
-        ),
         Figure(
             partial(
                 _draw, "difference", [(gain.estimate, gain.lowest, gain.highest, 2)], "difference", zero=True
@@ -101,6 +119,11 @@ def _intervals(found: Comparison) -> Figures:
             "The new policy minus the other. If the whole line is on one side of 0, the decision is clear.",
             f"Difference: {_in_words(gain.estimate)}, in the worst case {gain.lowest:.4f}, in the best "
             f"{gain.highest:.4f}.",
+        ),
+        Figure(
+            partial(_draw, "values", both, f"{found.metric} per query"),
+            "The value of each policy.",
+            f"{new.name}: {_in_words(new.estimate)}. {other.name}: {_in_words(other.estimate)}.",
         ),
     )
     extremes = "if documents without support were all irrelevant, or all relevant"

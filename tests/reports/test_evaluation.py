@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+from rankloop.offline import RankingExample
 from rankloop.reports.evaluation import evaluation_document
 from rankloop.reports.html import html_page
 from tests.offline.test_comparison import comparison
@@ -43,3 +44,11 @@ def test_names_are_text_and_not_markup() -> None:
     page = html_page(evaluation_document(replace(found, new=replace(found.new, name="<script>"))))
     assert "<script>" not in page
     assert "&lt;script&gt; is better than old." in page
+
+
+def test_the_page_begins_with_the_interval_and_a_ranking_before_and_after() -> None:
+    example = RankingExample("boots", 9, before=("a", "b"), after=("b", "c"))
+    page = html_page(evaluation_document(replace(comparison(0.2, 0.1), example=example)))
+    assert page.index('<svg role="img"') < page.index("Query &#x27;boots&#x27;") < page.index("a note")
+    for cell in ("↑ 1", "from below"):
+        assert cell in page
