@@ -72,6 +72,7 @@ from .offline import open_log as open_log
 from .offline import rank as rank
 from .offline import relevance as relevance
 from .offline import sensitivity as sensitivity
+from .offline.click_ranker import ClickRanker as ClickRanker
 from .offline.frame_log import log as log
 from .policies import expected_rank_weights as expected_rank_weights
 from .policies import log_probability as log_probability

@@ -129,13 +129,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn is not typed
         return isinstance(model_spec(self.model), LightGBMSpec)
 
     def _rows(self, X: Any, *, reset: bool = False) -> Float32:
-        """The features as a matrix; their number and names are remembered, or compared with what was."""
-        finite = "allow-nan" if self._takes_missing() else True
-        rows = validate_data(
-            self, X, reset=reset, accept_sparse="csr", dtype=np.float32, ensure_all_finite=finite
-        )
-        dense: Float32 = rows.toarray() if hasattr(rows, "toarray") else rows
-        return np.ascontiguousarray(dense)
+        return feature_rows(self, X, reset=reset, missing=self._takes_missing())
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -144,6 +138,26 @@ class Ranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn is not typed
         tags.target_tags.required = True
         tags.target_tags.positive_only = True
         return tags
+
+
+def feature_rows(estimator: BaseEstimator, X: Any, *, reset: bool = False, missing: bool = False) -> Float32:
+    """The features as a matrix; their number and names are remembered, or compared with what was.
+
+    Args:
+        estimator: what remembers them.
+        X: documents × features, an array or a frame.
+        reset: whether to remember them, and not to compare.
+        missing: whether values may be missing.
+
+    Raises:
+        ValueError: the columns are not those that were remembered, in their order.
+    """
+    finite = "allow-nan" if missing else True
+    rows = validate_data(
+        estimator, X, reset=reset, accept_sparse="csr", dtype=np.float32, ensure_all_finite=finite
+    )
+    dense: Float32 = rows.toarray() if hasattr(rows, "toarray") else rows
+    return np.ascontiguousarray(dense)
 
 
 def as_split(X: Any, y: Any, *, qid: Any = None, group: Any = None, missing: bool = False) -> Split:
