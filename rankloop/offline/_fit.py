@@ -19,7 +19,8 @@ from rankloop.offline._evaluate import evaluate
 from rankloop.offline.assumed_bias import BiasSource, assume_bias
 from rankloop.offline.click_contrast import read_graded_clicks
 from rankloop.offline.division import Division, Judge, Missing, Part, Turn, divide, parse_time
-from rankloop.offline.fit_result import Fit, GuessReport, HeldOutEstimate, JudgedScores, PolicyEvidence
+from rankloop.offline.fit_result import Fit, GuessReport, HeldOutEstimate, PolicyEvidence
+from rankloop.offline.judged_scores import JudgedScores
 from rankloop.progress import Progress, Update, report
 from rankloop.relevance import ClickTask, train_trees_on_clicks
 from rankloop.relevance.click_model import QUERY_VARIANCE, calibrate_with_effects

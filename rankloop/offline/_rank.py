@@ -44,6 +44,8 @@ from rankloop.types import Float64, Int64, Model
 FeatureSource = PathLike | ArrowRows
 COLUMNS = ("query_id", "doc_id", "rank", "score")
 TAG = "rankloop"
+# The formats that can hold ids with white space.
+OTHER_FORMATS = "another format (tsv, jsonl or parquet)"
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,8 +109,8 @@ class Rankings(Tabular):
         Raises:
             DataError: an id contains white space, which separates columns in a run.
         """
-        check_trec_ids("query", self.query_ids)
-        check_trec_ids("document", self.doc_ids)
+        check_trec_ids("query", self.query_ids, OTHER_FORMATS)
+        check_trec_ids("document", self.doc_ids, OTHER_FORMATS)
         return "".join(
             f"{query} Q0 {document} {rank} {score!r} {tag}\n" for query, document, rank, score in self._rows
         )

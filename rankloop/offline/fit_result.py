@@ -20,14 +20,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
-
 from rankloop.bias.storage import bias_from_text, bias_to_text
 from rankloop.errors import DataError, ModelFileError
+from rankloop.evidence.self_test import SelfTest
 from rankloop.exchange import Export, ExportFormat, PolicySource, write_model
-from rankloop.logs.parquet_file import PARQUET_ERRORS
 from rankloop.model_files import load
 from rankloop.models.storage import model_to_bytes
 from rankloop.notebook import NotebookResult
@@ -37,18 +33,17 @@ from rankloop.storage.files import check_folder, write_folder
 from rankloop.storage.fingerprints import fingerprint
 from rankloop.storage.plain import from_plain, to_json, to_plain
 from rankloop.training import Epoch
-from rankloop.types import Bias, Float64, Model, Str
+from rankloop.types import Bias, Model
 
 if TYPE_CHECKING:
     from rankloop.offline.comparison import Comparison
+    from rankloop.offline.judged_scores import JudgedScores
     from rankloop.value.uncertainty import ValueInterval
 
 FORMAT, VERSION = "rankloop-fit", 5
 MODEL_FILE, BIAS_FILE, FIT_FILE, PAGE_FILE = "model.rankloop", "bias.json", "fit.json", "report.html"
 SCORES_FILE = "judged.parquet"
 FILES = (MODEL_FILE, BIAS_FILE, FIT_FILE, PAGE_FILE, SCORES_FILE)
-# The key of the table of scores under which the number of folds stands.
-FOLDS_KEY = b"rankloop.folds"
 
 
 @dataclass(frozen=True)
@@ -111,6 +106,7 @@ class HeldOutEstimate:
         queries: the number of held-out queries.
         impressions: the number of their impressions.
         guess_gain: what guesses of relevance add to them, in a sentence; empty if there are none.
+        self_test: what the clicks of the log say about the assumptions; None if no row could be tested.
     """
 
     metric: str
@@ -123,6 +119,7 @@ class HeldOutEstimate:
     queries: int
     impressions: int
     guess_gain: str = ""
+    self_test: SelfTest | None = None
 
     @classmethod
     def of(cls, found: Comparison) -> Self:
@@ -138,60 +135,8 @@ class HeldOutEstimate:
             queries=found.queries,
             impressions=found.impressions,
             guess_gain=found.guesses.sentence(found.impressions),
+            self_test=found.self_test,
         )
-
-
-@dataclass(frozen=True, eq=False)
-class JudgedScores:
-    """Scores of documents by which a fit is judged on its own log; all arrays have the same length.
-
-    A log is divided into folds of queries. The documents of a fold are scored by a model that was trained and
-    stopped on others, in the same way as the model that is kept, which was trained on all.
-
-    Attributes:
-        query_ids: text.
-        doc_ids: text.
-        scores: float64.
-        folds: the number of folds.
-    """
-
-    query_ids: Str
-    doc_ids: Str
-    scores: Float64
-    folds: int
-
-    def to_bytes(self) -> bytes:
-        """The table as Parquet."""
-        table = pa.table(
-            {
-                "query_id": pa.array(self.query_ids.tolist(), pa.string()),
-                "doc_id": pa.array(self.doc_ids.tolist(), pa.string()),
-                "score": self.scores,
-            }
-        )
-        buffer = pa.BufferOutputStream()
-        pq.write_table(table.replace_schema_metadata({FOLDS_KEY: str(self.folds)}), buffer)
-        return buffer.getvalue().to_pybytes()  # type: ignore[no-any-return]
-
-    @classmethod
-    def read(cls, path: Path, known: str) -> Self:
-        """Read the table that `to_bytes` wrote; refuse another one than that of the known fingerprint."""
-        try:
-            data = path.read_bytes()
-            if fingerprint(data) != known:
-                raise ModelFileError(
-                    f"{path}: these are not the scores that were stored with the fit: copy the folder again"
-                )
-            table = pq.read_table(pa.BufferReader(data))
-            queries, documents = (
-                np.array(table[name].to_pylist(), np.str_) for name in ("query_id", "doc_id")
-            )
-            scores, count = table["score"].to_numpy().astype(np.float64), table.schema.metadata[FOLDS_KEY]
-            return cls(queries, documents, scores, int(count))
-        except (*PARQUET_ERRORS, KeyError, TypeError) as error:
-            raise ModelFileError(
-                f"{path}: the scores by which the fit is judged are damaged: {error}"
-            ) from error
 
 
 @dataclass(frozen=True, eq=False)
@@ -360,6 +305,9 @@ def load_fit(path: str | os.PathLike[str]) -> Fit:
         bias, details = bias_from_text(bias_text, str(folder / BIAS_FILE))
         fit = _from_dict(content, model, bias, details, folder.absolute().name)
         if content["judged_scores"] is not None:
+            # Its tables need pyarrow, which models and exports do not.
+            from rankloop.offline.judged_scores import JudgedScores
+
             scores = JudgedScores.read(folder / SCORES_FILE, content["judged_scores"])
             fit = replace(fit, judged_scores=scores)
     except (DataError, KeyError, TypeError, ValueError) as error:

@@ -40,7 +40,7 @@ def qrels(judgments: Iterable[Judgment]) -> str:
     """
     rows = list(judgments)
     for name, ids in (("query", [row.query for row in rows]), ("document", [row.document for row in rows])):
-        check_trec_ids(name, pa.array(ids, pa.string()))
+        check_trec_ids(name, pa.array(ids, pa.string()), "judgments for OpenSearch or Quepid")
     return "".join(f"{query} 0 {document} {round(grade)}\n" for query, document, grade in rows)
 
 
@@ -97,11 +97,17 @@ def write_judgments(form: str, judgments: Iterable[Judgment]) -> str:
     return FORMS[form](judgments)
 
 
-def check_trec_ids(name: str, ids: pa.Array) -> None:
-    """Refuse ids that TREC's files, whose columns are separated by white space, cannot hold."""
+def check_trec_ids(name: str, ids: pa.Array, others: str) -> None:
+    """Refuse ids that TREC's files, whose columns are separated by white space, cannot hold.
+
+    Args:
+        name: what the ids belong to.
+        ids: text.
+        others: the formats that can hold them.
+    """
     bad = pc.index(pc.match_substring_regex(ids, r"\s|^$"), True).as_py()
     if bad >= 0:
         raise DataError(
             f"the id of {name} {ids[bad].as_py()!r} is empty or contains white space, which files of TREC "
-            f"cannot hold: write another format, or give ids without white space"
+            f"cannot hold: write {others}, or give ids without white space"
         )

@@ -25,7 +25,8 @@ from rankloop.logs.parquet_file import PARQUET_ERRORS, checked_batches, parquet_
 from rankloop.logs.schema import CANDIDATES, COLUMNS, QUERY_DOCUMENT, check_columns
 from rankloop.models.feature_names import names_of_model, scaling_of_model, takes_missing
 from rankloop.models.lightgbm_text import spellable
-from rankloop.offline.fit_result import Fit, JudgedScores
+from rankloop.offline.fit_result import Fit
+from rankloop.offline.judged_scores import JudgedScores
 from rankloop.statistics import Counts
 from rankloop.types import Float32, Float64, Int64, Model
 

@@ -97,8 +97,8 @@ def _how_judged(fit: Fit) -> str:
 
 
 def _self_test(fit: Fit) -> tuple[Section, ...]:
-    """The self-test of the log, which is not stored with a fit."""
-    tested = None if fit.comparison is None else fit.comparison.self_test
+    """The self-test of the log, which decided with the held-out queries."""
+    tested = None if fit.held_out is None else fit.held_out.self_test
     return () if tested is None else (self_test_section(tested, of_decision=True),)
 
 

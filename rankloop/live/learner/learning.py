@@ -18,7 +18,9 @@ from rankloop.live.learner.trial import FIRST_LOOK
 from rankloop.live.ranking.live_policy import LivePolicy, policy_of
 from rankloop.logs.features import read_features
 from rankloop.loop.exploration import Spread
+from rankloop.offline.assumed_bias import assume_bias
 from rankloop.offline.log import Log, open_log
+from rankloop.offline.self_tests import self_test_of
 from rankloop.relevance import mean_relevance
 from rankloop.relevance.click_model import Totals
 from rankloop.types import Bias
@@ -95,8 +97,7 @@ def learn(folder: Path, settings: LearnerSettings) -> Learned:
     # Relevance is a share of the unit; a guess outside of this would only add noise.
     mean = float(np.clip(mean_relevance(totals, graded_bias), 0.0, 1.0))
     policy = policy_of(fit, "learned", details={"soft": soft, "log": fit.log, "model": fit.spec})
-    assert fit.comparison is not None, "fits are evaluated when they are made"
-    tested = fit.comparison.self_test
+    tested = self_test_of(log, assume_bias(log, bias, seed=settings.seed))
     doubts: dict[str, str] = {}
     if tested is not None:
         setting = Setting(predicts_clicks=True, other_documents=True, rankings_changed=False, periods=2)
