@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -17,7 +19,7 @@ from rankloop.logs.folder import LogFolder
 from rankloop.logs.grading import TARGETS, Grading, find_grading
 from rankloop.logs.impression_rows import client_of, read_impression_table
 from rankloop.logs.log_statistics import LogStatistics, assemble_statistics
-from rankloop.logs.policy_exposures import compute_exposures, compute_rank_shares
+from rankloop.logs.policy_exposures import RankShares, compute_exposures, compute_rank_shares
 from rankloop.logs.schema import CANDIDATES, IMPRESSIONS
 from rankloop.logs.slots import Slots, find_placements, find_slots
 from rankloop.logs.span import Span
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
     from rankloop.evidence.self_test import SelfTest
     from rankloop.offline.periods import LogPeriods
 
+# Candidates' probabilities by rank are kept up to so many numbers: about 130 MB.
+MOST_SHARES = 2**24
 # Draws the queries of which the impressions are held in memory, if the log is large.
 TABLE_SEED = 0
 
@@ -67,6 +71,8 @@ class LogReader(LogFolder):
     _grading: list[Grading] = field(default_factory=list, init=False, repr=False)
     # None, or the last bias and what was computed for it: a fit and its evaluation need the same.
     _statistics: list[tuple[Bias, LogStatistics]] = field(default_factory=list, init=False, repr=False)
+    # None, or those of one number of ranks: every evaluation needs the same.
+    _shares: list[tuple[int, list[RankShares]]] = field(default_factory=list, init=False, repr=False)
     # None or one.
     _table: list[ImpressionTable] = field(default_factory=list, init=False, repr=False)
     self_tests: list[tuple[Bias | None, SelfTest]] = field(default_factory=list, init=False, repr=False)
@@ -234,22 +240,35 @@ class LogReader(LogFolder):
         placements = {
             policy: slots.placement(whole, number) for number, policy in enumerate(whole.policy_ids)
         }
-        with self.open_engine() as running:
-            counter = LogCounter(self, running, ranks, whole)
-            for policy, documents, shares in compute_rank_shares(counter, ranks):
-                if policy not in numbers:
-                    continue
-                queries, number = query_of[documents], numbers[policy]
-                weight = (
-                    counts.impressions_by_policy[number][queries]
-                    / came[queries]
-                    * found.exact[policy][queries]
-                )
-                placed = placements[policy].place(shares, queries)
-                if relative is not None:
-                    placed *= relative[queries]
-                result[documents] += weight[:, None] * placed
+        for policy, documents, shares in self._candidate_shares(whole):
+            if policy not in numbers:
+                continue
+            queries, number = query_of[documents], numbers[policy]
+            weight = (
+                counts.impressions_by_policy[number][queries] / came[queries] * found.exact[policy][queries]
+            )
+            placed = placements[policy].place(shares, queries)
+            if relative is not None:
+                placed = placed * relative[queries]
+            result[documents] += weight[:, None] * placed
         return result
+
+    def _candidate_shares(self, counts: Counts) -> Iterator[RankShares]:
+        """The probabilities of all candidates at each rank, in parts; kept, unless there are very many."""
+        ranks = counts.positions
+        for known, parts in self._shares:
+            if known == ranks:
+                yield from parts
+                return
+        kept, numbers = list[RankShares](), 0
+        with self.open_engine() as running:
+            for part in compute_rank_shares(LogCounter(self, running, ranks, counts), ranks):
+                numbers += part.shares.size
+                if numbers <= MOST_SHARES:
+                    kept.append(part)
+                yield part
+        if numbers <= MOST_SHARES:
+            self._shares[:] = [(ranks, kept)]
 
     def split(self) -> Split:
         """The documents of the log with their features, in the order of its counts and statistics.
@@ -258,7 +277,7 @@ class LogReader(LogFolder):
         """
         return split_of_log(self, self._any_counts())
 
-    @property
+    @cached_property
     def client(self) -> str | None:
         """The column of impressions that tells who looked, if there is one."""
         with self.open_engine() as running:
