@@ -57,6 +57,7 @@ from .models import Linear as Linear
 from .models import TorchModel as TorchModel
 from .models import TreeEnsemble as TreeEnsemble
 from .objectives import expected_metric as expected_metric
+from .offline import Backtest as Backtest
 from .offline import Comparison as Comparison
 from .offline import EvaluationOptions as EvaluationOptions
 from .offline import Fit as Fit
@@ -64,6 +65,7 @@ from .offline import Log as Log
 from .offline import LogCheck as LogCheck
 from .offline import Rankings as Rankings
 from .offline import Relevances as Relevances
+from .offline import backtest as backtest
 from .offline import evaluate as evaluate
 from .offline import export as export
 from .offline import fit as fit

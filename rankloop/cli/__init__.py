@@ -48,6 +48,7 @@ for command in (
     offline.fit,
     policies.rank,
     offline.evaluate,
+    offline.backtest,
     policies.export,
     offline.pipeline,
     supervised.train,

@@ -399,6 +399,49 @@ def evaluate(
 
 
 @expand_options
+def backtest(
+    policies: Annotated[
+        list[str] | None,
+        option(
+            "A policy of the log; give the option once per policy.",
+            "--policy",
+            shown="all that served at the same time as another one",
+            metavar="ID",
+        ),
+    ] = None,
+    bias: Annotated[
+        str | None, option(BIAS_HELP, shown="from the clicks of the policy that predicts, where they tell")
+    ] = None,
+    ranks: RanksOption = None,
+    page: PageOption = None,
+    *,
+    source: LogSource,
+    seed: SeedOption = 0,
+    as_json: JsonOption = False,
+) -> None:
+    """Predict each policy's clicks from those of another that served at the same time, and compare."""
+    from rankloop import write_report
+    from rankloop.cli import console
+    from rankloop.reports.backtest import backtest_document
+    from rankloop.storage.files import check_writable
+
+    check_writable(page)
+    log = source.open()
+    with console.working() as progress:
+        found = log.backtest(
+            policies, bias=_choose_bias(log, bias, ranks, seed, progress), seed=seed, progress=progress
+        )
+    if page is not None:
+        write_report(found, page)
+    if as_json:
+        console.print_json(found)
+        return
+    console.print_document(backtest_document(found))
+    if page is not None:
+        console.announce_page(page)
+
+
+@expand_options
 def pipeline(
     out: Annotated[Path, option("The folder to write to.", "--out", "-o")] = Path("pipeline"),
     model: ModelOption = "lightgbm",

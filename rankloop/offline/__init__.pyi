@@ -1,3 +1,6 @@
+from ._backtest import Backtest as Backtest
+from ._backtest import PolicyPrediction as PolicyPrediction
+from ._backtest import backtest as backtest
 from ._evaluate import EvaluationOptions as EvaluationOptions
 from ._evaluate import evaluate as evaluate
 from ._export import export as export

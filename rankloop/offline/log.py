@@ -15,6 +15,7 @@ from rankloop.logs import ImportReport
 from rankloop.logs.folder import open_folder
 from rankloop.logs.reader import ExposureSource, LogReader
 from rankloop.logs.schema import REPORT_FILE
+from rankloop.offline._backtest import backtest
 from rankloop.offline._evaluate import evaluate
 from rankloop.offline._fit import fit
 from rankloop.offline._rank import FeatureSource, Rankings, rank
@@ -103,6 +104,7 @@ class Log(LogReader):
     # The functions themselves, with this log as their first argument.
     fit = fit
     evaluate = evaluate
+    backtest = backtest
 
     def relevance(
         self,

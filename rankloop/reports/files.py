@@ -8,7 +8,8 @@ from typing import Any
 
 from rankloop.bias import BiasEstimate
 from rankloop.logs import ImportReport
-from rankloop.offline import Comparison, Fit, LogCheck
+from rankloop.offline import Backtest, Comparison, Fit, LogCheck
+from rankloop.reports.backtest import backtest_document
 from rankloop.reports.bias import bias_document
 from rankloop.reports.check import check_document
 from rankloop.reports.document import Document
@@ -17,7 +18,7 @@ from rankloop.reports.fit import fit_document
 from rankloop.reports.html import write_page
 from rankloop.reports.import_report import import_document
 
-Result = ImportReport | LogCheck | BiasEstimate | Fit | Comparison
+Result = ImportReport | LogCheck | BiasEstimate | Fit | Comparison | Backtest
 
 DOCUMENTS: dict[type[Any], Any] = {
     ImportReport: import_document,
@@ -25,6 +26,7 @@ DOCUMENTS: dict[type[Any], Any] = {
     BiasEstimate: bias_document,
     Fit: fit_document,
     Comparison: evaluation_document,
+    Backtest: backtest_document,
 }
 
 
@@ -32,7 +34,8 @@ def write_report(result: Result, path: str | os.PathLike[str]) -> Path:
     """Write the HTML page on a result, whole or not at all.
 
     Args:
-        result: what an import, `Log.check`, `Log.estimate_bias`, `Log.fit` or `Log.evaluate` returned.
+        result: what an import, `Log.check`, `Log.estimate_bias`, `Log.fit`, `Log.evaluate` or
+            `Log.backtest` returned.
         path: the file.
     """
     document: Document = DOCUMENTS[type(result)](result)
