@@ -9,7 +9,9 @@ from rankloop.errors import RankloopError
 from rankloop.names import unknown
 from rankloop.types import ASSUMED
 
-MODELS = ("affine", "position", "harvesting")
+# Examination k^−η, for logs with few clicks.
+CURVE = "curve"
+MODELS = ("affine", "position", "harvesting", CURVE)
 # The contexts that are not a column of the log.
 LENGTH, NO_CONTEXT = "length", "none"
 # With fewer resamples, the 5 % quantile cannot be estimated.
@@ -23,7 +25,8 @@ class BiasOptions:
     Attributes:
         method: ``pairs``, ``documents``, ``features``, ``randomised`` or ``assumed``; ``auto`` for the first
             that the log supports.
-        model: ``affine``, ``position`` or ``harvesting``.
+        model: ``affine``, ``position`` or ``harvesting``; or ``curve``, examination k^−η, which needs the
+            fewest clicks.
         randomised: the id of a policy that ranks at random, if there is one.
         curve: the name of simulated users, such as ``paper@10`` or ``position@10(eta=1)``, to assume if
             nothing can be estimated.

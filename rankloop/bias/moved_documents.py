@@ -8,11 +8,12 @@ from dataclasses import replace
 import numpy as np
 
 from rankloop.bias.bias_estimate import BiasEstimate, ModelComparison
-from rankloop.bias.bias_options import BiasOptions
+from rankloop.bias.bias_options import CURVE, BiasOptions
 from rankloop.bias.bootstrap import bootstrap, few_clusters, resamples_queries
 from rankloop.bias.harvesting import check_by_harvest, harvest
 from rankloop.bias.movement import measure_movement
 from rankloop.bias.newton import BiasFit, fit
+from rankloop.bias.power_curve import estimate_curve, with_ranks_below
 from rankloop.bias.query_sample import sample_queries
 from rankloop.errors import DataError
 from rankloop.progress import Progress, report
@@ -51,6 +52,8 @@ def estimate_from_movement(
         DataError: documents did not move between rank 1 and other ranks, or clicks do not depend on the
             document.
     """
+    if options.model == CURVE:
+        return estimate_curve(all_ranks, options, rng, method=method, progress=progress)
     movement = measure_movement(all_ranks)
     sample = sample_queries(all_ranks, movement, rng)
     shown = sample.table.first_positions(movement.positions)
@@ -73,8 +76,6 @@ def estimate_from_movement(
             "the affine model does not hold, or the log is too small; use fewer ranks or collect more data"
         )
     notes = list(sample.notes)
-    if movement.missing_positions is not None:
-        notes.append(f"No estimate below rank {shown.positions}: {movement.missing_positions}.")
     resampled, seed = None, None
     if options.resamples:
         # A generator of its own, so that others can draw the same queries again.
@@ -101,7 +102,9 @@ def estimate_from_movement(
         resample_seed=seed if method == "pairs" and resamples_queries(shown) and not sample.notes else None,
         query_share=sample.share,
     )
-    return found if fitted is None else found.checked(check_by_harvest(found.bias, shown, seed=seed))
+    if fitted is not None:
+        found = found.checked(check_by_harvest(found.bias, shown, seed=seed))
+    return with_ranks_below(found, sample.table)
 
 
 def _estimator(fitted: BiasFit | None, shown: CellTable) -> Callable[[CellTable, Float64], Float64]:

@@ -56,13 +56,18 @@ class Movement:
         return self.clicks / np.maximum(self.displays, 1.0)
 
     @property
+    def effective_clicks(self) -> Float64:
+        """Per rank, how well it can be compared with the ranks that are connected, in clicks."""
+        return _effective_clicks(self.moved, self.rates)
+
+    @property
     def missing_positions(self) -> str | None:
         """Explains why some ranks get no estimate; None if all ranks get one."""
         if self.positions == len(self.connected):
             return None
         weak = np.flatnonzero(~self.connected) + 1
         # Counted as for `connected`.
-        clicks = _effective_clicks(self.moved, self.rates)[weak - 1].max()
+        clicks = self.effective_clicks[weak - 1].max()
         text = (
             f"too little movement at {_format_ranks(weak)}: documents that were also shown at other ranks "
             f"have about {clicks:.0f} effective clicks there, and {MIN_CLICKS:.0f} are needed"
@@ -132,7 +137,7 @@ def _explain_failure(found: Movement) -> str:
             "be separated from that of the document: collect a log in which documents move, by sampling "
             "rankings (Plackett–Luce), randomly swapping neighbours, or deploying several policies"
         )
-    best = _effective_clicks(found.moved, found.rates)[1:].max()
+    best = found.effective_clicks[1:].max()
     return (
         f"too little movement between rank 1 and the others: documents that were shown at both have about "
         f"{best:.0f} effective clicks, and {MIN_CLICKS:.0f} are needed: collect more data, or move documents "

@@ -7,11 +7,12 @@ from dataclasses import replace
 import numpy as np
 
 from rankloop.bias.bias_estimate import ASSUMPTIONS, BiasEstimate
-from rankloop.bias.bias_options import BiasOptions
+from rankloop.bias.bias_options import CURVE, BiasOptions
 from rankloop.bias.bootstrap import bootstrap, few_clusters
 from rankloop.bias.harvesting import check_by_harvest, harvest
 from rankloop.bias.moved_documents import estimate_from_movement
 from rankloop.bias.movement import measure_movement
+from rankloop.bias.power_curve import estimate_curve, with_ranks_below
 from rankloop.errors import DataError
 from rankloop.names import unknown
 from rankloop.progress import Progress
@@ -56,17 +57,22 @@ def estimate_from_randomised(
         raise unknown("policy", policy, counts.policy_ids)
     own = counts.of_policy(policy)
     by_query = CellTable.of(own, unit="queries", effects=effects)
+    assumption = f"{ASSUMPTIONS[METHOD]} ({policy!r} was declared randomised)"
     try:
+        if options.model == CURVE:
+            raise DataError("a curve was asked for")
         movement = measure_movement(by_query)
     except DataError as error:
-        raise DataError(
-            f"policy {policy!r} has too few clicks at rank 1 or at other ranks: {error}"
-        ) from error
+        try:
+            return estimate_curve(
+                by_query, options, rng, method=METHOD, assumption=assumption, progress=progress
+            )
+        except DataError as reason:
+            raise DataError(
+                f"policy {policy!r} has too few clicks at rank 1 or at other ranks: {error}; {reason}"
+            ) from error
     shown = by_query.first_positions(movement.positions)
-    assumption = f"{ASSUMPTIONS[METHOD]} ({policy!r} was declared randomised)"
     notes = []
-    if movement.missing_positions is not None:
-        notes.append(f"No estimate below rank {shown.positions}: {movement.missing_positions}.")
     if options.model == "affine":
         separated = _separate(own.of_ranks(shown.positions), options, rng, effects, progress)
         if separated is not None:
@@ -75,14 +81,16 @@ def estimate_from_randomised(
             known = separated.bias.evidence
             evidence = BiasEvidence(METHOD, None if known is None else known.resamples)
             seed = int(rng.integers(2**32)) if options.resamples else None
-            return replace(
+            found = replace(
                 separated,
                 method=METHOD,
+                movement=movement,
                 assumption=assumption,
                 bias=replace(separated.bias, evidence=evidence),
                 notes=tuple(dict.fromkeys([*notes, *separated.notes])),
                 resample_seed=None,
             ).checked(check_by_harvest(separated.bias, shown, seed=seed, unit="queries"))
+            return with_ranks_below(found, by_query)
         notes.append(
             f"Trust bias (β) cannot be separated from examination: too few documents moved between ranks "
             f"under policy {policy!r}. The bias is position-based, with β = 0."
@@ -92,7 +100,7 @@ def estimate_from_randomised(
         drawn = bootstrap(harvest, shown, options.resamples, rng, progress)
         resampled = Lines(drawn, np.zeros_like(drawn))
         notes += few_clusters(shown)
-    return BiasEstimate.assemble(
+    position_based = BiasEstimate.assemble(
         Lines(theta, zeros),
         resampled,
         movement,
@@ -102,6 +110,7 @@ def estimate_from_randomised(
         assumption=assumption,
         model="position",
     )
+    return with_ranks_below(position_based, by_query)
 
 
 def _separate(

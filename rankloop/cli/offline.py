@@ -88,7 +88,11 @@ def check(
 def bias(
     out: Annotated[Path, option("The file to store the bias in.", "--out", "-o")] = Path("bias.json"),
     model: Annotated[
-        str, option("affine, position, or harvesting (also position-based, from pairs of ranks).")
+        str,
+        option(
+            "affine, position, harvesting (also position-based, from pairs of ranks), or curve (k^−η, for "
+            "few clicks)."
+        ),
     ] = "affine",
     method: Annotated[
         str,

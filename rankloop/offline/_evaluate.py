@@ -297,6 +297,7 @@ def evaluation_assumptions(
         explores=counts.explores(used),
         several_queries=int(used.sum()) > 1,
         complete=not only_clicked_impressions(log, counts),
+        curve=assumed.is_curve,
     )
     tested = self_test_of(log, assumed)
     if tested is None:

@@ -14,7 +14,7 @@ import numpy as np
 from rankloop import clicks
 from rankloop.bias import BiasAnswer, BiasEstimate, BiasOptions, ask_bias
 from rankloop.bias.bias_estimate import AUTO
-from rankloop.bias.bias_options import LENGTH, NO_CONTEXT
+from rankloop.bias.bias_options import CURVE, LENGTH, NO_CONTEXT
 from rankloop.bias.storage import bias_details, read_bias
 from rankloop.errors import DataError, RankloopError
 from rankloop.evidence.assumption_tests import COLUMN
@@ -125,6 +125,11 @@ class AssumedBias(NamedTuple):
         if self.details is not None:
             return self.details.get("method") != ASSUMED
         return self.bias.evidence is not None and self.bias.evidence.method != ASSUMED
+
+    @property
+    def is_curve(self) -> bool:
+        """Whether its form was assumed: examination k^−η."""
+        return self.details is not None and self.details.get("model") == CURVE
 
     @property
     def resamples(self) -> BiasResamples | None:

@@ -13,7 +13,12 @@ BIAS, EXPLORATION, QUERIES, COMPLETE = "bias", "exploration", "queries", "comple
 
 
 def assumptions_of(
-    *, bias_estimated: bool, explores: bool, several_queries: bool = True, complete: bool = True
+    *,
+    bias_estimated: bool,
+    explores: bool,
+    several_queries: bool = True,
+    complete: bool = True,
+    curve: bool = False,
 ) -> tuple[Assumption, ...]:
     """What an evaluation rests on; a decision is firm if all of it holds.
 
@@ -22,16 +27,19 @@ def assumptions_of(
         explores: whether the log ever varied its rankings.
         several_queries: whether more than one query is compared.
         complete: whether the log has impressions without a click, too, as far as click rates tell.
+        curve: whether the form of the bias was assumed: examination k^−η.
     """
     vary = "Vary the rankings of some traffic for a while, and estimate the bias from that log."
     estimate = "Estimate the bias from the log (`rankloop bias`) and evaluate with it."
     rows = (
         (
             BIAS,
-            bias_estimated,
-            "the bias was assumed, not estimated from clicks",
+            bias_estimated and not curve,
+            "the bias is a curve of one parameter, whose form was assumed"
+            if curve
+            else "the bias was assumed, not estimated from clicks",
             # Without exploration there is nothing to estimate it from.
-            estimate if explores else vary,
+            "Collect more clicks on varied rankings." if curve else estimate if explores else vary,
         ),
         (
             EXPLORATION,

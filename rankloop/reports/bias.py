@@ -32,11 +32,17 @@ from rankloop.types import LIST_LENGTH, Float64
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-NAMES = {"affine": "affine", "position": "position-based", "harvesting": "intervention harvesting"}
+NAMES = {
+    "affine": "affine",
+    "position": "position-based",
+    "harvesting": "intervention harvesting",
+    "curve": "k^−η",
+}
 METHODS = {
     "affine": "maximum likelihood, with relevance integrated out over a distribution learned from the log",
     "position": "the same with β = 0",
     "harvesting": "clicks on documents at two ranks, for every pair of ranks",
+    "curve": "maximum likelihood of the ranks at which documents are clicked, given how often they are",
 }
 SOURCES = {
     "pairs": "Estimated from pairs of query and document that moved between ranks",
@@ -302,7 +308,7 @@ def _check(estimate: BiasEstimate) -> Iterator[Block]:
             f"{found.expected[k]:.3f}",
             NONE if found.error is None else f"{found.error[k]:.3f}",
         ]
-        for k in range(estimate.bias.positions)
+        for k in range(len(found.harvested))
     ]
     yield Table.build(
         f"Check: clicks at each rank relative to rank 1, on the same {found.unit}", columns, rows, folded=True
