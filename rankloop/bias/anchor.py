@@ -25,9 +25,6 @@ from rankloop.types import Bias, BiasEvidence, Float64, Lines
 ROUNDING = 1e-9
 # In place of an α of 0 at a rank of the anchor: lines of resamples stay finite.
 LEAST_ALPHA = 1e-9
-# Without resamples the noise is unknown. A probability that leaves [0, 1] by no more than this is put down to
-# noise.
-NOISE = 0.05
 
 
 class Anchor(NamedTuple):
@@ -165,6 +162,9 @@ class Scale(NamedTuple):
 def choose_scale(lines: Lines, resampled: Lines | None, confidence: float) -> Scale:
     """Anchor at rank 1 and the last rank, or elsewhere if that implies impossible click probabilities.
 
+    Probabilities outside [0, 1] would have to be clipped, which makes α too small at some ranks and not at
+    others: the ratios of α, on which weights depend, would be wrong.
+
     Args:
         lines: α and β on any scale; ranks.
         resampled: the same for each resample, resamples × ranks; None without resamples.
@@ -173,7 +173,7 @@ def choose_scale(lines: Lines, resampled: Lines | None, confidence: float) -> Sc
     ranks = len(lines.alpha)
     notes = []
     anchor = Anchor(1, ranks)
-    if not _fits(lines, resampled, anchor, confidence):
+    if not _fits(lines, anchor):
         anchor = widest_anchor(lines)
         notes.append(
             f"The scale of this estimate: {anchor}. The usual ranks, 1 and {ranks}, would imply click "
@@ -191,11 +191,6 @@ def choose_scale(lines: Lines, resampled: Lines | None, confidence: float) -> Sc
     return Scale(anchor, clipped, alpha, beta, notes)
 
 
-def _fits(lines: Lines, resampled: Lines | None, anchor: Anchor, confidence: float) -> bool:
-    """Whether all click probabilities lie in [0, 1] on the anchor's scale, up to noise."""
-    if resampled is None:
-        return bool(are_probabilities(lines_at(lines, anchor), NOISE).all())
-    alpha, beta = lines_at(resampled, anchor)
-    lowest, highest = percentile(beta, confidence), percentile(alpha + beta, confidence)
-    # A probability is outside [0, 1] for certain only if its whole interval is.
-    return bool(((lowest.high >= 0.0) & (highest.low <= 1.0)).all())
+def _fits(lines: Lines, anchor: Anchor) -> bool:
+    """Whether all click probabilities lie in [0, 1] on the anchor's scale."""
+    return bool(are_probabilities(lines_at(lines, anchor), ROUNDING).all())
