@@ -60,7 +60,7 @@ def deployed(seed: int) -> int:
         if trial is not None:
             noise = clicked - BIAS.alpha * MEAN - BIAS.beta
             gains = MEAN * gain + (ratios[drawn] * noise).sum(axis=1)
-            trial = trial.after(count + BATCH, gains, np.zeros(0), 0)
+            trial = trial.after(count + BATCH, gains, 0)
             if trial.next_step(SETTINGS) != "wait":
                 wrong += 1
                 trial = None

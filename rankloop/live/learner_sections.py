@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING
 
-from rankloop.live.learner.monitor import Watch
+from rankloop.live.learner.monitor import LOG_TEN, Watch
 from rankloop.live.learner.settings import LearnerSettings
 from rankloop.live.overview import Overview
 from rankloop.reports.document import (
@@ -40,32 +40,64 @@ def watch_blocks(found: Overview) -> tuple[Block, ...]:
         return (Text(text), *_guardrails(found))
     rows = []
     for watch in found.monitor.watches:
-        last = watch.trail[-1] if watch.trail else None
+        known = watch.better.count > 1
         rows.append(
             [
                 watch.policy,
                 watch.against,
-                NONE if last is None else f"{last.mean:+.4f}",
-                NONE if last is None else _power(last.harm),
-                NONE if last is None else _power(last.gain),
-                f"{watch.gain.count:,}",
+                f"{watch.better.mean:+.4f} ± {watch.better.standard_error:.4f}" if known else NONE,
+                _power(watch.worse.log_evidence / LOG_TEN) if known else NONE,
+                _power(watch.better.log_evidence / LOG_TEN) if known else NONE,
+                f"{watch.better.count:,}",
+                _power(watch.harm.log_evidence / LOG_TEN) if known else NONE,
                 str(watch.alarms),
             ]
         )
     metric = found.monitor.metric
+    level = LearnerSettings.model_validate(found.learner or {}).level
     caption = (
         f"Every policy with traffic, by what users do with the lists of both; the difference is in {metric} "
-        f"per page. Evidence that it is worse raises an alarm at {_power(math.log10(_alarm(found)))}: a "
-        f"policy that is as good reaches it by chance after {_alarm(found):,.0f} pages on average, or later."
+        f"per page, with its standard error. The columns worse and better are bets, E: at {1.0 / level:.0f} "
+        f"they decide, and without a difference one of them gets there with a chance of {level:.0%} at most, "
+        f"however long it runs. The alarm is for harm that begins late: at "
+        f"{_power(math.log10(_alarm(found)))} what is live and its holdout get equal shares until the "
+        f"bets decide. A policy that is as good raises it after {_alarm(found):,.0f} pages on average, or "
+        f"later."
     )
     columns: list[str | Column] = [
-        *("policy", Column("against", words=True), "difference", "worse", "better", "pages", "alarms")
+        *(
+            "policy",
+            Column("against", words=True),
+            "difference",
+            "worse",
+            "better",
+            "pages",
+            "alarm",
+            "alarms",
+        )
     ]
     blocks.append(Table.build(caption, columns, rows))
+    equal = found.monitor.equal
+    if equal is not None:
+        text = (
+            f"{equal.policy} may do harm: it and {equal.against} have equal shares until their lists decide."
+        )
+        blocks.insert(0, Text(text, "warning"))
+    guards = [
+        [watch.policy, watch.against, each.guard, _power(each.held.log_evidence / LOG_TEN), word]
+        for watch in found.monitor.watches
+        for each in watch.guards
+        for word in [
+            "broken" if each.broken.decides(level) else "holds" if each.held.decides(level) else "not known"
+        ]
+    ]
+    if guards:
+        caption = f"What may not be lost. More traffic needs E of at least {1.0 / level:.0f} for each."
+        blocks.append(Table.build(caption, ["policy", "against", "guard", "E", "state"], guards))
     figures = [
         Figure(
-            partial(draw_figure, f"evidence-{number}", partial(_draw_evidence, watch, _alarm(found))),
-            f"{watch.policy} against {watch.against}: evidence over time. The line is the alarm.",
+            partial(draw_figure, f"evidence-{number}", partial(_draw_evidence, watch, 1.0 / level)),
+            f"{watch.policy} against {watch.against}: E over time. At the line, it decides.",
             f"worse {_power(watch.trail[-1].harm)}, better {_power(watch.trail[-1].gain)}",
         )
         for number, watch in enumerate(watches)
@@ -145,13 +177,14 @@ def draw_figure(name: str, draw: partial[None]) -> str:
     return draw_svg(name, draw)
 
 
-def _draw_evidence(watch: Watch, alarm: float, axes: Axes) -> None:
+def _draw_evidence(watch: Watch, needed: float, axes: Axes) -> None:
     from rankloop.reports.drawing import draw_curve, draw_level
 
     pages = [float(point.pages) for point in watch.trail]
     draw_curve(axes, 0, pages, [point.harm for point in watch.trail])
     draw_curve(axes, 1, pages, [point.gain for point in watch.trail])
-    draw_level(axes, math.log10(alarm), "--")
+    draw_level(axes, math.log10(needed), "--")
     axes.set_xlabel("pages")
-    axes.set_ylabel("evidence, as a power of ten")
-    axes.set_ylim(bottom=0.0)
+    axes.set_ylabel("E, as a power of ten")
+    # What speaks against it may fall without end.
+    axes.set_ylim(bottom=-2.0)

@@ -13,6 +13,7 @@ from sqlalchemy import ColumnElement, Connection, case, func, or_, select
 from rankloop.live.learner.control import Control
 from rankloop.live.learner.failures import recent_failures
 from rankloop.live.learner.health import Health, read_health
+from rankloop.live.learner.metric import AMOUNT, CLICKS, MetricName
 from rankloop.live.learner.monitor import Monitor
 from rankloop.live.learner.notes import (
     SETTINGS,
@@ -22,7 +23,6 @@ from rankloop.live.learner.notes import (
     load_trust,
     load_warnings,
 )
-from rankloop.live.learner.pages import AMOUNT, CLICKS, MetricName
 from rankloop.live.learner.trial import LiveTrial
 from rankloop.live.learner.trust import Trust
 from rankloop.live.ranking.deployment import LiveDeployment

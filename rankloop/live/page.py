@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rankloop.evidence import DecisionKind
-from rankloop.live.learner.pages import AMOUNT, CLICKS
+from rankloop.live.learner.metric import AMOUNT, CLICKS
 from rankloop.live.learner.settings import LearnerSettings
 from rankloop.live.learner.trial import GainPoint, LiveTrial
 from rankloop.live.learner.trust import Trust
@@ -186,12 +186,11 @@ def _learned(found: Overview, keys: bool) -> tuple[Block, ...]:
     blocks: list[Block] = [
         Text(_conclusion(trial, found.learner["deploy"])),
         Table.build(
-            f"What the learned policy gains, in {trial.metric} per page. The intervals hold at all looks.",
-            ["evidence", "gain", "interval", "level", "pages"],
-            [
-                ["by all pages, with the model of users", *_cells(trial.gain)],
-                ["between the two policies, live", *_cells(trial.arms)],
-            ],
+            f"What the learned policy gains, in {trial.metric} per page, by all pages and the model of "
+            f"users. It may open a canary; more traffic needs the lists of both policies, live. The "
+            f"interval holds at all looks.",
+            ["gain", "interval", "level", "pages"],
+            [_cells(trial.gain)],
         ),
         Text(f"Stage: {trial.stage}. {trial.candidate} was shown on {trial.served:,} pages."),
     ]
@@ -204,8 +203,12 @@ def _learned(found: Overview, keys: bool) -> tuple[Block, ...]:
     settings = LearnerSettings.model_validate(found.learner)
     if found.trust is not None and settings.deploy == "auto":
         blocks.append(Text(_limit(found.trust, settings)))
+    values = (("candidate", trial.candidate),)
+    watch = found.monitor.watch_of(trial.candidate, trial.baseline)
     if trial.stage == "shadow" and trial.gained.kind in (DecisionKind.BETTER, DecisionKind.LEANS_BETTER):
-        values = (("candidate", trial.candidate),)
+        label = f"Try {trial.candidate} on {settings.canary:.0%}"
+        blocks.append(Button(label, DEPLOY, values, keys))
+    if trial.stage == "canary" and trial.proven(watch):
         blocks.append(Button(f"Deploy {trial.candidate}", DEPLOY, values, keys))
     return tuple(blocks)
 
@@ -226,11 +229,11 @@ def _conclusion(trial: LiveTrial, deploy: str) -> str:
     gain, decision = trial.gain, trial.gained
     candidate, baseline, by = trial.candidate, trial.baseline, f"by {trial.metric} per page"
     if decision.kind is DecisionKind.BETTER:
-        then = "A person may deploy it." if deploy == "ask" else "It gets its traffic step by step."
+        then = "A person may try it." if deploy == "ask" else "It gets its traffic step by step."
         return f"{candidate} is better than {baseline} {by}. {then}"
     if decision.kind is DecisionKind.LEANS_BETTER:
         because = " and ".join(trial.doubts.values())
-        then = "A person may deploy it." if deploy == "ask" else "The two policies have to prove it, live."
+        then = "A person may try it." if deploy == "ask" else "The two policies have to prove it, live."
         return f"{candidate} leans better than {baseline} {by}, but not firmly: {because}. {then}"
     if decision.kind is DecisionKind.WORSE:
         return f"{candidate} is worse than {baseline} {by}, and is not deployed."

@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 
 from rankloop.live import Client, Store
-from rankloop.live.learner.notes import SETTINGS, TRIAL, add_entry, save_note
+from rankloop.live.learner.monitor import Monitor, Watch
+from rankloop.live.learner.notes import MONITOR, SETTINGS, TRIAL, add_entry, load_trial, save_note
 from rankloop.live.learner.settings import LearnerSettings
 from rankloop.live.learner.trial import LiveTrial
 from rankloop.live.page import ACT_LABEL
@@ -24,6 +25,7 @@ from rankloop.live.sealing import seal
 from rankloop.live.store.database import read
 from rankloop.live.store.keys import add_key
 from rankloop.live.store.policies import deploy, history
+from rankloop.statistics import Bets
 from rankloop.types import Bias
 from tests.live.conftest import linear, put, serving
 
@@ -141,19 +143,34 @@ def test_the_button_deploys_what_was_proven(store: Store, url: str, browser: Any
         bias = Bias(np.array([0.8, 0.5]), np.array([0.1, 0.05]), np.ones(2))
         trial = LiveTrial.begin(1, "start", "second", bias=bias, mean=0.5, part=4, settings=settings)
         gains = np.random.default_rng(0).normal(0.2, 1.0, 4000)
-        trial = replace(trial.after(5, gains, np.zeros(0), 0), proposed=True)
+        trial = replace(trial.after(5, gains, 0), proposed=True)
         save_note(connection, TRIAL, trial.to_dict())
         save_note(connection, SETTINGS, settings.model_dump())
         numbers = {"bias": {"alpha": [0.8, 0.5], "beta": [0.1, 0.05]}, "bias_intervals": None}
         add_entry(connection, "learned", "start was learned", numbers)
     page = open_page(browser, url, viewport=PHONE)
-    assert "start is better than second by clicks per page. A person may deploy it." in page.content()
+    assert "start is better than second by clicks per page. A person may try it." in page.content()
     assert widest(page) <= PHONE["width"]
+    act(page)
+    assert widest(page) <= PHONE["width"]
+    page.get_by_role("button", name="Try start on 10%").click()
+    page.wait_for_url(url + "/")
+    with read(store) as connection:
+        made, canary = history(connection)[0], load_trial(connection)
+    assert {share.policy: share.role for share in made.shares} == {"start": "canary", "second": "live"}
+    assert canary is not None
+    # Only lists give it more.
+    bets = Bets(count=500, highest=5.0)
+    watch = replace(Watch.begin("start", "second", settings), better=bets, worse=Bets(count=500))
+    with store.engine.begin() as connection:
+        save_note(connection, MONITOR, Monitor(watches=(watch,)).to_dict())
+    page.close()
+    page = open_page(browser, url, viewport=PHONE)
     act(page)
     assert widest(page) <= PHONE["width"]
     page.get_by_role("button", name="Deploy start").click()
     page.wait_for_url(url + "/")
-    assert "start serves 86% of the traffic" in page.content()
+    assert "start serves 88% of the traffic" in page.content()
     page.close()
     with read(store) as connection:
         made = history(connection)[0]

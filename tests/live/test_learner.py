@@ -14,6 +14,7 @@ import pytest
 from rankloop.bias import save_bias
 from rankloop.live import RankRequest, Service, ServiceSettings, Store, open_store
 from rankloop.live.learner.learner import LiveLearner
+from rankloop.live.learner.live_lists import ListPages, PageScale
 from rankloop.live.learner.notes import SETTINGS as LEARNER
 from rankloop.live.learner.notes import load_trial, load_trust, save_note
 from rankloop.live.learner.pages import PageEvidence, PageView, PartViews
@@ -186,7 +187,7 @@ def trial_of(store: Store, stage: str = "shadow") -> LiveTrial:
 
 
 def test_a_planted_bad_policy_is_stopped(store: Store) -> None:
-    """It is a canary already, as if evidence had been wrong: the arms tell."""
+    """It is a canary already, as if evidence had been wrong: lists tell."""
     put(store, policy_of(linear(3.0, 0.0, 0.0), "old"))
     put(
         store,
@@ -316,7 +317,6 @@ def test_amounts_of_1_are_clicks_to_the_bit(location: str) -> None:  # noqa: ARG
     assert part.metric == "clicks"
     assert np.array_equal(clicks.gains(part, new, old), amounts.gains(part, new, old))
     assert np.array_equal(clicks.agreement(part, old), amounts.agreement(part, old))
-    assert np.array_equal(clicks.differences(part, "new", "old"), amounts.differences(part, "new", "old"))
 
 
 def test_increments_of_amounts_have_the_mean_that_enumeration_says(location: str) -> None:  # noqa: ARG001
@@ -330,7 +330,10 @@ def test_increments_of_amounts_have_the_mean_that_enumeration_says(location: str
     truth = float((expected_alpha(new) - expected_alpha(old)) @ (amount * RELEVANCE))
     # By clicks, the sign is another one.
     assert truth * (expected_clicks(new) - expected_clicks(old)) < 0.0
-    for found in (evidence.gains(part, new, old), evidence.differences(part, "new", "old")):
+    gains = evidence.gains(part, new, old)
+    scale = PageScale("amount", usual=5.0, highest=40.0)
+    lists = ListPages(part, {"new": new, "old": old}.__getitem__).differences("new", "old", scale)
+    for found in (gains, lists.values):
         assert abs(found.mean() - truth) < 5.0 * found.std() / np.sqrt(len(found))
 
 
@@ -382,7 +385,7 @@ def test_evidence_is_the_same_however_often_the_learner_starts(store: Store) -> 
     put(
         store,
         policy_of(linear(1.0, 0.0, 0.0), "old"),
-        policy_of(linear(0.5, 0.5, 0.0), "new"),
+        policy_of(linear(0.95, 0.05, 0.0), "new"),
         shares=(0.7, 0.3),
     )
     trial_of(store)
@@ -471,5 +474,5 @@ def test_increments_have_the_mean_that_enumeration_says(location: str, share: fl
     expected = float(contrast @ RELEVANCE)
     assert abs(agreement.mean() - expected) < 5.0 * agreement.std() / np.sqrt(len(agreement))
     if share:
-        arms = evidence.differences(part, "new", "old")
-        assert abs(arms.mean() - truth) < 5.0 * arms.std() / np.sqrt(len(arms))
+        pages = ListPages(part, known.__getitem__).differences("new", "old", PageScale("clicks", usual=1.0))
+        assert abs(pages.values.mean() - truth) < 5.0 * pages.values.std() / np.sqrt(len(pages.values))

@@ -84,7 +84,7 @@ def put_trial(store: Store, stage: str, candidate: str, baseline: str, *, better
         deployment=current(store).number,
     )
     if better:
-        trial = trial.after(1, GAINS, np.zeros(0), 500)
+        trial = trial.after(1, GAINS, 500)
     trial = replace(trial, stage=stage, part=0)  # type: ignore[arg-type]
     with store.engine.begin() as connection:
         save_note(connection, TRIAL, trial.to_dict())
@@ -106,8 +106,14 @@ def test_harm_after_a_deployment_is_watched_while_the_next_trial_runs(
     learner = LiveLearner(store, WATCHING, sealing_only=sealing_only)
     assert run_until_changed(world, learner, 450) == []
     world.inverted = True
+    (said,) = run_until_changed(world, learner, 3_000)
+    assert said.startswith("good may do harm: -")
+    assert said.endswith("both get equal shares until their lists decide")
+    shares = {share.policy: share.share for share in current(store).shares}
+    assert shares == pytest.approx({"good": 0.45, "good-explore": 0.1, "bad": 0.45})
     said, *others = run_until_changed(world, learner, 3_000)
     assert said.startswith("rolled back: good does harm: -")
+    assert said.endswith("pages with equal shares")
     assert len(others) == (0 if sealing_only else 1), "what the trial compared with is gone"
     assert live(store) == {"bad": "live"}
     assert current(store).numbers["against"] == "bad"
@@ -291,15 +297,15 @@ def test_the_evidence_of_lists_has_the_mean_that_enumeration_says(location: str)
     truth = expected_clicks(new) - expected_clicks(old)
     monitor = (
         Monitor()
-        .follow(part.shares[1], 1e6)
-        .after(replace(part, number=1), {"new": new, "old": old}.__getitem__, 0.0)
+        .follow(part.shares[1], SETTINGS)
+        .after(replace(part, number=1), {"new": new, "old": old}.__getitem__, 0.0, SETTINGS)
     )
     (watch,) = monitor.watches
     assert (watch.policy, watch.against) == ("new", "old")
     # The deviation of a page is at most that of arms: √(2 / 0.3 + 2 / 0.7) for up to two clicks.
-    assert abs(watch.gain.mean - truth) < 5.0 * np.sqrt(4.0 / 0.3 + 4.0 / 0.7) / np.sqrt(4_000)
-    assert watch.gain.count == 4_000
-    again = monitor.after(replace(part, number=1), {}.__getitem__, 0.0)
+    assert abs(watch.better.mean - truth) < 5.0 * np.sqrt(4.0 / 0.3 + 4.0 / 0.7) / np.sqrt(4_000)
+    assert watch.better.count == 4_000
+    again = monitor.after(replace(part, number=1), {"new": new, "old": old}.__getitem__, 0.0, SETTINGS)
     assert again is monitor, "a part is counted once"
     assert Monitor.from_dict(monitor.to_dict()) == monitor
 
@@ -320,18 +326,20 @@ def test_a_policy_that_fails_now_and_then_is_judged_by_all_its_pages(location: s
     old = policy_of(linear(0.0, 0.5, 0.0), "old")
     same = replace(old, name="new")
     part = failing(views(6_000, new=same, old=old, share=0.5, seed=4), "new", every=2)
-    monitor = Monitor().follow(part.shares[1], 1e6).after(part, {"new": same, "old": old}.__getitem__, 0.0)
+    monitor = Monitor().follow(part.shares[1], SETTINGS)
+    monitor = monitor.after(part, {"new": same, "old": old}.__getitem__, 0.0, SETTINGS)
     (watch,) = monitor.watches
-    assert abs(watch.gain.mean) < 5.0 * np.sqrt(8.0 / 6_000)
+    assert abs(watch.better.mean) < 5.0 * np.sqrt(8.0 / 6_000)
 
 
 def test_pages_that_a_policy_cannot_rank_say_nothing_about_it(location: str) -> None:  # noqa: ARG001
     old = policy_of(linear(0.0, 0.5, 0.0), "old")
     other = policy_of(linear(1.0, 1.0, names=("a", "missing")), "new")
     part = failing(views(400, new=replace(old, name="new"), old=old, share=0.5, seed=4), "new", every=1)
-    monitor = Monitor().follow(part.shares[1], 1e6).after(part, {"new": other, "old": old}.__getitem__, 0.0)
+    monitor = Monitor().follow(part.shares[1], SETTINGS)
+    monitor = monitor.after(part, {"new": other, "old": old}.__getitem__, 0.0, SETTINGS)
     (watch,) = monitor.watches
-    assert watch.gain.count == 0
+    assert watch.better.count == 0
 
 
 def test_amounts_are_capped_by_what_was_known_before(location: str) -> None:  # noqa: ARG001
@@ -341,26 +349,27 @@ def test_amounts_are_capped_by_what_was_known_before(location: str) -> None:  # 
     usual = np.array([2.0, 2.0, 2.0, 2.0])
     first = replace(views(300, new=new, old=old, share=0.5, seed=1, amount=usual), number=1)
     huge = replace(views(300, new=new, old=old, share=0.5, seed=2, amount=1e6 * usual), number=2)
-    monitor = Monitor().follow(first.shares[1], 1e6).after(first, policies, 0.0)
+    monitor = Monitor().follow(first.shares[1], SETTINGS).after(first, policies, 0.0, SETTINGS)
     assert monitor.metric == "amount"
-    assert monitor.watches[0].gain.count == 0
+    assert monitor.watches[0].better.count == 0
     mean = monitor.amount / monitor.orders
-    monitor = monitor.after(huge, policies, 0.0)
-    assert monitor.watches[0].gain.count == 300
-    assert abs(monitor.watches[0].gain.mean) < 10.0 * mean / 0.5
+    monitor = monitor.after(huge, policies, 0.0, SETTINGS)
+    assert monitor.watches[0].better.count == 300
+    assert abs(monitor.watches[0].better.mean) < 10.0 * mean / 0.5
 
 
 def test_pairs_follow_what_is_live_and_keep_what_is_known(location: str) -> None:  # noqa: ARG001
     new, old = policy_of(linear(1.0, -1.0, 0.5), "new"), policy_of(linear(0.0, 0.5, 0.0), "old")
     part = replace(views(50, new=new, old=old, share=0.5, seed=1), number=1)
     shares = (Share("new", 0.9), Share("old", 0.1, "holdout"))
-    monitor = Monitor().follow(shares, 1e6).after(part, {"new": new, "old": old}.__getitem__, 0.0)
+    monitor = Monitor().follow(shares, SETTINGS)
+    monitor = monitor.after(part, {"new": new, "old": old}.__getitem__, 0.0, SETTINGS)
     more = (Share("new", 0.8), Share("old", 0.1, "holdout"), Share("next", 0.1, "canary"))
-    followed = monitor.follow(more, 1e6)
+    followed = monitor.follow(more, SETTINGS)
     assert judged_pairs(more) == (("new", "old"), ("next", "new"))
     assert followed.watches[0] == monitor.watches[0]
-    assert followed.watches[1].gain.count == 0
-    assert followed.follow((Share("next", 1.0),), 1e6).watches == ()
+    assert followed.watches[1].better.count == 0
+    assert followed.follow((Share("next", 1.0),), SETTINGS).watches == ()
 
 
 def test_the_state_of_another_version_is_begun_again(store: Store) -> None:

@@ -8,6 +8,9 @@ import numpy as np
 import pytest
 
 from rankloop.live import Store
+from rankloop.live.learner.live_lists import Observations
+from rankloop.live.learner.metric import Guard
+from rankloop.live.learner.monitor import Watch
 from rankloop.live.learner.settings import LearnerSettings
 from rankloop.live.learner.stages import full_shares, trusted_policy, with_canary
 from rankloop.live.learner.trial import LiveTrial
@@ -63,18 +66,18 @@ def test_what_learned_policies_may_not_get_stays_with_a_person_s_policy(store: S
         limited = full_shares(connection, trial(), AUTO, trusted="start", allowed=0.4)
         assert by_name(limited) == {"learned-2": 0.36, "learned-2-explore": 0.04, "start": 0.6}
         free = full_shares(connection, trial("learned-1"), AUTO, trusted="start", allowed=1.0)
-        assert by_name(free) == {"learned-2": 0.855, "learned-2-explore": 0.095, "learned-1": 0.05}
+        assert by_name(free) == {"learned-2": 0.882, "learned-2-explore": 0.098, "learned-1": 0.02}
 
 
 def test_the_share_grows_with_what_is_allowed() -> None:
-    certain = trial().after(1, GAINS, np.zeros(0), 100)
+    certain = trial().after(1, GAINS, 100)
     canary, full = replace(certain, stage="canary"), replace(certain, stage="full")
     trust = Trust("start", 0)
 
     def step(one: LiveTrial, kept: float, log_e: float) -> str:
         current = deployment(**{"learned-2": 1.0 - kept, "start": kept})
         room = replace(trust, highest=log_e).room(current, "start", AUTO)
-        return one.next_step(AUTO, room)
+        return one.next_step(AUTO, room, watched(0.5))
 
     assert step(certain, 1.0, 0.0) == "canary"
     assert step(canary, 0.9, 0.0) == "wait"  # proven, but clicks do not agree with the start
@@ -82,7 +85,7 @@ def test_the_share_grows_with_what_is_allowed() -> None:
     assert step(full, 0.79, np.log(2.1)) == "wait"
     assert step(full, 0.79, np.log(5.0)) == "widen"
     assert step(full, 0.3, np.log(50.0)) == "widen"  # to everything that it can get
-    assert step(full, 0.05, np.log(50.0)) == "wait"  # the holdout
+    assert step(full, 0.02, np.log(50.0)) == "wait"  # the holdout
 
 
 def test_a_part_is_counted_once_and_agreement_is_not_forgotten() -> None:
@@ -95,17 +98,70 @@ def test_a_part_is_counted_once_and_agreement_is_not_forgotten() -> None:
     assert once.share(AUTO.model_copy(update={"most": 0.3})) == 0.3
 
 
-def test_what_the_clicks_contradict_the_arms_have_to_prove() -> None:
-    """The model of users is enough for a canary; for more, users have to prefer the policy live."""
-    doubted = replace(trial(), doubts={"contexts": "queries have different position curves"})
-    certain = doubted.after(1, GAINS, np.zeros(0), 100)
-    assert str(certain.gained.kind) == "leans better"
-    assert certain.gained.reasons == ("contexts",)
-    assert certain.next_step(AUTO) == "canary"
-    canary = replace(certain, stage="canary", served=10**6)
-    assert canary.next_step(AUTO) == "wait"
-    assert replace(canary, doubts={}).next_step(AUTO) == "full"
-    assert canary.after(2, GAINS, GAINS, 100).next_step(AUTO) == "full"
+def watched(mean: float, guard: str = "", tolerated: float = 0.0) -> Watch:
+    """Evidence by lists whose mean is this."""
+    settings = AUTO.model_copy(update={"guard": guard or None})
+    values, bound = np.clip(np.random.default_rng(1).normal(mean, 1.0, 2_000), -3.0, 3.0), np.full(2_000, 3.0)
+    pages = Observations(values, bound, bound)
+    guarded = [Observations(np.clip(values + tolerated, -3.0, 3.0), bound, bound)] if guard else []
+    return Watch.begin("learned-2", "start", settings).add(pages, guarded, 0.0)
+
+
+def test_the_model_of_users_opens_a_canary_and_lists_give_more() -> None:
+    certain = trial().after(1, GAINS, 100)
+    doubted = replace(certain, doubts={"contexts": "queries have different position curves"})
+    assert str(doubted.gained.kind) == "leans better"
+    assert doubted.gained.reasons == ("contexts",)
+    for each in (certain, doubted):
+        assert each.next_step(AUTO) == "canary"
+        canary = replace(each, stage="canary", served=10**6)
+        assert canary.next_step(AUTO) == "wait"
+        assert canary.next_step(AUTO, watch=watched(0.0)) == "wait"
+        assert canary.next_step(AUTO, watch=watched(0.5)) == "full"
+        assert canary.next_step(AUTO, watch=watched(-0.5)) == "stop"
+        assert replace(canary, served=10).next_step(AUTO, watch=watched(0.5)) == "wait"
     ask = AUTO.model_copy(update={"deploy": "ask"})
     assert certain.next_step(ask) == "propose"
     assert LiveTrial.from_dict(certain.to_dict()) == certain
+
+
+def test_the_model_of_users_may_close_a_canary_that_lists_do_not_defend() -> None:
+    canary = replace(trial().after(1, -GAINS, 100), stage="canary", served=10**6)
+    assert canary.next_step(AUTO, watch=watched(0.0)) == "stop"
+    assert canary.next_step(AUTO, watch=watched(0.5)) == "full"
+
+
+def test_a_canary_that_lists_do_not_tell_ends() -> None:
+    canary = replace(trial().after(1, GAINS, 100), stage="canary", served=10**6)
+    few = AUTO.model_copy(update={"comparison_pages": 2_000})
+    assert canary.next_step(few, watch=watched(0.0)) == "end"
+    assert canary.next_step(few, watch=watched(0.5)) == "full"
+
+
+def test_a_later_trial_needs_more() -> None:
+    """All trials together are wrong as rarely as one: E that is enough for the first is not for the tenth."""
+    watch = watched(0.1)
+    assert np.log(33.0) < watch.better.highest < np.log(1_000.0)
+    canaries = [
+        replace(
+            LiveTrial.begin(number, "learned-2", "start", bias=BIAS, mean=0.5, part=0, settings=AUTO),
+            stage="canary",
+            served=10**6,
+        )
+        for number in (1, 10)
+    ]
+    assert [each.next_step(AUTO, watch=watch) for each in canaries] == ["full", "wait"]
+
+
+def test_guards_have_to_hold_and_a_broken_one_is_a_reason_to_stop() -> None:
+    canary = replace(trial().after(1, GAINS, 100), stage="canary", served=10**6)
+    assert canary.next_step(AUTO, watch=watched(0.5, "amount>=-1%", 0.1)) == "full"
+    assert canary.next_step(AUTO, watch=watched(0.5, "amount>=-1%", -0.5)) == "wait"
+    assert canary.next_step(AUTO, watch=watched(0.5, "amount>=-1%", -1.5)) == "stop"
+
+
+@pytest.mark.parametrize("text", ["clicks", "clicks>=1%", "orders>=-1%", "clicks>=-100%", "clicks>=-0%"])
+def test_a_guard_that_says_nothing_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="the largest loss of a metric"):
+        LearnerSettings(guard=text)
+    assert str(Guard.parse("clicks >= -1 %")) == "clicks>=-1%"

@@ -90,6 +90,7 @@ class LearnerAnswer(Struct):
     unsealed: int
     trial: dict[str, Any] | None
     watched: list[dict[str, Any]]
+    equal_shares: dict[str, Any] | None
     warnings: list[str]
 
 

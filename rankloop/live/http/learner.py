@@ -15,8 +15,7 @@ from rankloop.live.http.messages import LearnerMessage
 from rankloop.live.http.state import ServerState
 from rankloop.live.learner.control import Control, end_trial_as_person, pause, resume
 from rankloop.live.learner.health import Health, read_health
-from rankloop.live.learner.learner import watch_numbers
-from rankloop.live.learner.monitor import Monitor
+from rankloop.live.learner.monitor import LOG_TEN, Monitor
 from rankloop.live.learner.notes import load_monitor, load_trial, load_warnings
 from rankloop.live.learner.trial import LiveTrial
 from rankloop.live.ranking.deployment import LiveDeployment
@@ -24,6 +23,7 @@ from rankloop.live.store.database import Store, read
 from rankloop.live.store.keys import ADMIN
 from rankloop.live.store.policies import ROLLBACK, current_deployment
 from rankloop.live.store.tables import deployments, impressions
+from rankloop.storage.plain import to_plain
 
 PAUSE, RESUME, END = "pause", "resume", "end-trial"
 STAGES = ("shadow", "canary", "full")
@@ -98,10 +98,16 @@ def state_json(state: LearnerState) -> dict[str, Any]:
         "heartbeat": None if beat is None else beat.__dict__,
         "seal_lag": state.health.seal_lag,
         "unsealed": state.unsealed,
-        "trial": None if state.trial is None else state.trial.numbers(),
-        "watched": [watch_numbers(each, state.monitor.metric) for each in state.monitor.watches],
+        "trial": None if state.trial is None else trial_numbers(state.trial, state.monitor),
+        "watched": [each.numbers(state.monitor.metric) for each in state.monitor.watches],
+        "equal_shares": None if state.monitor.equal is None else to_plain(state.monitor.equal),
         "warnings": state.warnings,
     }
+
+
+def trial_numbers(trial: LiveTrial, monitor: Monitor) -> dict[str, Any]:
+    """The evidence of a trial for JSON."""
+    return trial.numbers(monitor.watch_of(trial.candidate, trial.baseline))
 
 
 def metrics_text(state: LearnerState) -> str:
@@ -128,13 +134,18 @@ def metrics_text(state: LearnerState) -> str:
     for each in STAGES:
         stage.labels(each).set(float(state.trial is not None and state.trial.stage == each))
     labels = ["policy", "against"]
-    harm = Gauge("rankloop_evidence_of_harm", "Log10 of the evidence.", labels, registry=registry)
-    gain = Gauge("rankloop_evidence_of_gain", "Log10 of the evidence.", labels, registry=registry)
-    alarm = Gauge("rankloop_harm_alarms", "How often a policy was found harmful.", labels, registry=registry)
+    harm = Gauge("rankloop_evidence_of_harm", "Log10 of E that it is worse.", labels, registry=registry)
+    gain = Gauge("rankloop_evidence_of_gain", "Log10 of E that it is better.", labels, registry=registry)
+    guard = Gauge(
+        "rankloop_evidence_of_guard", "Log10 of E that it holds.", [*labels, "guard"], registry=registry
+    )
+    alarm = Gauge("rankloop_harm_alarms", "How often a policy seemed harmful.", labels, registry=registry)
+    gauge("equal_shares", "Whether two policies are compared.", float(state.monitor.equal is not None))
     for watch in state.monitor.watches:
         names = (watch.policy, watch.against)
-        last = watch.trail[-1] if watch.trail else None
-        harm.labels(*names).set(0.0 if last is None else last.harm)
-        gain.labels(*names).set(0.0 if last is None else last.gain)
+        harm.labels(*names).set(watch.worse.log_evidence / LOG_TEN)
+        gain.labels(*names).set(watch.better.log_evidence / LOG_TEN)
+        for bets in watch.guards:
+            guard.labels(*names, bets.guard).set(bets.held.log_evidence / LOG_TEN)
         alarm.labels(*names).set(watch.alarms)
     return generate_latest(registry).decode()

@@ -16,18 +16,28 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from rankloop.live.http.guards import AnswerError, json_response
-from rankloop.live.http.learner import END, PAUSE, RESUME, decide
+from rankloop.live.http.learner import END, PAUSE, RESUME, decide, trial_numbers
 from rankloop.live.http.state import ServerState
 from rankloop.live.learner.control import deploy_as_person, roll_back_as_person
-from rankloop.live.learner.notes import SETTINGS, TRIAL, load_note, load_trial, load_trust, save_note
+from rankloop.live.learner.notes import (
+    SETTINGS,
+    TRIAL,
+    load_monitor,
+    load_note,
+    load_trial,
+    load_trust,
+    save_note,
+)
 from rankloop.live.learner.settings import LearnerSettings
-from rankloop.live.learner.stages import full_shares
+from rankloop.live.learner.stages import full_shares, with_canary
+from rankloop.live.learner.trial import Stage
 from rankloop.live.overview import read_diary, read_overview
 from rankloop.live.page import ACT, page_document
 from rankloop.live.ranking.deployment import LiveDeployment
 from rankloop.live.store.database import read
 from rankloop.live.store.events import read_tallies
 from rankloop.live.store.keys import ADMIN
+from rankloop.live.store.policies import current_deployment
 
 # How long a page is shown before it is made again: many readers cost no more than one.
 PAGE_SECONDS = 5.0
@@ -133,19 +143,25 @@ async def page_deploy(state: ServerState, request: Request) -> Response:
 def deploy_candidate(
     connection: Connection, candidate: str, who: str, why: str = "proven, and deployed by a person"
 ) -> LiveDeployment:
-    """Deploy the policy that is on trial.
+    """Deploy the policy that is on trial: as a canary from shadow, and fully from there.
 
     Raises:
         AnswerError: another policy is on trial by now, or none.
     """
-    trial = load_trial(connection)
-    if trial is None or trial.candidate != candidate:
+    trial, current = load_trial(connection), current_deployment(connection)
+    if trial is None or current is None or trial.candidate != candidate:
         raise AnswerError(409, f"{candidate[:100]!r} is not on trial: load the page again")
     settings = LearnerSettings.model_validate(load_note(connection, SETTINGS) or {})
-    shares = full_shares(connection, trial, settings)
-    # As it was proposed, with a holdout: the learner watches it as if it had deployed it.
-    done = deploy_as_person(connection, shares, who=who, why=why, hold=False, numbers=trial.numbers())
-    save_note(connection, TRIAL, replace(trial, stage="full", deployment=done.number).to_dict())
+    stage: Stage = "canary" if trial.stage == "shadow" else "full"
+    if stage == "canary":
+        shares = with_canary(current, trial, settings.canary)
+    else:
+        # As it was proposed, with a holdout: the learner watches it as if it had deployed it.
+        shares = full_shares(connection, trial, settings)
+    numbers = trial_numbers(trial, load_monitor(connection))
+    done = deploy_as_person(connection, shares, who=who, why=why, hold=False, numbers=numbers)
+    trial = replace(trial, stage=stage, deployment=done.number, proposed=False)
+    save_note(connection, TRIAL, trial.to_dict())
     return done
 
 
@@ -153,9 +169,9 @@ async def evidence(state: ServerState, request: Request) -> Response:
     """Answer `GET /evidence`: the trial, and what the learner did and found."""
     state.allow(request, ADMIN)
     with read(state.service.store) as connection:
-        trial, trust = load_trial(connection), load_trust(connection)
+        trial, trust, monitor = load_trial(connection), load_trust(connection), load_monitor(connection)
         content = {
-            "trial": None if trial is None else trial.numbers(),
+            "trial": None if trial is None else trial_numbers(trial, monitor),
             "trust": None if trust is None else trust.to_dict(),
             "diary": read_diary(connection),
             "events": read_tallies(connection),

@@ -8,7 +8,6 @@ read in the transaction that changes it, and what a person decided on is left as
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, Future
 from contextlib import contextmanager
@@ -21,27 +20,27 @@ from sqlalchemy import Connection, and_, func, or_, select
 from rankloop.errors import RankloopError, one_line
 from rankloop.live.backup import reconcile
 from rankloop.live.learner.clock import SteadyClock, Windows
-from rankloop.live.learner.control import Control, end_trial, may_take_away, take_away
+from rankloop.live.learner.control import Control, end_trial
 from rankloop.live.learner.failures import FEW_FAILURES, recent_failures
-from rankloop.live.learner.monitor import Watch, judged_pairs, main_share
+from rankloop.live.learner.judgement import judge, remove
+from rankloop.live.learner.metric import AMOUNT, CLICKS
+from rankloop.live.learner.monitor import Watch, main_share
 from rankloop.live.learner.notes import (
     LEARNED,
     MONITOR,
     TRIAL,
     TRIALS,
     TRUST,
-    WARNINGS,
     add_entry,
     has_old_trial,
     load_monitor,
     load_note,
     load_trial,
     load_trust,
-    load_warnings,
     lock_note,
     save_note,
 )
-from rankloop.live.learner.pages import AMOUNT, CLICKS, PageEvidence, PartViews, read_part
+from rankloop.live.learner.pages import PageEvidence, PartViews, read_part
 from rankloop.live.learner.retention import retain
 from rankloop.live.learner.schedule import LastLearned
 from rankloop.live.learner.settings import LearnerSettings
@@ -119,7 +118,7 @@ class LiveLearner:
             done += self._end_old()
         done += self._watch()
         done += self._count()
-        done += self._guard()
+        done += self._judge()
         if not self.sealing_only:
             done += self._advance()
             done += self._learn()
@@ -182,28 +181,7 @@ class LiveLearner:
             if count < FEW_FAILURES or count <= self.settings.failures * asked:
                 return []
             why = f"{worst} failed or was too slow in {count} of {asked} requests"
-            return self._remove(connection, current, worst, why, {"failed": count, "requests": asked})
-
-    def _remove(
-        self,
-        connection: Connection,
-        current: LiveDeployment,
-        policy: str,
-        why: str,
-        numbers: dict[str, Any],
-        heir: str = "",
-    ) -> list[str]:
-        """Take a policy away that fails or does harm; if a person decided on it, warn."""
-        if not may_take_away(Control.load(connection), current, policy):
-            return warn(connection, current, policy, f"{why}; {current.who} decided on it, so it stays")
-        done = take_away(connection, current, policy, why=why, numbers=numbers, heir=heir)
-        if done is None:
-            return warn(connection, current, policy, f"{why}, but there is nothing else to serve")
-        trial = load_trial(connection)
-        if trial is not None and trial.candidate == policy:
-            save_note(connection, TRIAL, None)
-        add_entry(connection, "rollback", f"rolled back: {why}", numbers)
-        return [f"rolled back: {why}"]
+            return remove(connection, current, worst, why, {"failed": count, "requests": asked})
 
     def _count(self) -> list[str]:
         """Count new parts, for the monitor and for the trial."""
@@ -223,7 +201,7 @@ class LiveLearner:
         if current is None or not new:
             return []
         monitor, counted, comparable = (
-            before.follow(current.shares, self.settings.pages_per_alarm),
+            before.follow(current.shares, self.settings),
             trial,
             True,
         )
@@ -232,7 +210,7 @@ class LiveLearner:
                 monitor = replace(monitor, part=number)
                 continue
             views = self.read(number)
-            monitor = monitor.after(views, self._policy, self._clock.now())
+            monitor = monitor.after(views, self._policy, self._clock.now(), self.settings)
             if counted is None or trust is None or number <= counted.part:
                 continue
             if counted.metric == CLICKS and views.metric == AMOUNT:
@@ -255,27 +233,10 @@ class LiveLearner:
                 save_note(connection, TRUST, trust.to_dict())
         return []
 
-    def _guard(self) -> list[str]:
-        """Act on policies that do harm, whoever deployed them and whatever is on trial."""
-        done: list[str] = []
+    def _judge(self) -> list[str]:
+        """Act on the evidence about everything that has traffic."""
         with self._turn() as connection:
-            for watch in load_monitor(connection).watches:
-                if not watch.harm.alarms:
-                    continue
-                # The next alarm, if it stays, is one of evidence from here on.
-                monitor = load_monitor(connection).replaced(watch.again())
-                save_note(connection, MONITOR, monitor.to_dict())
-                current = current_deployment(connection)
-                if current is None or (watch.policy, watch.against) not in judged_pairs(current.shares):
-                    continue
-                pages, harm = watch.harm.onset
-                why = (
-                    f"{watch.policy} does harm: {-harm:+.4f} {monitor.metric} per page compared with "
-                    f"{watch.against}, over the last {pages:,} pages"
-                )
-                numbers = watch_numbers(watch, monitor.metric)
-                done += self._remove(connection, current, watch.policy, why, numbers, watch.against)
-        return done
+            return judge(connection, self.settings)
 
     def read(self, number: int) -> PartViews:
         """What the pages of a sealed part showed, and what users did there."""
@@ -286,10 +247,9 @@ class LiveLearner:
         """The trial and the trust after one more part."""
         evidence = PageEvidence(trial.assumed_bias, trial.mean, self._policy, trial.metric, trial.unit)
         gains = evidence.gains(views, self._policy(trial.candidate), self._policy(trial.baseline))
-        differences = evidence.differences(views, trial.candidate, trial.baseline)
         served = sum(view.policy == trial.candidate for view in views.views)
         agreement = evidence.agreement(views, self._policy(trust.policy))
-        return trial.after(views.number, gains, differences, served), trust.after(views.number, agreement)
+        return trial.after(views.number, gains, served), trust.after(views.number, agreement)
 
     def _end_old(self) -> list[str]:
         """End a trial that another version stored in a form which this one does not read."""
@@ -312,16 +272,21 @@ class LiveLearner:
             settings = asking if control.holds(current) else self.settings
             trust = current_trust(connection, trial.part, trial)
             room = trust.room(current, trial.baseline, settings)
-            step = trial.next_step(settings, room)
+            monitor = load_monitor(connection)
+            watch = (
+                monitor.watch_of(trial.candidate, trial.baseline) if monitor.metric == trial.metric else None
+            )
+            step = trial.next_step(settings, room, watch)
             if step == "wait" or (control.paused and step != "stop"):
                 return []
-            numbers = {**trial.numbers(), "allowed": room.allowed}
+            numbers = {**trial.numbers(watch), "allowed": room.allowed}
+            if step == "end":
+                why = f"its lists do not tell it from those of {trial.baseline}"
+                return [end_trial(connection, trial.candidate, why, numbers)]
             if step == "stop":
                 why = f"{trial.candidate} does harm and was rolled back"
-                return self._remove(connection, current, trial.candidate, why, numbers, trial.baseline)
-            gain = trial.gained
-            ends = f"[{gain.lower:+.4f}, {gain.upper:+.4f}]"
-            words = f"{gain.estimate:+.4f} {trial.metric} per impression, {ends}"
+                return remove(connection, current, trial.candidate, why, numbers, trial.baseline)
+            words = said(trial, watch)
             if step == "propose":
                 text = f"{trial.candidate} is better than {trial.baseline}: {words}"
                 trial = replace(trial, proposed=True)
@@ -352,7 +317,8 @@ class LiveLearner:
             text = f"the trial of {trial.candidate} ended: {current.who} changed what is live ({current.why})"
             add_entry(connection, "ended", text, trial.numbers())
             return [text]
-        adopted = replace(trial, stage=stage, deployment=current.number)
+        proposed = trial.proposed and stage == trial.stage
+        adopted = replace(trial, stage=stage, deployment=current.number, proposed=proposed)
         save_note(connection, TRIAL, adopted.to_dict())
         return [f"{trial.candidate} was deployed by {current.who}"] if stage != trial.stage else []
 
@@ -477,29 +443,16 @@ def current_trust(connection: Connection, part: int, trial: LiveTrial) -> Trust:
     return Trust.begin(trusted, part, metric=trial.metric, first=trial.gain.first)
 
 
-def warn(connection: Connection, current: LiveDeployment, policy: str, text: str) -> list[str]:
-    """Warn people about a policy that stays, once per deployment; the page and the metrics show it."""
-    known = load_warnings(connection, current)
-    if any(each["policy"] == policy for each in known):
-        return []
-    entry = {"policy": policy, "deployment": current.number, "text": text, "time": time.time()}
-    save_note(connection, WARNINGS, [*known, entry])
-    add_entry(connection, "warning", text, {"policy": policy, "deployment": current.number})
-    return [text]
-
-
-def watch_numbers(watch: Watch, metric: str) -> dict[str, Any]:
-    """The evidence about a pair of policies, for people and for the history."""
-    last = watch.trail[-1] if watch.trail else None
-    return {
-        "policy": watch.policy,
-        "against": watch.against,
-        "metric": metric,
-        "pages": watch.gain.count,
-        "mean": None if last is None else last.mean,
-        "harm": None if last is None else last.harm,
-        "gain": None if last is None else last.gain,
-        "pages_per_alarm": watch.harm.pages_per_alarm,
-        "alarms": watch.alarms,
-        "since": watch.harm.onset[0],
-    }
+def said(trial: LiveTrial, watch: Watch | None) -> str:
+    """The gain that a step rests on, in words: by the lists of both policies, or by the model of users."""
+    if watch is not None and trial.proven(watch):
+        gain = watch.decision(trial.gain.level)
+        return (
+            f"{gain.estimate:+.4f} {trial.metric} per impression by their lists, after "
+            f"{watch.better.count:,} pages"
+        )
+    gain = trial.gained
+    return (
+        f"{gain.estimate:+.4f} {trial.metric} per impression, [{gain.lower:+.4f}, {gain.upper:+.4f}], by the "
+        f"model of users"
+    )

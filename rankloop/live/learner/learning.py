@@ -12,7 +12,7 @@ import numpy as np
 
 from rankloop.bias import BiasEstimate, BiasOptions
 from rankloop.evidence.findings import Setting, meaning_for, summary_of
-from rankloop.live.learner.pages import AMOUNT, CLICKS, MetricName
+from rankloop.live.learner.metric import AMOUNT, CLICKS, MetricName
 from rankloop.live.learner.settings import LearnerSettings
 from rankloop.live.learner.trial import FIRST_LOOK
 from rankloop.live.ranking.live_policy import LivePolicy, policy_of

@@ -1,31 +1,26 @@
 """The monitor: every policy that has traffic is judged for as long as it has any, whoever deployed it.
 
-What is live is compared with the holdout, and every other policy, such as a canary, with what is live. The
-evidence is that of whole lists (`rankloop.value.lists`): no model of users, and nothing to estimate. It goes
-to a detector per side (`rankloop.statistics.detector`), which notices harm whenever it begins and needs no
-end: trials come and go above it.
+What is live is compared with each holdout, and every other policy, such as a canary, with what is live. The
+evidence is that of whole lists (`rankloop.value.lists`): no model of users, and nothing to estimate. Bets on
+it (`rankloop.statistics.bets`) decide, and a detector (`rankloop.statistics.detector`) notices harm whenever
+it begins: trials come and go above both.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Self, TypeVar
 
-import numpy as np
-
-from rankloop.live.learner.pages import AMOUNT, CLICKS, MetricName, PageView, PartViews
+from rankloop.evidence import Decision, Evidence, decide
+from rankloop.live.learner.live_lists import ListPages, Observations, PageScale, Policies
+from rankloop.live.learner.metric import AMOUNT, CLICKS, Guard, MetricName
+from rankloop.live.learner.pages import PartViews
+from rankloop.live.learner.settings import LearnerSettings
 from rankloop.live.ranking.deployment import CANARY, EXPLORE, HOLDOUT, Share
-from rankloop.live.ranking.live_policy import LivePolicy
-from rankloop.live.ranking.rules import RequestError
-from rankloop.policies import log_probability
-from rankloop.ragged import offsets_of
-from rankloop.statistics import Detector
+from rankloop.statistics import Bets, Detector
 from rankloop.storage.plain import from_plain, plain_fields
-from rankloop.types import Float64, Int64
-from rankloop.value.arms import arm_differences
-from rankloop.value.lists import list_differences
 
 # A bet needs a highest amount: a page counts with at most this many times the mean order.
 LARGEST_ORDER = 10.0
@@ -33,8 +28,8 @@ LARGEST_ORDER = 10.0
 FEW_ORDERS = 20
 # Points of the picture of the evidence over time; when there are more, every second one is forgotten.
 POINTS = 120
+LOG_TEN = math.log(10.0)
 
-Policies = Callable[[str], LivePolicy]
 Point = TypeVar("Point")
 
 
@@ -45,8 +40,8 @@ class EvidencePoint:
     Attributes:
         time: in seconds since 1970.
         pages: how many were counted.
-        harm: log₁₀ of the evidence that the policy is worse.
-        gain: log₁₀ of the evidence that it is better.
+        harm: log₁₀ of E that the policy is worse.
+        gain: log₁₀ of E that it is better.
         mean: the difference per page, over all of them.
     """
 
@@ -58,51 +53,143 @@ class EvidencePoint:
 
 
 @dataclass(frozen=True)
+class GuardBets:
+    """The evidence about a guard of a pair.
+
+    Attributes:
+        guard: what may not be lost, as people write it.
+        held: bets that less is lost.
+        broken: bets that more is lost.
+    """
+
+    guard: str
+    held: Bets = field(default_factory=Bets)
+    broken: Bets = field(default_factory=Bets)
+
+    def add(self, pages: Observations) -> Self:
+        """The evidence after more pages."""
+        return replace(
+            self,
+            held=self.held.add(pages.values, pages.losses),
+            broken=self.broken.add(-pages.values, pages.gains),
+        )
+
+
+@dataclass(frozen=True)
 class Watch:
     """The evidence about one policy against another.
 
     Attributes:
         policy: the policy that is judged.
         against: the policy that it is compared with.
-        harm: the evidence that it is worse.
-        gain: the evidence that it is better.
+        harm: notices whenever it becomes worse.
+        better: bets that it is better.
+        worse: bets that it is worse.
+        guards: the same for what it may not lose.
         trail: the evidence over time.
-        alarms: how often it was found to be worse.
+        alarms: how often it seemed to be worse.
+        said: whether people know that it is better.
     """
 
     policy: str
     against: str
     harm: Detector
-    gain: Detector
+    better: Bets = field(default_factory=Bets)
+    worse: Bets = field(default_factory=Bets)
+    guards: tuple[GuardBets, ...] = ()
     trail: tuple[EvidencePoint, ...] = ()
     alarms: int = 0
+    said: bool = False
 
     @classmethod
-    def begin(cls, policy: str, against: str, pages_per_alarm: float) -> Self:
+    def begin(cls, policy: str, against: str, settings: LearnerSettings) -> Self:
         """A watch without any evidence."""
-        return cls(policy, against, Detector(pages_per_alarm), Detector(pages_per_alarm))
+        guards = tuple(GuardBets(str(each)) for each in settings.guards)
+        return cls(policy, against, Detector(settings.pages_per_alarm), guards=guards)
 
-    def add(self, values: Float64, losses: Float64, gains: Float64, time: float) -> Self:
+    def add(self, pages: Observations, guarded: Sequence[Observations | None], time: float) -> Self:
         """The watch after more pages.
 
         Args:
-            values: what each page says about the difference.
-            losses: the largest loss that it could have said.
-            gains: the largest gain.
+            pages: what each page says about the difference.
+            guarded: the same for each guard; None if nothing is known about its metric yet.
             time: now, in seconds since 1970.
         """
-        if not len(values):
-            return self
-        harm, gain = self.harm.add(-values, gains), self.gain.add(values, losses)
-        ten = np.log(10.0)
-        point = EvidencePoint(
-            time, harm.count, max(harm.log_evidence / ten, 0.0), max(gain.log_evidence / ten, 0.0), gain.mean
+        guards = tuple(
+            each if own is None else each.add(own) for each, own in zip(self.guards, guarded, strict=True)
         )
-        return replace(self, harm=harm, gain=gain, trail=thinned((*self.trail, point)))
+        if not len(pages.values):
+            return replace(self, guards=guards)
+        better = self.better.add(pages.values, pages.losses)
+        worse = self.worse.add(-pages.values, pages.gains)
+        harm = self.harm.add(-pages.values, pages.gains)
+        harmful, gainful = worse.log_evidence / LOG_TEN, better.log_evidence / LOG_TEN
+        point = EvidencePoint(time, worse.count, harmful, gainful, better.mean)
+        trail = thinned((*self.trail, point))
+        return replace(self, harm=harm, better=better, worse=worse, guards=guards, trail=trail)
+
+    def decision(self, level: float) -> Decision:
+        """Whether the policy is better or worse, by all pages since this watch began."""
+        return decide(Evidence.of_bets(self.better, self.worse), level=level)
+
+    def guarded(self, level: float) -> bool:
+        """Whether every guard is known to hold. All have to, so none needs a stricter level."""
+        return all(each.held.decides(level) for each in self.guards)
+
+    def broken(self, level: float) -> list[str]:
+        """The guards that are known not to hold."""
+        return [each.guard for each in self.guards if each.broken.decides(level)]
+
+    def numbers(self, metric: str) -> dict[str, Any]:
+        """The evidence for people and for the history."""
+        count = self.worse.count
+        known = count > 1
+        return {
+            "policy": self.policy,
+            "against": self.against,
+            "metric": metric,
+            "pages": count,
+            "mean": self.better.mean if known else None,
+            "standard_error": self.better.standard_error if known else None,
+            "harm": self.worse.log_evidence / LOG_TEN,
+            "gain": self.better.log_evidence / LOG_TEN,
+            "guards": {each.guard: each.held.log_evidence / LOG_TEN for each in self.guards},
+            "alarm": self.harm.log_evidence / LOG_TEN if count else None,
+            "pages_per_alarm": self.harm.pages_per_alarm,
+            "alarms": self.alarms,
+            "since": self.harm.onset[0],
+        }
 
     def again(self) -> Self:
         """The watch after an alarm: evidence is gathered from here on."""
-        return replace(self, harm=Detector(self.harm.pages_per_alarm), alarms=self.alarms + 1)
+        return replace(
+            self,
+            harm=Detector(self.harm.pages_per_alarm),
+            better=Bets(),
+            worse=Bets(),
+            guards=tuple(GuardBets(each.guard) for each in self.guards),
+            trail=(),
+            alarms=self.alarms + 1,
+        )
+
+
+@dataclass(frozen=True)
+class EqualShares:
+    """Two policies that got equal shares, because one of them may do harm.
+
+    Attributes:
+        deployment: the number of the deployment.
+        policy: the policy that may do harm.
+        against: the policy that it is compared with.
+        before: the shares that are restored if it does not.
+        restores: the number of the deployment that had them.
+    """
+
+    deployment: int
+    policy: str
+    against: str
+    before: tuple[Share, ...]
+    restores: int
 
 
 @dataclass(frozen=True)
@@ -113,24 +200,35 @@ class Monitor:
         part: the last part of the log that was counted; a part is counted once.
         watches: one per pair of policies.
         metric: ``clicks``, or ``amount`` since the first action that carried one.
-        orders: pages with an amount so far.
+        pages: how many were seen so far.
+        clicks: the clicks on them.
+        orders: those with an amount.
         amount: what they were worth.
+        equal: two policies that have equal shares until lists decide between them.
     """
 
     part: int = 0
     watches: tuple[Watch, ...] = ()
     metric: MetricName = CLICKS
+    pages: int = 0
+    clicks: int = 0
     orders: int = 0
     amount: float = 0.0
+    equal: EqualShares | None = None
 
-    def follow(self, shares: Sequence[Share], pages_per_alarm: float) -> Self:
+    def follow(self, shares: Sequence[Share], settings: LearnerSettings) -> Self:
         """The monitor of what is live now: what is known about pairs that are still live is kept."""
         known = {(each.policy, each.against): each for each in self.watches}
-        pairs = judged_pairs(shares)
-        watches = tuple(known.get(pair) or Watch.begin(*pair, pages_per_alarm) for pair in pairs)
-        return replace(self, watches=watches)
+        begun = [Watch.begin(*pair, settings) for pair in judged_pairs(shares)]
+        watches = []
+        for new in begun:
+            watch = known.get((new.policy, new.against), new)
+            guards = {each.guard: each for each in watch.guards}
+            kept = tuple(guards.get(each.guard, each) for each in new.guards)
+            watches.append(replace(watch, guards=kept))
+        return replace(self, watches=tuple(watches))
 
-    def after(self, part: PartViews, policies: Policies, time: float) -> Self:
+    def after(self, part: PartViews, policies: Policies, time: float, settings: LearnerSettings) -> Self:
         """The monitor after one more part; a part that was counted before changes nothing."""
         if part.number <= self.part:
             return self
@@ -138,24 +236,55 @@ class Monitor:
         if metric == CLICKS and part.metric == AMOUNT:
             # Clicks and amounts are not the same thing: nothing of one kind of evidence speaks for the other.
             metric = AMOUNT
+            watches = tuple(Watch.begin(each.policy, each.against, settings) for each in watches)
+        scale = self._scale(metric)
+        if watches and scale is not None:
+            lists = ListPages(part, policies)
             watches = tuple(
-                Watch.begin(each.policy, each.against, each.harm.pages_per_alarm) for each in watches
+                each.add(
+                    lists.differences(each.policy, each.against, scale), self._guarded(each, lists), time
+                )
+                for each in watches
             )
-        highest = None
-        if metric == AMOUNT:
-            highest = LARGEST_ORDER * self.amount / self.orders if self.orders >= FEW_ORDERS else 0.0
-        if watches and highest != 0.0:
-            pages = _Pages(part, policies, highest)
-            watches = tuple(each.add(*pages.differences(each.policy, each.against), time) for each in watches)
         sums = [sum(each.amount for each in view.reactions) for view in part.views]
         return replace(
             self,
             part=part.number,
             watches=watches,
             metric=metric,
+            pages=self.pages + len(part.views),
+            clicks=self.clicks + sum(each.clicked for view in part.views for each in view.reactions),
             orders=self.orders + sum(each > 0.0 for each in sums),
             amount=self.amount + float(sum(sums)),
         )
+
+    def _scale(self, metric: MetricName) -> PageScale | None:
+        """What is known about a metric by now; None if that is not enough to bound it."""
+        pages = max(self.pages, 1)
+        if metric == CLICKS:
+            return PageScale(metric, self.clicks / pages)
+        if self.orders < FEW_ORDERS:
+            return None
+        highest = LARGEST_ORDER * self.amount / self.orders
+        return PageScale(metric, min(self.amount / pages, highest), highest)
+
+    def _guarded(self, watch: Watch, lists: ListPages) -> list[Observations | None]:
+        """What the pages say about each guard of a pair."""
+        observed: list[Observations | None] = []
+        for each in watch.guards:
+            guard = Guard.parse(each.guard)
+            scale = self._scale(guard.metric)
+            observed.append(
+                None
+                if scale is None
+                else lists.differences(watch.policy, watch.against, scale, tolerated=guard.tolerated)
+            )
+        return observed
+
+    def watch_of(self, policy: str, against: str) -> Watch | None:
+        """The evidence about a pair; None if it is not judged."""
+        known = {(each.policy, each.against): each for each in self.watches}
+        return known.get((policy, against))
 
     def replaced(self, watch: Watch) -> Self:
         """The monitor with another state of the watch of the same pair."""
@@ -184,8 +313,8 @@ class Monitor:
 def judged_pairs(shares: Sequence[Share]) -> tuple[tuple[str, str], ...]:
     """Which policies of a deployment are judged, and against which.
 
-    What is live against the holdout, and every other policy against what is live. The explorer is not judged:
-    what it costs is the price of learning.
+    What is live against each holdout, and every other policy against what is live. The explorer is not
+    judged: what it costs is the price of learning.
 
     >>> judged_pairs([Share("new", 0.8), Share("new-explore", 0.1, "explore"), Share("old", 0.1, "holdout")])
     (('new', 'old'),)
@@ -197,9 +326,7 @@ def judged_pairs(shares: Sequence[Share]) -> tuple[tuple[str, str], ...]:
         return ()
     main = main_share(policies)
     holdouts = [share for share in policies if share.role == HOLDOUT and share is not main]
-    pairs = []
-    if holdouts:
-        pairs.append((main.policy, max(holdouts, key=lambda share: share.share).policy))
+    pairs = [(main.policy, share.policy) for share in holdouts]
     others = [share for share in policies if share is not main and share.role != HOLDOUT]
     return (*pairs, *((share.policy, main.policy) for share in others))
 
@@ -217,104 +344,3 @@ def thinned(trail: tuple[Point, ...]) -> tuple[Point, ...]:
     (120, (118, 120))
     """
     return trail if len(trail) <= POINTS else trail[(len(trail) + 1) % 2 :: 2]
-
-
-class _Pages:
-    """The pages of a part, with the probabilities of their lists under every policy that was live.
-
-    Args:
-        part: the pages.
-        policies: finds a policy by its name.
-        highest: the amount that a page counts at most; None to count clicks.
-    """
-
-    def __init__(self, part: PartViews, policies: Policies, highest: float | None) -> None:
-        self.part, self._policies = part, policies
-        self._scores: dict[tuple[str, bytes], Float64 | None] = {}
-        amounts = [
-            sum(each.clicked for each in view.reactions)
-            if highest is None
-            else min(sum(each.amount for each in view.reactions), highest)
-            for view in part.views
-        ]
-        self._amounts = np.array(amounts, np.float64)
-        self._highest = np.array(
-            [max(len(view.drawn), 1) if highest is None else highest for view in part.views], np.float64
-        )
-        # A policy that lacks features fails on these requests whatever happens, and says nothing about them.
-        self._failing = {view.failed for view in part.views if view.failed and self._able(view, view.failed)}
-        self._logs: dict[str, Float64] = {}
-
-    def differences(self, policy: str, against: str) -> tuple[Float64, Float64, Float64]:
-        """What each page says about a pair, and the largest loss and gain that it could have said.
-
-        Where a policy failed now and then, the chance of a list is not known: pages then count by the policy
-        that was chosen for them.
-        """
-        rows, shares = [], []
-        for row, view in enumerate(self.part.views):
-            live = {share.policy: share.share for share in self.part.shares[view.deployment]}
-            if policy in live and against in live and self._able(view, policy) and self._able(view, against):
-                rows.append(row)
-                shares.append((live[policy], live[against]))
-        if not rows:
-            return (np.zeros(0),) * 3
-        own, other = np.array(shares).T
-        amounts, highest = self._amounts[rows], self._highest[rows]
-        if self._failing & {policy, against}:
-            chosen = [self.part.views[row].failed or self.part.views[row].policy for row in rows]
-            by_own, by_other = (
-                np.array([each == name for each in chosen], float) for name in (policy, against)
-            )
-            values = arm_differences(amounts, by_own, by_other, own, other)
-            return values, highest / other, highest / own
-        drawn = np.array([not self.part.views[row].failed for row in rows])
-        picked = np.array(rows)[drawn]
-        if not len(picked):
-            return (np.zeros(0),) * 3
-        log_own, log_other = self._log(policy)[picked], self._log(against)[picked]
-        values = list_differences(self._amounts[picked], log_own, log_other, self._live_log(picked))
-        return values, self._highest[picked] / other[drawn], self._highest[picked] / own[drawn]
-
-    def _able(self, view: PageView, policy: str) -> bool:
-        """Whether a policy can rank what this page ranked; if not, the page says nothing about it."""
-        return self._scores_of(policy, view.problem) is not None
-
-    def _scores_of(self, policy: str, problem: bytes) -> Float64 | None:
-        key = (policy, problem)
-        if key not in self._scores:
-            try:
-                self._scores[key] = self._policies(policy).scores(self.part.problems[problem])
-            except RequestError:
-                self._scores[key] = None
-        return self._scores[key]
-
-    def _log(self, policy: str) -> Float64:
-        """The logarithm of the probability of each list under a policy; −∞ where it cannot rank."""
-        if policy not in self._logs:
-            logs = np.full(len(self.part.views), -np.inf)
-            by_length: dict[int, list[int]] = defaultdict(list)
-            for row, view in enumerate(self.part.views):
-                if self._scores_of(policy, view.problem) is not None:
-                    by_length[len(view.drawn)].append(row)
-            for length, rows in by_length.items():
-                logs[rows] = self._log_of(policy, np.array(rows)) if length else 0.0
-            self._logs[policy] = logs
-        return self._logs[policy]
-
-    def _log_of(self, policy: str, rows: Int64) -> Float64:
-        views = [self.part.views[row] for row in rows]
-        scores = [self._scores_of(policy, view.problem) for view in views]
-        known = [each for each in scores if each is not None]
-        offsets = offsets_of(np.array([len(each) for each in known]))
-        return log_probability(np.concatenate(known), offsets, np.array([view.drawn for view in views]))
-
-    def _live_log(self, rows: Int64) -> Float64:
-        total = np.full(len(rows), -np.inf)
-        deployments = np.array([self.part.views[row].deployment for row in rows])
-        for deployment in np.unique(deployments):
-            inside = deployments == deployment
-            for share in self.part.shares[int(deployment)]:
-                own = np.log(share.share) + self._log(share.policy)[rows[inside]]
-                total[inside] = np.logaddexp(total[inside], own)
-        return total

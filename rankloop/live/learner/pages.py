@@ -1,10 +1,10 @@
-"""What pages showed and what users did there, and what that says for a new policy and against the old one.
+"""What pages showed and what users did there, and what that says about a policy that nobody saw yet.
 
-In shadow, before anybody saw the new policy, by what users did on the pages of the old ones: the
+By what users did on the pages of the policies that are live: the
 contribution of an impression (`rankloop.value.contribution`) with the difference of both policies as λ, and
-with the mixture that was live as ᾱ, which is known before the impression. In a canary, without assumptions
-about users, by what they did in both arms (`rankloop.value.arms`). Whether users agree with a policy is asked
-as in shadow, with a contrast in place of the difference (`agreement_contrast`).
+with the mixture that was live as ᾱ, which is known before the impression. Whether users agree with a policy
+is asked in the same way, with a contrast in place of the difference (`agreement_contrast`). What pages say
+about two policies that are live, without assumptions about users, is in `rankloop.live.learner.live_lists`.
 """
 
 from __future__ import annotations
@@ -14,13 +14,14 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 import numpy as np
 from sqlalchemy import Connection, select
 
 from rankloop.evidence.trust_region import agreement_contrast
+from rankloop.live.learner.metric import AMOUNT, CLICKS, MetricName
 from rankloop.live.ranking.deployment import Share
 from rankloop.live.ranking.live_policy import LivePolicy
 from rankloop.live.ranking.problem import RankingProblem
@@ -34,12 +35,7 @@ from rankloop.statistics.tables import ImpressionRows
 from rankloop.storage.plain import from_plain
 from rankloop.types import Bias, Float64, Int64
 from rankloop.value import Contribution
-from rankloop.value.arms import arm_differences
 
-# What is learned, proven and watched: what users click, or what their actions are worth.
-MetricName = Literal["clicks", "amount"]
-CLICKS: MetricName = "clicks"
-AMOUNT: MetricName = "amount"
 # How much more a policy may show a document than the mixture that was live; what is beyond does not count,
 # so that a gain is never overestimated by much.
 LARGEST_RATIO = 100.0
@@ -132,19 +128,6 @@ class PageEvidence:
             return agreement_contrast(given, given, offsets)
 
         return self._increments(part, contrast)
-
-    def differences(self, part: PartViews, new: str, old: str) -> Float64:
-        """What each impression says about the difference between two arms, while both are live: float64.
-
-        Impressions of deployments that do not have both policies are left out.
-        """
-        rows = []
-        for view in part.views:
-            shares: Mapping[str, float] = {one.policy: one.share for one in part.shares[view.deployment]}
-            if new in shares and old in shares:
-                total = view.amount if self.metric == AMOUNT else view.clicks
-                rows.append((total, view.policy == new, view.policy == old, shares[new], shares[old]))
-        return arm_differences(*np.array(rows, dtype=np.float64).reshape(-1, 5).T)
 
     def _increments(self, part: PartViews, contrast: Callable[[Expect, Int64], Float64]) -> Float64:
         result = np.zeros(len(part.views))

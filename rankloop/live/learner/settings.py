@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
+from rankloop.live.learner.metric import Guard
 from rankloop.live.settings import OutputSettings, WindowSeconds
 from rankloop.option_field import option_field
 
@@ -71,7 +72,14 @@ class LearnerSettings(OutputSettings):
         1.5, "How soft that is: the spread of its scores within a query.", panel=LEARNING, hidden=True
     )
     holdout: Annotated[float, Field(ge=0, lt=0.5)] = option_field(
-        0.05, "The share that the previous policy keeps, to notice harm.", panel=LEARNING, hidden=True
+        0.02, "The share that the previous policy keeps, to notice harm.", panel=LEARNING
+    )
+    guard: str | None = option_field(
+        None,
+        "What a new policy may not lose while it gains something else, such as clicks>=-1%; several with "
+        "commas.",
+        panel=LEARNING,
+        shown_default="nothing but what it is judged by",
     )
     risk: Annotated[float, Field(gt=0, le=1)] = option_field(
         0.1,
@@ -95,6 +103,12 @@ class LearnerSettings(OutputSettings):
         panel=LEARNING,
         hidden=True,
     )
+    comparison_pages: Count = option_field(
+        200_000,
+        "Pages after which two policies that lists do not tell apart are no longer compared.",
+        panel=LEARNING,
+        hidden=True,
+    )
     seed: int = option_field(0, "Random seed of learning.", panel=LEARNING, hidden=True)
     keep_seconds: Annotated[float, Field(ge=3600)] = option_field(
         86_400.0, "How long sealed impressions stay in the database, in seconds.", panel=LEARNING, hidden=True
@@ -108,3 +122,14 @@ class LearnerSettings(OutputSettings):
         panel=RETENTION,
         shown_default="keep everything",
     )
+
+    @field_validator("guard")
+    @classmethod
+    def _check_guard(cls, text: str | None) -> str | None:
+        Guard.parse_all(text)
+        return text
+
+    @property
+    def guards(self) -> tuple[Guard, ...]:
+        """What a new policy may not lose."""
+        return Guard.parse_all(self.guard)

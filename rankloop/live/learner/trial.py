@@ -11,8 +11,8 @@ import numpy as np
 
 from rankloop.evidence import Assumption, Decision, DecisionKind, Evidence, decide
 from rankloop.evidence.rules import spent_level
-from rankloop.live.learner.monitor import thinned
-from rankloop.live.learner.pages import CLICKS, MetricName
+from rankloop.live.learner.metric import CLICKS, MetricName
+from rankloop.live.learner.monitor import Watch, thinned
 from rankloop.live.learner.settings import LearnerSettings
 from rankloop.live.learner.trust import Room
 from rankloop.statistics import AsymptoticSequence
@@ -20,7 +20,7 @@ from rankloop.storage.plain import from_plain, plain_fields
 from rankloop.types import ASSUMED, Bias, BiasEvidence, Float64
 
 Stage = Literal["shadow", "canary", "full"]
-Step = Literal["wait", "propose", "canary", "full", "widen", "stop"]
+Step = Literal["wait", "propose", "canary", "full", "widen", "stop", "end"]
 # Rare large increments need a late first look.
 FIRST_LOOK, TIGHT_AT = 300, 5_000
 
@@ -47,7 +47,6 @@ class LiveTrial:
         since: the part of the log after which it began.
         part: the last part of the log that was counted; a part is counted once.
         gain: the gain per impression, by all that users did since the trial began.
-        arms: the difference per impression between the two policies, while both are live.
         metric: what is gained: ``clicks``, or ``amount`` for what actions are worth.
         unit: what relevance 1 is worth: 1 for clicks, and the highest amount when the trial began.
         stage: ``shadow``, ``canary`` or ``full``.
@@ -66,7 +65,6 @@ class LiveTrial:
     since: int
     part: int
     gain: AsymptoticSequence
-    arms: AsymptoticSequence
     metric: MetricName = CLICKS
     unit: float = 1.0
     stage: Stage = "shadow"
@@ -105,7 +103,6 @@ class LiveTrial:
             part,
             part,
             AsymptoticSequence(level=level, first=first, tight_at=TIGHT_AT),
-            AsymptoticSequence(level=settings.level, first=first, tight_at=TIGHT_AT),
             metric,
             unit,
             deployment=deployment,
@@ -119,7 +116,7 @@ class LiveTrial:
         evidence = BiasEvidence("pairs" if self.bias["estimated"] else ASSUMED)
         return Bias(np.array(alpha), np.array(self.bias["beta"]), np.ones(len(alpha)), evidence)
 
-    def after(self, part: int, gains: Float64, differences: Float64, served: int) -> LiveTrial:
+    def after(self, part: int, gains: Float64, served: int) -> LiveTrial:
         """The trial after one more part; a part that was counted before changes nothing."""
         if part <= self.part:
             return self
@@ -132,7 +129,6 @@ class LiveTrial:
             part=part,
             trail=trail,
             gain=gain,
-            arms=self.arms.add(differences),
             served=self.served + served,
         )
 
@@ -146,44 +142,59 @@ class LiveTrial:
         evidence = replace(Evidence.of_sequence(self.gain), assumptions=doubts)
         return decide(evidence, level=self.gain.level)
 
-    @property
-    def differed(self) -> Decision:
-        """The same by the two arms alone, while both are live."""
-        return decide(Evidence.of_sequence(self.arms), level=self.arms.level)
+    def proven(self, watch: Watch | None) -> bool:
+        """Whether the candidate is better by the lists of both policies, and every guard holds.
 
-    def next_step(self, settings: LearnerSettings, room: Room | None = None) -> Step:
+        The level is that of this trial, so that all trials together are wrong as rarely as one.
+        """
+        return (
+            watch is not None
+            and watch.decision(self.gain.level).kind is DecisionKind.BETTER
+            and watch.guarded(self.gain.level)
+        )
+
+    def next_step(
+        self, settings: LearnerSettings, room: Room | None = None, watch: Watch | None = None
+    ) -> Step:
         """What the evidence allows, or demands.
 
-        A canary needs a gain that is certain by the clicks so far. Full traffic needs that still, enough
-        impressions of the canary, and no harm between the arms; if clicks contradict the model of users, it
-        needs a gain that is certain between the arms. Harm in either is a reason to stop.
+        Evidence by the model of users may open a canary, or close it. More traffic needs lists: a gain that
+        is certain whatever users do, guards that hold, and enough impressions of the canary. Harm by lists,
+        or a guard that is known not to hold, is a reason to stop; a canary that nothing decides ends.
 
         Args:
             settings: what may be deployed, and when.
             room: the traffic that learned policies may get; None for all of it.
+            watch: the evidence by lists of the candidate against the baseline, while both are live.
         """
-        gained, differed = self.gained.kind, self.differed.kind
-        # Enough for a canary. Where clicks contradict the model of users, the arms have to prove the rest.
+        gained = self.gained.kind
         promises = gained in (DecisionKind.BETTER, DecisionKind.LEANS_BETTER)
-        proven = promises and DecisionKind.BETTER in (gained, differed)
-        match self.stage, gained, differed:
-            case ("canary" | "full", _, DecisionKind.WORSE) | ("canary", DecisionKind.WORSE, _):
+        proven = self.proven(watch)
+        harmful = watch is not None and (
+            watch.decision(settings.level).kind is DecisionKind.WORSE or bool(watch.broken(settings.level))
+        )
+        match self.stage:
+            case "canary" | "full" if harmful:
                 return "stop"
-            case (_, _, DecisionKind.WORSE):
-                return "wait"
-            case ("full", _, _) if proven:
+            case "canary" if gained is DecisionKind.WORSE and not proven:
+                return "stop"
+            case "full" if proven:
                 return "widen" if settings.deploy == "auto" and room is not None and room.grows else "wait"
-            case ("shadow" | "canary", _, _) if promises and settings.deploy == "ask":
+            case "shadow" | "canary" if settings.deploy == "ask" and (
+                proven or (promises and self.stage == "shadow")
+            ):
                 return "wait" if self.proposed else "propose"
-            case ("shadow", _, _) if promises:
+            case "shadow" if promises:
                 return "canary"
-            case ("canary", _, _) if proven:
+            case "canary" if proven:
                 enough = self.served >= settings.canary_impressions
                 return "full" if enough and (room is None or room.exceeds(settings.canary)) else "wait"
+            case "canary" if watch is not None and watch.worse.count >= settings.comparison_pages:
+                return "end"
             case _:
                 return "wait"
 
-    def numbers(self) -> dict[str, Any]:
+    def numbers(self, watch: Watch | None = None) -> dict[str, Any]:
         """The evidence for people and for the history of deployments."""
         return {
             "candidate": self.candidate,
@@ -192,7 +203,7 @@ class LiveTrial:
             "stage": self.stage,
             "served": self.served,
             "gain": _interval(self.gain),
-            "arms": _interval(self.arms),
+            "lists": None if watch is None else watch.numbers(self.metric),
         }
 
     def to_dict(self) -> dict[str, Any]:

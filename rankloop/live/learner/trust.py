@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from rankloop.evidence import TrustRegion
-from rankloop.live.learner.pages import CLICKS, MetricName
+from rankloop.live.learner.metric import CLICKS, MetricName
 from rankloop.live.learner.settings import LearnerSettings
 from rankloop.live.ranking.deployment import LiveDeployment
 from rankloop.statistics import AsymptoticSequence
