@@ -4,11 +4,13 @@
     python -m experiments.live_evidence long STREAMS FILE       # resumes; 10⁶ pages per stream
     python -m experiments.live_evidence pages STREAMS FILE      # resumes
     python -m experiments.live_evidence show FILE
+    python -m experiments.live_evidence merging                 # seconds; docs/design/no-interleaving.md
 
 `rates`: two policies of equal worth that differ in every list, 90 % and 10 % of 20,000 pages, in the world of
 `experiments.live_monitor` (six documents, three ranks, every list and click pattern enumerated). Looked at
 after every page by bets, after every 100 by intervals. Heterogeneous users like the relevant documents or the
-opposite, with the same chance; returning users are the same, and each of 400 comes 50 times on average.
+opposite, with the same chance; half of the returning users click a fifth as often as the others, and each of
+400 comes 50 times on average.
 
 `pages`: 24 documents, ten ranks, 20 queries, users of examination and trust, 90 % and 10 %: pages until each
 rule calls the better policy better. The new policy is a step from noisy scores towards the true relevance.
@@ -29,12 +31,11 @@ from experiments.live_monitor import DOCUMENTS, LISTS, RANKS, RELEVANCE, list_ch
 from experiments.rows import Row, append_row, read_rows
 from rankloop.policies import expected_rank_weights, log_probability, sample_rankings
 from rankloop.statistics import AsymptoticSequence, Bets
-from rankloop.statistics.intervals import Interval
 from rankloop.statistics.tables import ImpressionRows
 from rankloop.types import ASSUMED, Bias, BiasEvidence, Float64, Int64
 from rankloop.value import Contribution
 from rankloop.value.arms import arm_differences
-from rankloop.value.lists import list_differences, list_ranges, prefix_differences
+from rankloop.value.lists import list_differences, list_ranges, log_ratio_range, prefix_differences
 
 SHARES = {"new": 0.1, "old": 0.9}
 PAGES, LONG, RETURNS = 20_000, 1_000_000, 50
@@ -74,7 +75,10 @@ class EqualWorld:
 
     def __init__(self, users: str) -> None:
         kind = "affine" if users in ("heterogeneous", "returning") else users
-        tastes = [RELEVANCE, RELEVANCE[::-1]] if users in ("heterogeneous", "returning") else [RELEVANCE]
+        tastes = {
+            "heterogeneous": [RELEVANCE, RELEVANCE[::-1]],
+            "returning": [RELEVANCE, 0.2 * RELEVANCE],
+        }.get(users, [RELEVANCE])
         good = 3.0 * RELEVANCE
         self.users = users
         self.scores = [{"new": good, "old": good[::-1]}, {"new": good[::-1], "old": good}]
@@ -175,18 +179,31 @@ def world_of(users: str) -> EqualWorld:
     return EqualWorld(users)
 
 
-def ranges_of(kind: str, rates: Float64) -> tuple[float, float]:
-    """The largest loss and gain of a page, by kind of evidence."""
+def ranges_of(
+    kind: str, rates: Float64, scores: Mapping[str, Float64] | None = None
+) -> tuple[Float64 | float, Float64 | float]:
+    """The largest loss and gain of a page, by kind of evidence; of each query, if its scores are given."""
     guessed = {"list": [rates.sum()], "prefix": rates, "arms": [0.0]}[kind]
     highest = 1.0 if kind == "prefix" else float(len(rates))
-    ends = [list_ranges(SHARES["new"], SHARES["old"], highest, guessed=each) for each in guessed]
-    losses, gains = np.sum(ends, axis=0)
-    return float(losses), float(gains)
+    losses: Float64 | float = 0.0
+    gains: Float64 | float = 0.0
+    for rank, guess in enumerate(guessed):
+        ratios: tuple[Float64 | float, Float64 | float] = (-np.inf, np.inf)
+        if scores is not None and kind != "arms":
+            ranks = rank + 1 if kind == "prefix" else len(rates)
+            pairs = zip(scores["new"], scores["old"], strict=True)
+            low, high = np.array([log_ratio_range(*pair, ranks) for pair in pairs]).T
+            ratios = low, high
+        loss, gain = list_ranges(SHARES["new"], SHARES["old"], highest, guessed=guess, log_ratios=ratios)
+        losses, gains = losses + loss, gains + gain
+    return losses, gains
 
 
-def bet(values: Float64, ranges: tuple[float, float], better: Bets, worse: Bets) -> tuple[Bets, Bets]:
+def bet(
+    values: Float64, ranges: tuple[Float64 | float, Float64 | float], better: Bets, worse: Bets
+) -> tuple[Bets, Bets]:
     """Both sides after more pages."""
-    losses, gains = (np.full(len(values), each) for each in ranges)
+    losses, gains = (np.broadcast_to(each, values.shape) for each in ranges)
     return better.add(values, losses), worse.add(-values, gains)
 
 
@@ -283,6 +300,7 @@ class Shop:
         by_rank = [logs[name] for name in ("new", "old", "live")]
         whole = [each[:, -1] for each in by_rank]
         return {
+            "query": query,
             "list": list_differences(clicks.sum(axis=1), *whole, guessed=self.rates.sum()),
             "prefix": prefix_differences(clicks, *by_rank, guessed=self.rates),
             "arms": arm_differences(
@@ -303,6 +321,7 @@ def pages_of(step: str, seed: int) -> Row:
     row: Row = {"kind": "pages", "step": step, "seed": seed}
     interval = AsymptoticSequence(first=FIRST_LOOK, tight_at=TIGHT_AT)
     sides = {kind: (Bets(), Bets()) for kind in ("list", "prefix", "arms")}
+    ranges = {kind: ranges_of(kind, shop.rates, shop.scores) for kind in sides}
     batch, count = 1_000, 0
     while len(row) < 3 + len(POWER_RULES) and count < LONG:
         pages = shop.pages(rng, batch)
@@ -315,15 +334,79 @@ def pages_of(step: str, seed: int) -> Row:
             for kind in sides:
                 if f"{kind}, bets" in row:
                     continue
-                sides[kind] = bet(part[kind], ranges_of(kind, shop.rates), *sides[kind])
+                own = [np.broadcast_to(each, shop.queries)[part["query"]] for each in ranges[kind]]
+                sides[kind] = bet(part[kind], (own[0], own[1]), *sides[kind])
                 better, worse = sides[kind]
                 if worse.decides(0.05) or better.decides(0.05):
                     row[f"{kind}, bets"] = -count if worse.decides(0.05) else count
     return row
 
 
+def merged_chances(first: Float64, second: Float64) -> Float64:
+    """The probability of every list if a coin per rank says which of two policies draws the next document."""
+    by_length = [prefix_chances(each) for each in (first, second)]
+    result = np.ones(len(LISTS))
+    for rank in range(RANKS):
+        before = [each[:, rank - 1] if rank else np.ones(len(LISTS)) for each in by_length]
+        result *= sum(0.5 * each[:, rank] / own for each, own in zip(by_length, before, strict=True))
+    return result
+
+
+def merging() -> None:
+    """Print the noise of a page if a coin per page chooses the policy, and if a coin per rank does."""
+    print("| users | candidate | evidence | coin per page | coin per rank | largest weight, page | rank |")
+    print("|---|---|---|---|---|---|---|")
+    for users, step in itertools.product(("affine", "cascade"), (0.1, 0.5, 1.0)):
+        scores = 3.0 * RELEVANCE
+        other = scores + step * (scores[::-1] - scores)
+        own = [list_chances(each) for each in (scores, other)]
+        patterns = pattern_chances(users, RELEVANCE)
+        truth = float((own[0] - own[1]) @ patterns @ PATTERNS.sum(axis=1))
+        live = {"page": 0.5 * own[0] + 0.5 * own[1], "rank": merged_chances(*own)}
+        for kind in ("list", "affine") if users == "affine" else ("list",):
+            noise, weight = {}, {}
+            for name, chances in live.items():
+                values = _merged_values(kind, own, chances)
+                joint = chances[:, None] * patterns
+                mean = float((joint * values).sum())
+                assert abs(mean - truth) < 1e-9, "both are unbiased"
+                noise[name] = float((joint * values**2).sum()) - mean**2
+                weight[name] = float(np.abs((own[0] - own[1]) / chances).max())
+            more = noise["rank"] / noise["page"] - 1.0
+            print(
+                f"| {users} | {step:.0%} of the way | {kind} | {noise['page']:.4f} | {noise['rank']:.4f} "
+                f"({more:+.0%}) | {weight['page']:.1f} | {weight['rank']:.1f} |"
+            )
+
+
+def _merged_values(kind: str, own: list[Float64], live: Float64) -> Float64:
+    """X of every page, lists × patterns, if lists come with these chances."""
+    clicks = PATTERNS.sum(axis=1)
+    if kind == "list":
+        usual = 1.0
+        logs = [np.log(each)[:, None] for each in (*own, live)]
+        return list_differences(clicks[None, :], *logs, guessed=usual)
+    places = np.zeros((len(LISTS), DOCUMENTS))
+    np.put_along_axis(places, LISTS, np.tile(ALPHA, (len(LISTS), 1)), axis=1)
+    difference, exposure = (own[0] - own[1]) @ places, live @ places
+    rows = ImpressionRows(
+        np.arange(len(LISTS) * len(PATTERNS) + 1) * RANKS,
+        np.zeros(len(LISTS) * len(PATTERNS), np.int64),
+        np.repeat(LISTS, len(PATTERNS), axis=0).ravel(),
+        np.tile(np.arange(RANKS), len(LISTS) * len(PATTERNS)),
+        np.tile(PATTERNS, (len(LISTS), 1)).ravel(),
+    )
+    guess = np.full(DOCUMENTS, RELEVANCE.mean())
+    contribution = Contribution(np.array([0, DOCUMENTS]), np.array([1]), exposure, guess, np.zeros(DOCUMENTS))
+    bias = Bias(ALPHA, BETA, np.ones(RANKS), BiasEvidence(ASSUMED))
+    return contribution.by_impression(difference[:, None], rows, bias)[0][:, 0].reshape(len(LISTS), -1)
+
+
 def main(action: str, *arguments: str) -> None:
     """Run streams, or show what they gave."""
+    if action == "merging":
+        merging()
+        return
     path = Path(arguments[-1])
     rows = read_rows(path)
     if action == "show":
@@ -339,12 +422,6 @@ def main(action: str, *arguments: str) -> None:
     for seed, value in itertools.product(range(int(arguments[0])), values):
         if (value, seed) not in done:
             append_row(path, make(value, seed))
-
-
-def share(wrong: int, count: int) -> str:
-    """A share with its 90 % interval."""
-    ends = Interval.of_share(wrong, count)
-    return f"{wrong / count:.1%} [{ends[0]:.1%}, {ends[1]:.1%}]"
 
 
 def show(rows: list[Row]) -> None:

@@ -8,6 +8,7 @@ of two arms (`rankloop.value.arms`) with the label averaged out.
 from __future__ import annotations
 
 import numpy as np
+from scipy.special import expit
 
 from rankloop.types import Float64
 
@@ -99,10 +100,12 @@ def list_ranges(
     *,
     guessed: Float64 | float = 0.0,
     tolerated: float = 0.0,
+    log_ratios: tuple[Float64 | float, Float64 | float] = (-np.inf, np.inf),
 ) -> tuple[Float64, Float64]:
     """The largest loss −x_t and the largest gain x_t that a page could have, known before the page.
 
-    The weight of a list is between −1 / s_old and 1 / s_new, and what users do is between 0 and `highest`.
+    With ρ = π_new(y) / π_old(y), the weight of a list is at most ``(ρ − 1) / (s_new ρ + s_old)`` in size,
+    which grows with ρ from −1 / s_old to 1 / s_new; what users do is between 0 and `highest`.
 
     Args:
         share_new: the share of the traffic that the new policy had.
@@ -110,12 +113,47 @@ def list_ranges(
         highest: the highest amount of a page.
         guessed: the amount that was guessed for the page, the same for all its lists.
         tolerated: the share of the old value that may be lost.
+        log_ratios: the lowest and the highest log ρ of any list, as `log_ratio_range` gives them.
 
     Example:
         >>> [float(end) for end in list_ranges(0.1, 0.9, 9.0)]
         [10.0, 90.0]
+        >>> [round(float(end), 2) for end in list_ranges(0.1, 0.9, 9.0, log_ratios=np.log([0.5, 2.0]))]
+        [4.74, 8.18]
     """
     above, kept = np.maximum(np.subtract(highest, guessed), 0.0), 1.0 - tolerated
-    losses: Float64 = np.asarray(np.maximum(kept * above / share_old, np.divide(guessed, share_new)))
-    gains: Float64 = np.asarray(np.maximum(above / share_new, np.multiply(kept, guessed) / share_old))
+
+    def weight(log_ratio: Float64 | float) -> Float64:
+        # ρ / (1 + ρ), so that it may be infinite.
+        new = expit(np.asarray(log_ratio, np.float64))
+        old = 1.0 - new
+        result: Float64 = (new - kept * old) / (share_new * new + share_old * old)
+        return result
+
+    lowest, most = np.maximum(-weight(log_ratios[0]), 0.0), np.maximum(weight(log_ratios[1]), 0.0)
+    losses: Float64 = np.asarray(np.maximum(above * lowest, guessed * most))
+    gains: Float64 = np.asarray(np.maximum(above * most, guessed * lowest))
     return losses, np.asarray(gains + tolerated * guessed)
+
+
+def log_ratio_range(new: Float64, old: Float64, ranks: int) -> tuple[float, float]:
+    """Bounds of log(π_new(y) / π_old(y)) over all lists of so many ranks.
+
+    Documents are drawn one by one. At each rank the ratio gains the difference of the scores of the document,
+    and loses a mean of these differences over the documents that are left.
+
+    Args:
+        new: the scores of the documents under the new policy.
+        old: their scores under the old policy.
+        ranks: the length of the list.
+
+    Example:
+        >>> log_ratio_range(np.array([1.0, 0.0]), np.array([0.5, 0.0]), 1)
+        (-0.5, 0.5)
+    """
+    differences = np.sort(new - old)
+    if not len(differences):
+        return 0.0, 0.0
+    ranks = min(ranks, len(differences))
+    lowest = float((differences[:ranks] - differences[-1]).sum())
+    return lowest, float((differences[len(differences) - ranks :] - differences[0]).sum())

@@ -14,7 +14,7 @@ from rankloop.statistics.tables import ImpressionRows
 from rankloop.types import ASSUMED, Bias, BiasEvidence
 from rankloop.value import Contribution
 from rankloop.value.arms import arm_differences
-from rankloop.value.lists import list_differences, list_ranges, prefix_differences
+from rankloop.value.lists import list_differences, list_ranges, log_ratio_range, prefix_differences
 
 OFFSETS = np.array([0, 4])
 SCORES = {"new": [1.0, -1.0, 0.5, 0.0], "old": [0.0, 0.5, 0.0, -2.0], "other": [0.0, 0.0, 0.0, 0.0]}
@@ -168,6 +168,13 @@ def pattern_chance(users: Users, chances: list[float], pattern: tuple[float, flo
 @pytest.mark.parametrize("guess", [0.0, 1.3])
 def test_weights_are_bounded_by_the_shares_and_guards_have_their_mean(guess: float, tolerated: float) -> None:
     losses, gains = list_ranges(SHARES["new"], SHARES["old"], 2.0, guessed=guess, tolerated=tolerated)
+    near = (np.array(SCORES["new"]), np.array(SCORES["new"]) + np.array([0.0, 0.2, -0.1, 0.0]))
+    ratios = log_ratio_range(*near, 2)
+    known = list_ranges(
+        SHARES["new"], SHARES["old"], 2.0, guessed=guess, tolerated=tolerated, log_ratios=ratios
+    )
+    assert known[0] < losses
+    assert known[1] < gains
     mean = truth = 0.0
     for shown in LISTS:
         new, old, live = moments(shown)
@@ -175,6 +182,13 @@ def test_weights_are_bounded_by_the_shares_and_guards_have_their_mean(guess: flo
             logs = np.log([[new], [old], [live]])
             (value,) = list_differences(np.array([amount]), *logs, guessed=guess, tolerated=tolerated)
             assert -losses <= value <= gains
+            first, second = (log_probability(each, OFFSETS, [list(shown)]) for each in near)
+            assert ratios[0] <= first[0] - second[0] <= ratios[1]
+            live_two = np.log(SHARES["new"] * np.exp(first) + SHARES["old"] * np.exp(second))
+            (value,) = list_differences(
+                np.array([amount]), first, second, live_two, guessed=guess, tolerated=tolerated
+            )
+            assert -known[0] <= value <= known[1]
         clicks = np.array([sum(cascade(shown))])
         mean += live * float(list_differences(clicks, *logs, guessed=guess, tolerated=tolerated)[0])
         truth += (new - (1.0 - tolerated) * old) * float(clicks[0])

@@ -15,7 +15,7 @@ from rankloop.live.ranking.rules import RequestError
 from rankloop.policies import log_probability
 from rankloop.ragged import offsets_of
 from rankloop.types import Float64, Int64
-from rankloop.value.lists import list_differences, list_ranges
+from rankloop.value.lists import list_differences, list_ranges, log_ratio_range
 
 Policies = Callable[[str], LivePolicy]
 
@@ -89,14 +89,37 @@ class ListPages:
             return NOTHING
         own, other = np.array([pages[row] for row in rows], np.float64).T
         amounts, highest = self._amounts(rows, scale)
+        ratios: tuple[Float64, Float64] | None = None
         if by_label:
             logs = self._labels(rows, policy, against, own, other)
         else:
             logs = self._log(policy)[rows], self._log(against)[rows], self._live_log(rows)
+            ratios = self._ratios(rows, policy, against)
         values = list_differences(amounts, *logs, guessed=scale.usual, tolerated=tolerated)
-        return Observations(
-            values, *list_ranges(own, other, highest, guessed=scale.usual, tolerated=tolerated)
+        losses, gains = list_ranges(
+            own,
+            other,
+            highest,
+            guessed=scale.usual,
+            tolerated=tolerated,
+            log_ratios=ratios or (-np.inf, np.inf),
         )
+        return Observations(values, losses, gains)
+
+    def _ratios(self, rows: Int64, policy: str, against: str) -> tuple[Float64, Float64]:
+        """The bounds of the ratio of both policies over all lists that each page could have shown."""
+        known: dict[tuple[bytes, int], tuple[float, float]] = {}
+        ends = []
+        for view in (self.part.views[row] for row in rows):
+            key = view.problem, len(view.drawn)
+            if key not in known:
+                own, other = self._scores_of(policy, view.problem), self._scores_of(against, view.problem)
+                assert own is not None
+                assert other is not None
+                known[key] = log_ratio_range(own, other, len(view.drawn))
+            ends.append(known[key])
+        low, high = np.array(ends).T
+        return low, high
 
     def _shares(self, view: PageView, policy: str, against: str) -> tuple[float, float] | None:
         """The shares of both policies when a page was drawn; None if it says nothing about them."""
