@@ -26,7 +26,10 @@ class NetworkSpec(NamedModel, ABC):
         """A model of this kind to start from; all chance comes from the generator."""
 
 
-TreeObjective = Literal["auto", "lambdarank", "expected-metric", "click-likelihood"]
+TreeObjective = Literal["auto", "lambdarank", "expected-metric", "click-likelihood", "click-rates", "ips"]
+NetworkObjective = Literal["auto", "weights", "click-likelihood"]
+# Trees that learn from the clicks of a log by rank, and not from weights of documents.
+ON_CLICKS = ("click-likelihood", "click-rates", "ips")
 
 # Leaves per tree. On sparse logs 7 and 15 were better than 31, and 7 took too many trees.
 LEAVES, LEAVES_ON_CLICKS = 31, 15
@@ -39,6 +42,12 @@ MODELS: Registry[ModelSpec] = Registry("model", NamedModel)
 class MLPSpec(NetworkSpec):
     """A network with hidden layers: as in the paper, two of 32 sigmoid units.
 
+    Attributes:
+        hidden: units per hidden layer.
+        activation: what units compute.
+        objective: what `rankloop.fit` trains it on: ``click-likelihood`` (of the clicks of the log, by rank),
+            ``weights`` (the objective of the learning, on the weights of its estimator), or ``auto``.
+
     >>> str(MLPSpec(hidden=(64, 32)))
     'mlp(hidden=64-32)'
     """
@@ -46,6 +55,10 @@ class MLPSpec(NetworkSpec):
     name: ClassVar[str] = "mlp"
     hidden: tuple[int, ...] = (32, 32)
     activation: str = "sigmoid"
+    objective: NetworkObjective = "auto"
+
+    def __post_init__(self) -> None:
+        _check_objective(self.name, self.objective)
 
     def initialise(self, n_features: int, rng: np.random.Generator) -> Network:
         """An untrained network of this shape."""
@@ -55,13 +68,49 @@ class MLPSpec(NetworkSpec):
 @register
 @dataclass(frozen=True)
 class LinearSpec(NetworkSpec):
-    """Linear scores."""
+    """Linear scores.
+
+    Attributes:
+        objective: what `rankloop.fit` trains it on, as for `MLPSpec`.
+    """
 
     name: ClassVar[str] = "linear"
+    objective: NetworkObjective = "auto"
+
+    def __post_init__(self) -> None:
+        _check_objective(self.name, self.objective)
 
     def initialise(self, n_features: int, rng: np.random.Generator) -> Network:
         """An untrained linear model."""
         return Linear.initialise(n_features, rng)
+
+
+@register
+@dataclass(frozen=True)
+class TwoTowerSpec(NetworkSpec):
+    """An additive two-tower model on the clicks of a log: the network is its relevance tower.
+
+    A baseline for `rankloop.fit` alone; it uses no bias, and is confounded by what the ranker that logged
+    knew (`rankloop.relevance.baselines`).
+
+    Attributes:
+        hidden: units per hidden layer of the relevance tower.
+        activation: what units compute.
+    """
+
+    name: ClassVar[str] = "two-tower"
+    hidden: tuple[int, ...] = (32, 32)
+    activation: str = "sigmoid"
+
+    def initialise(self, n_features: int, rng: np.random.Generator) -> Network:
+        """An untrained relevance tower of this shape."""
+        return MLP.initialise(n_features, rng, hidden=self.hidden, activation=self.activation)
+
+
+def _check_objective(name: str, objective: str) -> None:
+    if objective not in get_args(NetworkObjective):
+        known = ", ".join(get_args(NetworkObjective))
+        raise RankloopError(f"{name}: objective must be one of {known}, got {objective!r}")
 
 
 @register
@@ -79,7 +128,8 @@ class LightGBMSpec(NamedModel):
         subsample: the share of documents, and of features, that each tree sees.
         objective: what trees are grown on: ``lambdarank`` (pairs of documents, weighted by what swapping them
             changes), ``expected-metric`` (exact, under the Plackett–Luce policy of the scores),
-            ``click-likelihood`` (of the clicks of a log, by rank; `rankloop.fit` alone), or ``auto``: for
+            ``click-likelihood`` (of the clicks of a log, by rank; `rankloop.fit` alone), as baselines of
+            `rankloop.fit` ``click-rates`` and ``ips`` (squared error of clicks per display), or ``auto``: for
             clicks of a log click-likelihood if its queries come rarely and lambdarank if they come often,
             and expected-metric for everything else.
         imitate: whether trees that imitate the logged order are added to trees on the likelihood of clicks,

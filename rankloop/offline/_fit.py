@@ -14,7 +14,14 @@ from rankloop.estimators import InterventionAware
 from rankloop.logs import LogReader
 from rankloop.models import LightGBMModel
 from rankloop.models.feature_names import with_names
-from rankloop.models.specs import LightGBMSpec, ModelSpec, TreeObjective, model_spec
+from rankloop.models.specs import (
+    ON_CLICKS,
+    LightGBMSpec,
+    ModelSpec,
+    TreeObjective,
+    TwoTowerSpec,
+    model_spec,
+)
 from rankloop.offline._evaluate import evaluate
 from rankloop.offline.assumed_bias import BiasSource, assume_bias
 from rankloop.offline.click_contrast import read_graded_clicks
@@ -22,7 +29,8 @@ from rankloop.offline.division import Division, Judge, Missing, Part, Turn, divi
 from rankloop.offline.fit_result import Fit, GuessReport, HeldOutEstimate, PolicyEvidence
 from rankloop.offline.judged_scores import JudgedScores
 from rankloop.progress import Progress, Update, report
-from rankloop.relevance import ClickTask, train_trees_on_clicks
+from rankloop.relevance import ClickTask, train_network_on_clicks, train_trees_on_clicks
+from rankloop.relevance.baselines import train_trees_on_rates, train_two_towers
 from rankloop.relevance.click_model import QUERY_VARIANCE, calibrate_with_effects
 from rankloop.relevance.cross_fit import TASK as GUESSING
 from rankloop.relevance.guesses import TreeGuess
@@ -44,6 +52,12 @@ SUPPORT_LEVELS = (1e-2, 1e-4, 1e-6)
 # From this many impressions per query on, what its own clicks say about a document outweighs what features
 # say: the estimator's guess is worth half as many.
 DENSE = 20
+# Of networks on clicks: the optimiser and the patience of the default learning.
+ON_CLICKS_SETTINGS = DOUBLY_ROBUST.settings.without_caution()
+TWO_TOWER_NOTE = (
+    "A two-tower model knows no bias: it learns an effect per position beside scores, and what the ranker "
+    "that logged knew is confounded with it. Compare it with a fit that corrects clicks (mlp, lightgbm)."
+)
 # A larger share of documents that were never shown is worth a note.
 MANY_DOCUMENTS = 0.5
 
@@ -268,7 +282,7 @@ def _train(
     """
     if isinstance(spec, LightGBMSpec) and spec.objective == "auto":
         spec = replace(spec, objective=_choose_objective(parts[0].statistics, learning))
-    if isinstance(spec, LightGBMSpec) and spec.objective == "click-likelihood":
+    if isinstance(spec, TwoTowerSpec) or getattr(spec, "objective", None) in ON_CLICKS:
         return _train_on_clicks(spec, parts, bias, rng=rng, keep=keep, progress=progress)
     splits, statistics = (parts[0].split, parts[1].split), (parts[0].statistics, parts[1].statistics)
     problem = learning.problem(splits, statistics, bias, progress=progress)
@@ -281,7 +295,7 @@ def _train(
 
 
 def _train_on_clicks(
-    spec: LightGBMSpec,
+    spec: ModelSpec,
     parts: tuple[Part, Part],
     bias: Bias,
     *,
@@ -289,10 +303,54 @@ def _train_on_clicks(
     keep: bool,
     progress: Progress | None,
 ) -> _Trained:
-    """Grow trees on the likelihood of clicks, and add what the logging policies know if clicks support it."""
+    """Train on the clicks by rank instead of on weights of documents."""
     train, held_out = (
         ClickTask.of(part.split.features, part.statistics, bias, variance=QUERY_VARIANCE) for part in parts
     )
+    if isinstance(spec, LightGBMSpec):
+        if spec.objective == "click-likelihood":
+            return _grow_on_clicks(spec, parts, (train, held_out), rng=rng, keep=keep, progress=progress)
+        rated = train_trees_on_rates(
+            train, held_out, spec, rng=rng, progress=progress, keep_if_interrupted=keep
+        )
+        return _Trained(rated, None)
+    start = spec.initialise(train.features.shape[1], rng)
+    if isinstance(spec, TwoTowerSpec):
+        towers = train_two_towers(
+            start,
+            train,
+            held_out=held_out,
+            settings=ON_CLICKS_SETTINGS,
+            rng=rng,
+            progress=progress,
+            keep_if_interrupted=keep,
+        )
+        return _Trained(towers, None, (TWO_TOWER_NOTE,))
+    training = train_network_on_clicks(
+        start,
+        train,
+        held_out=held_out,
+        settings=ON_CLICKS_SETTINGS,
+        rng=rng,
+        progress=progress,
+        keep_if_interrupted=keep,
+        keep_start=False,
+    )
+    quality = calibrate_with_effects(training.model.scores(held_out.features), held_out.model)
+    return _Trained(training, GuessReport(str(spec), quality))
+
+
+def _grow_on_clicks(
+    spec: LightGBMSpec,
+    parts: tuple[Part, Part],
+    tasks: tuple[ClickTask, ClickTask],
+    *,
+    rng: np.random.Generator,
+    keep: bool,
+    progress: Progress | None,
+) -> _Trained:
+    """Grow trees on the likelihood of clicks, and add what the logging policies know if clicks support it."""
+    train, held_out = tasks
     training = train_trees_on_clicks(
         train, held_out, spec, rng=rng, progress=progress, keep_if_interrupted=keep
     )

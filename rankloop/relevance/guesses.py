@@ -285,6 +285,8 @@ def train_network_on_clicks(
     settings: Settings | None = None,
     rng: np.random.Generator,
     progress: Progress | None = None,
+    keep_if_interrupted: bool = False,
+    keep_start: bool = True,
 ) -> Training:
     """Train a model that learns in steps on the likelihood of clicks, with an effect per query.
 
@@ -297,6 +299,8 @@ def train_network_on_clicks(
         settings: the optimiser, and when to stop; None for the defaults. There is one query per step.
         rng: draws the order of the queries.
         progress: called after every epoch.
+        keep_if_interrupted: whether Ctrl-C ends training with the best epoch so far.
+        keep_start: whether the start may be the result; an untrained start must not be.
     """
     chosen = settings or Settings()
     learner: Learner = start.learner(chosen.optimiser)  # type: ignore[attr-defined]
@@ -304,13 +308,20 @@ def train_network_on_clicks(
     best = start
     shown = np.unique(task.model.cells.shown.queries)
     effects = np.zeros(task.n_queries)
-    history.add(float("nan") if held_out is None else held_out.value(start))
-    for _ in range(chosen.epochs):
-        _run_epoch(learner, task, rng.permutation(shown), effects)
-        if history.add(float("nan") if held_out is None else held_out.value(learner)):
-            best = learner.model()
-        if history.exhausted:
-            break
+    passes = chosen.passes(len(shown))
+    history.add(float("nan") if held_out is None else held_out.value(start), convincing=keep_start)
+    try:
+        for _ in range(chosen.epochs):
+            for _ in range(passes):
+                _run_epoch(learner, task, rng.permutation(shown), effects)
+            if history.add(float("nan") if held_out is None else held_out.value(learner)):
+                best = learner.model()
+            if history.exhausted:
+                break
+    except KeyboardInterrupt:
+        if not keep_if_interrupted or (best is start and not keep_start):
+            raise
+        return Training(best, tuple(history.epochs), interrupted=True)
     return Training(best, tuple(history.epochs))
 
 

@@ -14,7 +14,7 @@ from rankloop.models.feature_names import with_scaling
 from rankloop.models.history import History, Settings, Training, diverged, in_parts
 from rankloop.models.lightgbm import LEAST_CURVATURE, EarlyStopping, grow
 from rankloop.models.mlp import Network, NetworkLearner
-from rankloop.models.specs import LightGBMSpec, ModelSpec, model_spec
+from rankloop.models.specs import ON_CLICKS, LightGBMSpec, ModelSpec, TwoTowerSpec, model_spec
 from rankloop.objectives import ExpectedMetric, TrainingObjective, lambda_rank, training_objective
 from rankloop.progress import Progress
 from rankloop.ragged import segment_max, segment_std
@@ -71,6 +71,11 @@ def learn(
             rng=rng,
             progress=progress,
             keep_if_interrupted=keep_if_interrupted,
+        )
+    if isinstance(chosen, TwoTowerSpec) or getattr(chosen, "objective", None) == "click-likelihood":
+        raise RankloopError(
+            f"{chosen} is trained on the clicks of a log by rank, which `rankloop.fit` has: choose mlp or "
+            "linear without this objective"
         )
     start = chosen if isinstance(chosen, Model) else chosen.initialise(task.features.shape[1], rng)
     return train_network(
@@ -148,9 +153,9 @@ def train_trees(
         progress: called after every tree.
         keep_if_interrupted: whether Ctrl-C ends training with the best trees so far.
     """
-    if spec.objective == "click-likelihood":
+    if spec.objective in ON_CLICKS:
         raise RankloopError(
-            "lightgbm(objective=click-likelihood) is grown on the clicks of a log by rank, which "
+            f"lightgbm(objective={spec.objective}) is grown on the clicks of a log by rank, which "
             "`rankloop.fit` has: choose lambdarank or expected-metric"
         )
     pairs = spec.objective == "lambdarank"

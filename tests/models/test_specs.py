@@ -14,6 +14,7 @@ from rankloop.models.specs import (
     MLPSpec,
     ModelSpec,
     NetworkSpec,
+    TwoTowerSpec,
     model_spec,
 )
 from rankloop.names import BadNameError
@@ -24,6 +25,9 @@ SPELLINGS = {
     "mlp(hidden=64)": MLPSpec(hidden=(64,)),
     "mlp(activation=relu, hidden=64-32-16)": MLPSpec(hidden=(64, 32, 16), activation="relu"),
     "linear": LinearSpec(),
+    "linear(objective=click-likelihood)": LinearSpec(objective="click-likelihood"),
+    "two-tower": TwoTowerSpec(),
+    "two-tower(hidden=64)": TwoTowerSpec(hidden=(64,)),
     "lightgbm": LightGBMSpec(),
     "lightgbm(leaves=7, min_documents=1, patience=9, rate=0.1, rounds=20, subsample=1)": LightGBMSpec(
         rounds=20, patience=9, rate=0.1, leaves=7, min_documents=1, subsample=1.0

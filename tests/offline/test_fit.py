@@ -398,3 +398,32 @@ def test_logs_that_are_refused(tmp_path: Path, rows: list[Row], features: Any, m
 def test_options_that_are_refused(world: Simulated, options: dict[str, Any], message: str) -> None:
     with pytest.raises(RankloopError, match=message):
         world.log.fit(**{"bias": BIAS, **options})
+
+
+@pytest.mark.parametrize(
+    "model",
+    ["two-tower", "mlp(objective=click-likelihood)", "lightgbm(objective=ips, rounds=5, min_documents=2)"],
+)
+def test_what_learns_from_clicks_directly_is_a_fit_like_any_other(
+    world: Simulated, tmp_path: Path, model: str
+) -> None:
+    found = world.log.fit(model, bias=BIAS, seed=5)
+    assert len(found.history) > 1
+    assert found.comparison is not None
+    path = found.save(tmp_path / "policy")
+    stored = rankloop.load_fit(path)
+    assert stored.model.fingerprint == found.model.fingerprint
+    again = world.log.evaluate(path, found.comparison.against.name)
+    assert again.difference.estimate == found.comparison.difference.estimate
+    assert any("two-tower model knows no bias" in note for note in found.notes) == (model == "two-tower")
+    # Whatever they learned, they rank: the scores of a query differ.
+    scores = found.model.scores(world.split.features)
+    assert np.ptp(scores[: world.split.offsets[1]]) > 0 or model.startswith("lightgbm")
+
+
+@pytest.mark.parametrize(
+    "model", ["two-tower", "linear(objective=click-likelihood)", "lightgbm(objective=ips)"]
+)
+def test_labels_cannot_train_what_learns_from_clicks(model: str) -> None:
+    with pytest.raises(RankloopError, match="on the clicks of a log by rank"):
+        rankloop.train(rankloop.synthetic(queries=30, features=3), model)
