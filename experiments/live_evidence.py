@@ -425,30 +425,34 @@ def main(action: str, *arguments: str) -> None:
 
 
 def show(rows: list[Row]) -> None:
-    """Print the tables."""
+    """Print the tables, in Markdown."""
     for kind in ("rates", "long"):
         own = [row for row in rows if row["kind"] == kind]
+        rules = [rule for rule in RULES if any(rule in row for row in own)]
         for level in LEVELS if own else ():
-            print(f"\n{kind}, level {level:.0%}: called better / called worse / streams\n")
+            print(f"\n| {kind}, level {level:.0%} | streams | {' | '.join(rules)} |")
+            print("|---|---" + "|---" * len(rules) + "|")
             for users in WORLDS:
                 streams = [row for row in own if row["users"] == users]
                 cells = [
-                    f"{rule}: " + " / ".join(str(count) for count in wrong_counts(streams, rule, level))
-                    for rule in RULES
+                    "{} / {}".format(*wrong_counts(streams, rule, level))
                     if streams and rule in streams[0]
+                    else "–"
+                    for rule in rules
                 ]
-                print(f"| {users} | {len(streams)} | " + " | ".join(cells) + " |")
-    print("\npages to a decision: median [10 %, 90 %], wrong, undecided after 10⁶\n")
-    for step in STEPS:
-        own = [row for row in rows if row["kind"] == "pages" and row["step"] == step]
-        for rule in POWER_RULES if own else ():
-            waits = np.sort([abs(row[rule]) if rule in row else np.inf for row in own])
-            low, middle, high = (waits[int(q * (len(waits) - 1))] for q in (0.1, 0.5, 0.9))
-            wrong = sum(row.get(rule, 1) < 0 for row in own)
-            print(
-                f"| {step} | {rule} | {middle:,.0f} [{low:,.0f}, {high:,.0f}] | {wrong} | "
-                f"{sum(rule not in row for row in own)} of {len(own)} |"
-            )
+                print(f"| {users} | {len(streams)} | {' | '.join(cells)} |")
+    paged = [row for row in rows if row["kind"] == "pages"]
+    if paged:
+        print("\n| candidate | rule | pages | wrong | undecided | streams |\n|---|---|---|---|---|---|")
+    for step, rule in itertools.product(STEPS, POWER_RULES) if paged else ():
+        own = [row for row in paged if row["step"] == step]
+        waits = np.sort([abs(row[rule]) if rule in row else np.inf for row in own])
+        low, middle, high = (waits[int(q * (len(waits) - 1))] for q in (0.1, 0.5, 0.9))
+        print(
+            f"| {step}, +{STEPS[step]:.0%} | {rule} | {middle:,.0f} [{low:,.0f}, {high:,.0f}] | "
+            f"{sum(row.get(rule, 1) < 0 for row in own)} | {sum(rule not in row for row in own)} | "
+            f"{len(own)} |"
+        )
 
 
 def wrong_counts(rows: list[Row], rule: str, level: float) -> tuple[int, int]:

@@ -1,4 +1,4 @@
-"""The monitor of the live service: false alarms at equal worth, and pages until harm is noticed.
+"""The monitor of the live service: false rollbacks at equal worth, and pages until harm is undone.
 
     python -m experiments.live_monitor quiet STREAMS FILE     # resumes; a million pages per stream
     python -m experiments.live_monitor turn STREAMS FILE      # resumes
@@ -9,25 +9,32 @@ the holdout not so well, by so much that their clicks differ by a given share; i
 the same, and differ in every list. In `turn`, preferences change after 20,000 pages, such that the holdout is
 better by that share from then on. Users click by position and trust (affine), stop after a click (cascade),
 or click only one of two documents that replace each other (substitution).
+
+In `turn`, the holdout is the same ranker, softer, or (`far`) one that also prefers other documents.
+
+The monitor has two steps, as in the service: a detector warns, and both policies get equal shares; then bets
+on lists roll back, or restore the shares and let the detector begin anew, at the latest after 200,000 pages.
 """
 
 from __future__ import annotations
 
 import itertools
-import json
 import sys
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 from scipy.optimize import brentq
 
+from experiments.rows import Row, append_row, read_rows
 from rankloop.policies import log_probability
-from rankloop.statistics import Detector
+from rankloop.statistics import Bets, Detector
 from rankloop.types import Float64
-from rankloop.value.lists import list_differences
+from rankloop.value.lists import list_differences, list_ranges, log_ratio_range
 
-DOCUMENTS, RANKS, PAGES, BATCH, TURN = 6, 3, 1_000_000, 20_000, 20_000
-PAGES_PER_ALARM = 1e6
+DOCUMENTS, RANKS, PAGES, BATCH, TURN = 6, 3, 1_000_000, 500, 20_000
+QUIET_BATCH = 10_000
+PAGES_PER_ALARM, COMPARISON, LEVEL = 1e6, 200_000, 0.05
 RELEVANCE = np.array([0.6, 0.5, 0.35, 0.25, 0.15, 0.05])
 LISTS = np.array(list(itertools.permutations(range(DOCUMENTS), RANKS)))
 USERS = ("affine", "cascade", "substitution")
@@ -37,11 +44,16 @@ LOSSES = (0.6, 0.12, 0.03)
 LONGEST = 1_000_000
 
 
-def list_chances(scores: Float64) -> Float64:
-    """The probability of every list under a policy."""
+@cache
+def _chances_of(scores: tuple[float, ...]) -> Float64:
     offsets = np.arange(len(LISTS) + 1) * DOCUMENTS
     result: Float64 = np.exp(log_probability(np.tile(scores, len(LISTS)), offsets, LISTS))
     return result
+
+
+def list_chances(scores: Float64) -> Float64:
+    """The probability of every list under a policy."""
+    return _chances_of(tuple(scores.tolist()))
 
 
 def click_chances(users: str, relevance: Float64) -> Float64:
@@ -76,9 +88,10 @@ class World:
         users: how users click.
         holdout: the share of the holdout.
         loss: by how much the holdout is better after the turn; 0 for equal worth throughout.
+        far: whether the holdout prefers other documents, too.
     """
 
-    def __init__(self, users: str, holdout: float, loss: float) -> None:
+    def __init__(self, users: str, holdout: float, loss: float, *, far: bool = False) -> None:
         self.shares = (1.0 - holdout, holdout)
         good = 6.0 * RELEVANCE
         before = click_chances(users, RELEVANCE)
@@ -94,81 +107,115 @@ class World:
         best = worth(-good, after)
 
         aim = min(loss, 1.0 - value / best - 1e-6)
-        softness = brentq(lambda x: worth(good * x, after) * (1.0 - aim) - value, -1.0, 1.0)
-        other = good * softness
+        tastes = np.array([1.0, -1.0, 1.0, -1.0, 1.0, -1.0]) if far else np.zeros(DOCUMENTS)
+        softness = brentq(
+            lambda x: worth(good * x + tastes, after) * (1.0 - aim) - value,
+            -2.0 if far else -1.0,
+            3.0 if far else 1.0,
+        )
+        other = good * softness + tastes
         self.before, self.after = [(good, other, before)], [(good, other, after)]
         self.loss = 1.0 - value / worth(other, after)
 
-    def pages(self, rng: np.random.Generator, count: int, *, turned: bool) -> Float64:
-        """What each of as many pages says about what is live minus the holdout."""
+    def pages(
+        self, rng: np.random.Generator, count: int, shares: tuple[float, float], *, turned: bool
+    ) -> tuple[Float64, Float64, Float64]:
+        """What each page says about what is live minus the holdout, and its largest loss and gain."""
         queries = self.after if turned else self.before
-        result = np.zeros(count)
         query = rng.integers(len(queries), size=count)
+        result, losses, gains = np.zeros(count), np.zeros(count), np.zeros(count)
         for number, (live, other, clicks) in enumerate(queries):
             rows = np.flatnonzero(query == number)
             by_live, by_other = list_chances(live), list_chances(other)
-            mixture = self.shares[0] * by_live + self.shares[1] * by_other
+            mixture = shares[0] * by_live + shares[1] * by_other
             shown = rng.choice(len(LISTS), size=len(rows), p=mixture / mixture.sum())
             amounts = (rng.random(len(rows))[:, None] > np.cumsum(clicks[shown], axis=1)).sum(axis=1)
             logs = [np.log(each[shown]) for each in (by_live, by_other, mixture)]
-            result[rows] = list_differences(np.minimum(amounts, RANKS).astype(float), *logs)
-        return result
+            # What pages had before the turn: a guess that is made before each page.
+            usual = float(np.mean([list_chances(a) @ c @ np.arange(RANKS + 1) for a, _, c in self.before]))
+            result[rows] = list_differences(np.minimum(amounts, RANKS).astype(float), *logs, guessed=usual)
+            ratios = log_ratio_range(live, other, RANKS)
+            losses[rows], gains[rows] = list_ranges(*shares, RANKS, guessed=usual, log_ratios=ratios)
+        return result, losses, gains
 
 
-def stream(users: str, holdout: float, loss: float, seed: int) -> dict[str, object]:
-    """One stream: when it alarmed, if ever."""
-    rng, world = (
-        np.random.default_rng([seed, USERS.index(users), int(1e4 * holdout)]),
-        World(users, holdout, loss),
-    )
-    detector, most = Detector(PAGES_PER_ALARM), PAGES if loss == 0.0 else TURN + LONGEST
-    batch = BATCH if loss == 0.0 else 2_000
-    alarm = None
-    for begun in range(0, most, batch):
-        values = world.pages(rng, batch, turned=begun >= TURN)
-        detector = detector.add(-values, np.full(batch, RANKS / world.shares[0]))
-        if detector.alarms:
-            alarm = begun + batch
-            break
-    return {"users": users, "holdout": holdout, "loss": loss, "seed": seed, "alarm": alarm}
+def stream(users: str, holdout: float, loss: float, seed: int, *, far: bool) -> Row:
+    """One stream: when it first warned after the turn, when it rolled back, and how often it warned."""
+    rng = np.random.default_rng([seed, USERS.index(users), int(1e4 * holdout)])
+    world, detector, bets = World(users, holdout, loss, far=far), Detector(PAGES_PER_ALARM), None
+    most = PAGES if loss == 0.0 else TURN + LONGEST
+    count, early, warned, warnings, rolled_back = 0, 0, None, 0, None
+    while count < most and rolled_back is None:
+        turned = count >= TURN
+        shares = world.shares if bets is None else (0.5, 0.5)
+        batch = QUIET_BATCH if loss == 0.0 else BATCH
+        values, losses, gains = world.pages(rng, batch, shares, turned=turned)
+        count += batch
+        if bets is None:
+            detector = detector.add(-values, gains)
+            if detector.alarms:
+                warnings, bets = warnings + 1, (Bets(), Bets())
+                early += not turned
+                warned = count if turned and warned is None else warned
+            continue
+        bets = bets[0].add(values, losses), bets[1].add(-values, gains)
+        if bets[1].decides(LEVEL):
+            rolled_back = count
+        elif bets[0].decides(LEVEL) or bets[0].count >= COMPARISON:
+            detector, bets = Detector(PAGES_PER_ALARM), None
+    return {
+        "users": users,
+        "holdout": holdout,
+        "loss": loss,
+        "far": far,
+        "seed": seed,
+        "early": early,
+        "warned": warned,
+        "warnings": warnings,
+        "rolled_back": rolled_back,
+    }
 
 
 def main(action: str, *arguments: str) -> None:
     """Run streams, or show what they gave."""
     path = Path(arguments[-1])
-    known = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+    known = read_rows(path)
     if action == "show":
         show(known)
         return
-    done = {(one["users"], one["holdout"], one["loss"], one["seed"]) for one in known}
+    done = {(row["users"], row["holdout"], row["loss"], row["far"], row["seed"]) for row in known}
     losses = (0.0,) if action == "quiet" else LOSSES
-    with path.open("a") as file:
-        for seed in range(int(arguments[0])):
-            for users, holdout, loss in itertools.product(USERS, HOLDOUTS, losses):
-                if (users, holdout, loss, seed) not in done:
-                    file.write(json.dumps(stream(users, holdout, loss, seed)) + "\n")
-                    file.flush()
+    far = (False,) if action == "quiet" else (False, True)
+    for seed in range(int(arguments[0])):
+        for world in itertools.product(USERS, HOLDOUTS, losses, far):
+            if (*world, seed) not in done:
+                append_row(path, stream(*world[:3], seed, far=world[3]))
 
 
-def show(rows: list[dict[str, object]]) -> None:
+def show(rows: list[Row]) -> None:
     """Print one line per world."""
-    keys = sorted({(one["loss"], one["users"], one["holdout"]) for one in rows}, key=str)
-    for loss, users, holdout in keys:
-        own = [
-            one["alarm"]
-            for one in rows
-            if (one["loss"], one["users"], one["holdout"]) == (loss, users, holdout)
-        ]
-        alarms = [each for each in own if each is not None]
+    names = ("far", "loss", "users", "holdout")
+    for world in sorted({tuple(row[name] for name in names) for row in rows}, key=str):
+        own = [row for row in rows if tuple(row[name] for name in names) == world]
+        far, loss, users, holdout = world
+        undone = [row for row in own if row["rolled_back"] is not None]
         if loss == 0.0:
-            print(f"{users:13} holdout {holdout:4.0%}: {len(alarms)} of {len(own)} streams alarmed")
+            warnings = sum(row["warnings"] for row in own)
+            print(
+                f"| {users} | {holdout:.0%} | {warnings} warnings and {len(undone)} rollbacks in {len(own)} "
+                f"streams of 10⁶ pages |"
+            )
             continue
-        early = sum(each <= TURN for each in alarms)
-        waits = np.sort([each - TURN if each is not None else np.inf for each in own])
-        low, middle, high = (waits[int(q * (len(waits) - 1))] for q in (0.1, 0.5, 0.9))
+        cells = []
+        for name in ("warned", "rolled_back"):
+            waits = np.sort([np.inf if row[name] is None else row[name] - TURN for row in own])
+            low, middle, high = (waits[int(q * (len(waits) - 1))] for q in (0.1, 0.5, 0.9))
+            cells.append(f"{middle:,.0f} [{low:,.0f}, {high:,.0f}]")
+        early = sum(row["early"] for row in own)
+        kind = "far" if far else "near"
         print(
-            f"{users:13} holdout {holdout:4.0%}, {loss:.0%} worse: noticed after {middle:,.0f} pages "
-            f"[{low:,.0f} to {high:,.0f}], {early} of {len(own)} before the turn"
+            f"| {users} | {kind} | {holdout:.0%} | {loss:.0%} | {cells[0]} | {cells[1]} | {early} | "
+            f"{len(own)} |"
         )
 
 

@@ -18,8 +18,8 @@ from rankloop.live.learner.control import (
     roll_back_as_person,
 )
 from rankloop.live.learner.learner import LiveLearner
-from rankloop.live.learner.monitor import Monitor, judged_pairs
-from rankloop.live.learner.notes import TRIAL, load_monitor, load_trial, load_warnings, save_note
+from rankloop.live.learner.monitor import EqualShares, Monitor, judged_pairs
+from rankloop.live.learner.notes import MONITOR, TRIAL, load_monitor, load_trial, load_warnings, save_note
 from rankloop.live.learner.pages import PartViews
 from rankloop.live.learner.stages import without_policy
 from rankloop.live.learner.trial import LiveTrial
@@ -148,6 +148,85 @@ def test_a_bad_policy_that_a_person_deployed_is_judged(
         assert run_until_changed(world, learner)[0].startswith("rolled back: bad does harm")
         assert live(store) == {"good": "live"}
     world.service.close()
+
+
+def test_what_was_suspected_and_does_no_harm_gets_its_shares_back(store: Store) -> None:
+    """A false alarm: equal shares, then lists say that it is better."""
+    put(store, BAD)
+    shares = (Share("good", 0.8), Share("good-explore", 0.1, "explore"), Share("bad", 0.1, "holdout"))
+    deploy_mix(store, *shares)
+    before = current(store)
+    world, learner = World(store), LiveLearner(store, WATCHING)
+    world.run(150)
+    learner.step()
+    with store.engine.begin() as connection:
+        monitor = load_monitor(connection)
+        (watch,) = monitor.watches
+        alarmed = replace(watch, harm=replace(watch.harm, highest=100.0))
+        save_note(connection, MONITOR, monitor.replaced(alarmed).to_dict())
+    (said,) = learner.step()
+    assert said.startswith("good may do harm: ")
+    equal = current(store)
+    assert {share.policy: share.share for share in equal.shares} == pytest.approx(
+        {"good": 0.45, "good-explore": 0.1, "bad": 0.45}
+    )
+    assert learner.step() == [], "an alarm is acted on once"
+    (said,) = run_until_changed(world, learner, 3_000)
+    assert said == "good is better compared with bad: the shares before are restored"
+    assert current(store).shares == before.shares
+    assert (equal.kind, current(store).kind) == ("equal", "restored")
+    with read(store) as connection:
+        monitor = load_monitor(connection)
+        kinds = [entry["kind"] for entry in read_diary(connection)]
+    assert monitor.equal is None
+    assert (monitor.watches[0].better.count, monitor.watches[0].alarms) == (0, 2)
+    assert kinds[:2] == ["restored", "equal"]
+    world.service.close()
+
+
+def test_who_deploys_something_else_ends_the_comparison(store: Store) -> None:
+    put(store, BAD)
+    deploy_mix(store, Share("good", 0.5), Share("bad", 0.5, "holdout"))
+    equal = EqualShares(current(store).number, "good", "bad", (Share("good", 0.9), Share("bad", 0.1)), 1)
+    with store.engine.begin() as connection:
+        save_note(connection, MONITOR, Monitor(equal=equal).to_dict())
+    deploy_mix(store, Share("good", 1.0), person=True)
+    assert LiveLearner(store, WATCHING).step() == []
+    with read(store) as connection:
+        assert load_monitor(connection).equal is None
+    assert live(store) == {"good": "live"}
+
+
+def test_people_are_told_once_that_their_canary_is_better(store: Store) -> None:
+    put(store, BAD)
+    deploy_mix(store, Share("bad", 0.7), Share("good", 0.3, "canary"), person=True)
+    world, learner = World(store), LiveLearner(store, WATCHING)
+    (said,) = run_until_changed(world, learner)
+    assert said.startswith("good is better than bad by their lists: +")
+    assert run_until_changed(world, learner, 300) == []
+    assert live(store) == {"bad": "live", "good": "canary"}
+    world.service.close()
+
+
+def dear(features: np.ndarray) -> float:
+    """What users do not click much is what they pay for."""
+    return 1.0 if features[0] else 10.0
+
+
+def test_a_canary_that_gains_amounts_and_breaks_a_guard_goes(store: Store) -> None:
+    """It gains amounts and loses clicks; without the guard it would stay."""
+    said = {}
+    for guard in (None, "clicks>=-1%"):
+        put(store, GOOD)
+        deploy_mix(store, Share("good", 0.6), Share("bad", 0.4, "canary"))
+        world = World(store, amounts=dear)
+        learner = LiveLearner(store, WATCHING.model_copy(update={"guard": guard}))
+        said[guard] = run_until_changed(world, learner)
+        world.service.close()
+    assert said[None][0].startswith("bad is better than good by their lists: +")
+    assert "amount per page" in said[None][0]
+    assert said["clicks>=-1%"] == ["rolled back: bad does harm: clicks>=-1% does not hold compared with good"]
+    assert live(store) == {"good": "live"}
 
 
 def test_a_rollback_by_a_person_while_the_learner_was_down_binds_it(store: Store) -> None:
