@@ -50,6 +50,7 @@ from experiments.simulator import (
     HOSTILE,
     SHAPES,
     SOUND,
+    UNLISTED,
     WORSE,
     Ranker,
     World,
@@ -67,7 +68,7 @@ from rankloop.statistics.intervals import wilson
 from rankloop.types import Float64
 
 FITS: dict[str, World] = {"fit on noise": World(affine), "fit on telling features": World(affine)}
-WORLDS = SOUND | SHAPES | BROKEN | WORSE | HOSTILE | FITS
+WORLDS = SOUND | SHAPES | BROKEN | WORSE | HOSTILE | UNLISTED | FITS
 # Where an alarm is false.
 CLEAN = (*SOUND, *SHAPES, *FITS, "12 policies in parallel", "8 queries")
 # Users who do not click on each document for itself: they have no curve, and relevance has no scale.

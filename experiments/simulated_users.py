@@ -200,3 +200,67 @@ def device_curves(traffic: Traffic) -> Flags:
 def hidden_curves(traffic: Traffic) -> Flags:
     """Users examine few positions of one half of the queries and many of the other; the log does not say."""
     return curves(traffic, np.where(traffic.queries.trait[traffic.query] < 0.5, 0.3, 1.3))
+
+
+def fatigue(traffic: Traffic) -> Flags:
+    """Users click less the more lists they have seen, until they come back fresh."""
+    order = np.lexsort((traffic.time, traffic.user))
+    first = np.append(True, np.diff(traffic.user[order]) != 0)
+    start = np.maximum.accumulate(np.where(first, np.arange(len(order)), 0))
+    seen = np.empty(len(order), np.int64)
+    seen[order] = np.arange(len(order)) - start
+    return traffic.drawn(affine_chance(traffic) * (0.8 ** (seen % 6))[:, None])
+
+
+def seasons(traffic: Traffic) -> Flags:
+    """Half of the documents become more relevant all the time, the others less."""
+    trend_of = np.random.default_rng(7).choice([-0.5, 0.5], traffic.queries.relevance.shape)
+    moment = np.linspace(-0.5, 0.5, len(traffic.query))[:, None]
+    change = trend_of[traffic.query[:, None], traffic.lists] * moment
+    relevance = np.clip(traffic.shown + change, 0.0, 1.0)
+    return traffic.drawn(ALPHA[: traffic.ranks] * relevance + BETA[: traffic.ranks])
+
+
+def curves_by_query(traffic: Traffic) -> Flags:
+    """A third of the queries, which users know well, are examined at the top only."""
+    return curves(traffic, np.where(traffic.queries.trait[traffic.query] < 0.33, 1.4, 0.7))
+
+
+def delayed(traffic: Traffic) -> Flags:
+    """Of the clicks of the last twentieth of the time, six tenths come after the log was cut."""
+    late = np.arange(len(traffic.query)) > 0.95 * len(traffic.query)
+    return traffic.drawn(affine_chance(traffic) * np.where(late, 0.4, 1.0)[:, None])
+
+
+def two_defects(traffic: Traffic) -> Flags:
+    """In the second half clicks at rank 3 are lost, and one in ten impressions has those of another list."""
+    clicked = lost_clicks(traffic)
+    mixed = traffic.late & (traffic.rng.random(len(clicked)) < 0.1)
+    clicked[mixed] = traffic.rng.permutation(clicked[mixed])
+    return clicked & (traffic.lists >= 0)
+
+
+def reloads(traffic: Traffic) -> Flags:
+    """Three in ten impressions are copies of the one before them, clicks included."""
+    copies = np.flatnonzero(traffic.rng.random(len(traffic.query)) < 0.3)
+    copies = copies[copies > 0]
+    for values in (traffic.lists, traffic.query, traffic.policy):
+        values[copies] = values[copies - 1]
+    clicked = affine(traffic)
+    clicked[copies] = clicked[copies - 1]
+    return clicked
+
+
+def personal(traffic: Traffic) -> Flags:
+    """Both policies put what a user likes first in half of the lists; the log does not know their taste."""
+    tastes = np.random.default_rng(7).normal(0.0, 0.25, (KINDS, traffic.queries.relevance.size))
+
+    def liked() -> Float64:
+        place = traffic.query[:, None] * traffic.queries.relevance.shape[1] + traffic.lists
+        return tastes[(traffic.user % KINDS)[:, None], place]
+
+    order = np.argsort(-liked(), axis=1)
+    chosen = traffic.rng.random(len(order)) < 0.5
+    traffic.lists[chosen] = np.take_along_axis(traffic.lists, order, axis=1)[chosen]
+    relevance = np.clip(traffic.shown + liked(), 0.0, 1.0)
+    return traffic.drawn(ALPHA[: traffic.ranks] * relevance + BETA[: traffic.ranks])

@@ -26,21 +26,28 @@ from experiments.simulated_users import (
     SlightCascade,
     affine,
     cascade,
+    curves_by_query,
+    delayed,
     demand_and_lengths,
     dependent_clicks,
     device_curves,
     device_levels,
+    fatigue,
     flat_attention,
     hidden_curves,
     late_robots,
     lost_clicks,
     one_pick,
+    personal,
     position,
+    reloads,
     robots,
+    seasons,
     shared_attention,
     substitution,
     tastes_differ,
     trend,
+    two_defects,
     users_change,
     users_differ,
     weekends,
@@ -131,7 +138,9 @@ class World:
         ranks: how many documents are shown.
         impressions: of a log.
         serving: ``after``, policies serve one after the other; ``parallel``, all of them all the time;
-            ``overlap``, the second one gets half of the impressions in the middle third, and all after it.
+            ``overlap``, the second one gets half of the impressions in the middle third, and all after it;
+            ``ramp``, a share of them that rises from a tenth to nine tenths; ``weekends``, those of
+            Saturdays and Sundays; ``device``, those of one device.
         policies: how many there are.
         apart: whether the policies show different documents.
         shift: whether other queries come in the second half.
@@ -151,7 +160,7 @@ class World:
     documents: int = DOCUMENTS
     ranks: int = RANKS
     impressions: int = IMPRESSIONS
-    serving: Literal["after", "parallel", "overlap"] = "after"
+    serving: Literal["after", "parallel", "overlap", "ramp", "weekends", "device"] = "after"
     policies: int = 2
     apart: bool = False
     shift: bool = False
@@ -188,7 +197,14 @@ class World:
         elif self.serving == "overlap":
             between = (moment > 1 / 3) & (moment < 2 / 3)
             moment = np.where(between, rng.random(impressions), moment)
+        elif self.serving == "ramp":
+            moment = (rng.random(impressions) < 0.1 + 0.8 * moment) / 2.0
         policy = (moment * len(policies)).astype(np.int64)
+        time = device = None
+        if self.serving in ("weekends", "device"):
+            time, device = self._draw_times(rng, impressions), self._draw_devices(rng, impressions)
+            weekend = ((time - BEGINNING) // DAY) % 7 >= 5
+            policy = np.where(weekend if self.serving == "weekends" else device == 1, 1, 0) % len(policies)
         scores = np.stack(list(policies))
         race = (scores * (SORTED if self.deterministic else 1.0))[policy, query]
         race += rng.gumbel(size=race.shape)
@@ -196,12 +212,12 @@ class World:
         if self.shortest:
             length = rng.integers(self.shortest, self.ranks + 1, impressions)
             lists[np.arange(self.ranks) >= length[:, None]] = -1
-        time = BEGINNING + np.sort(rng.random(impressions)) * DAYS * DAY
+        time = self._draw_times(rng, impressions) if time is None else time
         people = max(impressions // (self.per_user or 8), 1)
         activity, level = rng.gamma(1.0, size=people), rng.gamma(2.0, 0.5, size=people)
         user = rng.choice(people, impressions, p=activity / activity.sum()).astype(np.int64)
         user[rng.random(impressions) < self.largest] = 0
-        device = (rng.random(impressions) < 0.4).astype(np.int64)
+        device = self._draw_devices(rng, impressions) if device is None else device
         return Traffic(
             rng,
             queries,
@@ -214,6 +230,12 @@ class World:
             level[user],
             device,
         )
+
+    def _draw_times(self, rng: np.random.Generator, impressions: int) -> Float64:
+        return BEGINNING + np.sort(rng.random(impressions)) * DAYS * DAY
+
+    def _draw_devices(self, rng: np.random.Generator, impressions: int) -> Int64:
+        return (rng.random(impressions) < 0.4).astype(np.int64)
 
     def log(
         self, rng: np.random.Generator, *, policies: Callable[..., list[Float64]], impressions: int = 0
@@ -463,4 +485,18 @@ HOSTILE: dict[str, World] = {
     "12 policies in parallel": World(affine, policies=12, serving="parallel"),
     "8 queries": World(affine, queries=8),
     "one user has half of the impressions": World(tastes_differ, per_user=8, largest=0.5),
+}
+# Worlds that nobody had listed when the self-test was designed.
+UNLISTED: dict[str, World] = {
+    "fatigue": World(fatigue, per_user=12),
+    "seasonal documents": World(seasons),
+    "curves by the kind of query": World(curves_by_query),
+    "clicks after the cut": World(delayed),
+    "two defects at once": World(two_defects),
+    "reloads": World(reloads),
+    "personalised lists": World(personal, per_user=40),
+    "demand rises while the variant ramps up": World(trend, serving="ramp"),
+    "variant at weekends only, demand +25 %": World(weekends, serving="weekends"),
+    "variant on one device only": World(device_curves, serving="device", devices=True),
+    "variant on one device only, not logged": World(device_curves, serving="device"),
 }

@@ -334,6 +334,14 @@ def evaluate(
             "guess), or from features ({guesses})."
         ),
     ] = "scores",
+    segments: Annotated[
+        str | None,
+        option(
+            "Also compare on the impressions with each value of this column of the log, such as device, with "
+            "intervals that hold together.",
+            metavar="COLUMN",
+        ),
+    ] = None,
     require: Annotated[
         str | None,
         option(
@@ -374,6 +382,7 @@ def evaluate(
         support=support,
         guess=guess,
         seed=seed,
+        segments=segments,
     )
     with console.working() as progress:
         found = log.evaluate(

@@ -20,7 +20,7 @@ from rankloop.logs.grading import CLICKS, Grading, share_of
 from rankloop.logs.impression_shapes import CLIENT_COLUMNS
 from rankloop.logs.schema import COLUMNS as KNOWN
 from rankloop.logs.schema import IMPRESSIONS, QUERY_DOCUMENT
-from rankloop.logs.span import WHOLE, Span
+from rankloop.logs.span import MISSING, WHOLE, Span
 from rankloop.logs.writer import AMOUNT
 from rankloop.ragged import offsets_of, segment_index
 from rankloop.statistics import Counts
@@ -39,7 +39,6 @@ LEAST_QUERIES = 200
 MOST_VALUES = 1_000
 # A column with more is tested only if it is named.
 FEW_VALUES = 20
-MISSING = "missing"
 # Users are put into so many groups, a power of 2: a variance over groups is as good as one over users.
 UNIT_GROUPS = 1 << 14
 

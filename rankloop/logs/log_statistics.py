@@ -16,7 +16,7 @@ from rankloop.logs.slots import Gaps, Slots
 from rankloop.ragged import offsets_of, segment_sum
 from rankloop.statistics.counts import Counts
 from rankloop.statistics.statistics import Exposure, PolicyStatistics, Statistics
-from rankloop.types import Bias, Int64, Str
+from rankloop.types import Bias, Float64, Int64, Str
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,13 +74,15 @@ class LogStatistics:
             notes.append(f"{self.left_out:,} rows of impressions below position {ranks} are left out.")
         return tuple(notes)
 
-    def of_part(self, part: Counts, bias: Bias) -> Statistics:
+    def of_part(self, part: Counts, bias: Bias, exposures: Mapping[str, Float64] | None = None) -> Statistics:
         """The statistics of part of the log, such as a period, with the exposures of its policies.
 
         Args:
             part: the counts of the part, of the queries and documents of the whole log, by the contexts of
                 the bias, if it has any.
             bias: how users click.
+            exposures: by policy, float64, 3 × documents; where exposures are exact, those of this part. None
+                for those of the whole log, which are the same if there are no contexts.
         """
         policies, effects = {}, bias.contexts
         for number, policy in enumerate(part.policy_ids):
@@ -91,6 +93,8 @@ class LogStatistics:
             if exact is not None:
                 whole = self.statistics.policies[policy].exposure
                 known = np.stack([whole.alpha, whole.beta, whole.examination])
+                if exposures is not None and policy in exposures:
+                    known = exposures[policy]
                 values = np.where(np.repeat(exact, np.diff(part.offsets)), known, values)
             clicks: NDArray[Any] = part.clicks_of(number)
             policies[policy] = PolicyStatistics(came, clicks, Exposure(*values))

@@ -27,6 +27,7 @@ from rankloop.progress import Progress, report
 from rankloop.ragged import segment_index
 from rankloop.statistics.counts import Counts
 from rankloop.statistics.impression_table import ImpressionTable
+from rankloop.statistics.statistics import Statistics
 from rankloop.types import Bias, ContextEffects, Float64, Split
 
 if TYPE_CHECKING:
@@ -144,7 +145,7 @@ class LogReader(LogFolder):
     def count_span(self, span: Span, ranks: int, context_of: str | None = None) -> Counts:
         """The counts of part of the log, with the queries and documents of the whole log; not kept."""
         known = self.count(ranks, context_of=context_of)
-        if span.policies is not None:
+        if span.policies is not None and span.segment is None:
             return known.of_policies(span.policies)
         with self.open_engine() as running:
             counter = LogCounter(self, running, ranks, known, context_of)
@@ -252,6 +253,29 @@ class LogReader(LogFolder):
                 placed = placed * relative[queries]
             result[documents] += weight[:, None] * placed
         return result
+
+    def statistics_of_part(self, found: LogStatistics, part: Counts, bias: Bias) -> Statistics:
+        """The statistics of part of the log, such as a period or a segment.
+
+        Args:
+            found: the statistics of the log.
+            part: the counts of the part, by the contexts of the bias, if it has any.
+            bias: how users click.
+        """
+        if bias.contexts is None or not self.draws:
+            return found.of_part(part, bias)
+        # How often users click depends on the contexts of this part.
+        whole, slots = self.count(bias.positions), self.slots()
+        relative, query_of = part.mean_effects(bias.contexts), segment_index(part.offsets)
+        by_rank = np.stack([bias.alpha, bias.beta, bias.examination])
+        exposures = {policy: np.zeros((len(by_rank), part.n_documents)) for policy in part.policy_ids}
+        for policy, documents, shares in self._candidate_shares(whole):
+            if policy not in exposures:
+                continue
+            placement = slots.placement(whole, whole.policy_ids.index(policy))
+            placed = placement.place(shares, query_of[documents]) * relative[query_of[documents]]
+            exposures[policy][:, documents] = by_rank @ placed.T
+        return found.of_part(part, bias, exposures)
 
     def _candidate_shares(self, counts: Counts) -> Iterator[RankShares]:
         """The probabilities of all candidates at each rank, in parts; kept, unless there are very many."""

@@ -21,7 +21,6 @@ from rankloop.logs.reader import context_of
 from rankloop.logs.span import WHOLE, Span
 from rankloop.names import unknown
 from rankloop.notebook import NotebookResult
-from rankloop.offline._evaluate import sum_moments, sum_units
 from rankloop.offline.assumed_bias import (
     AssumedBias,
     BiasSource,
@@ -30,6 +29,7 @@ from rankloop.offline.assumed_bias import (
     find_context,
 )
 from rankloop.offline.click_contrast import require_contrast
+from rankloop.offline.log_sums import sum_moments, sum_units
 from rankloop.offline.periods import period_of
 from rankloop.offline.policy_rankings import RankingResolver
 from rankloop.progress import Progress, report
@@ -221,7 +221,7 @@ def _predict(
     first, second = (one.select(used, counts.offsets) for one in rankings)
 
     def valuation_by(part: Counts) -> Valuation:
-        statistics = found.of_part(part, bias).select(np.flatnonzero(used))
+        statistics = log.statistics_of_part(found, part, bias).select(np.flatnonzero(used))
         return Valuation(
             statistics, bias, metric, (first, second), Valuation.usual_support(statistics.impressions)
         )

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, NamedTuple
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from rankloop.errors import DataError, RankloopError
@@ -21,18 +20,11 @@ from rankloop.evidence.traffic import rankings_changed
 from rankloop.logs import LogReader, LogStatistics
 from rankloop.logs.grading import Grading
 from rankloop.logs.impression_rows import (
-    UNIT_GROUPS,
-    map_impressions,
-    rows_and_units,
-    rows_of,
     unit_name,
 )
-from rankloop.logs.reader import context_of
-from rankloop.logs.span import WHOLE, Span
 from rankloop.offline.assumed_bias import (
     NO_RESAMPLES,
     AssumedBias,
-    BiasResamples,
     BiasSource,
     accounted_tests,
     assume_bias,
@@ -41,8 +33,9 @@ from rankloop.offline.click_contrast import only_clicked_impressions, read_grade
 from rankloop.offline.comparison import Comparison, GuessGain, RankingExample, compare
 from rankloop.offline.conclusion import assumptions_of
 from rankloop.offline.fit_result import Fit, QueryChoice, is_fit, judge_on, load_fit, name_of
-from rankloop.offline.periods import counts_of_periods, periods_of
-from rankloop.offline.policy_rankings import WITHIN, Policy, Ranking, RankingResolver
+from rankloop.offline.log_sums import in_periods, spread_of, sum_moments, sum_units, support_of
+from rankloop.offline.periods import periods_of
+from rankloop.offline.policy_rankings import DISPLAYED, WITHIN, Policy, Ranking, RankingResolver
 from rankloop.offline.relevance_guess import (
     MEAN,
     SCORES,
@@ -51,19 +44,14 @@ from rankloop.offline.relevance_guess import (
     guess_by_features,
     guess_by_scores,
 )
+from rankloop.offline.segments import SegmentedLog, SegmentedResult, compare_segments
 from rankloop.offline.self_tests import self_test_of
 from rankloop.progress import Progress, report
-from rankloop.statistics import Counts, Statistics
+from rankloop.statistics import Counts
 from rankloop.statistics.intervals import FEW_UNITS
 from rankloop.types import Bias, Float64
 from rankloop.value.uncertainty import (
-    BiasSpread,
-    ImpressionTerms,
-    Moments,
-    PeriodValues,
     QueryValues,
-    UnitSums,
-    bias_spread,
 )
 from rankloop.value.valuation import DEFAULT_METRIC, LoggedMetric, RankingPair, Valuation
 
@@ -89,6 +77,8 @@ class EvaluationOptions:
             ``scores`` (a curve of the policies' own scores, if they have any), ``mean`` (all documents are
             average), or a guess from features by name: ``trees``, ``logistic``.
         seed: the random seed of the bootstrap, and of the estimated bias.
+        segments: a column of the log, such as ``device``: the policies are also compared on the impressions
+            with each of its values, with intervals that hold together.
     """
 
     ranking: Ranking = "sorted"
@@ -96,6 +86,7 @@ class EvaluationOptions:
     support: float | None = None
     guess: str = SCORES
     seed: int = 0
+    segments: str | None = None
 
     def __post_init__(self) -> None:
         if self.support is not None and not 0.0 <= self.support < 1.0:
@@ -169,7 +160,7 @@ def evaluate(
     first, second = (ranking.select(used, counts.offsets) for ranking in rankings)
     statistics = found.statistics.select(np.flatnonzero(used))
     valuation = Valuation(
-        statistics, graded_bias, logged_metric, (first, second), _support(statistics, options)
+        statistics, graded_bias, logged_metric, (first, second), support_of(statistics, options.support)
     )
     knows_clicks = any(_was_fitted_to(policy, counts, used) for policy in policies)
     scores = [] if knows_clicks else resolver.document_scores
@@ -183,7 +174,7 @@ def evaluate(
         ratio = float(plain / variance) if variance > 0.0 else 1.0
         guess_gain = GuessGain(guessed.name, ratio, guessed.calibration.gain)
     report(progress, "evaluate", note="summing over impressions")
-    parts = list(_in_periods(log, found, counts, used, valuation, options))
+    parts = list(in_periods(log, found, counts, used, valuation, options.support))
     moments = [sum_moments(log, counts, used, part.valuation, part.span) for part in parts]
     client = log.client
     units = client and [sum_units(log, counts, used, part.valuation, part.span) for part in parts]
@@ -197,7 +188,22 @@ def evaluate(
         accounted=accounted_tests(graded_bias),
     )
     tested = evaluation_assumptions(log, counts, used, assumed, setting)
-    return compare(
+    divided = SegmentedResult((), ())
+    if options.segments is not None:
+        report(progress, "evaluate", note=f"comparing by {options.segments}")
+        whole = SegmentedLog(
+            log,
+            found,
+            counts,
+            used,
+            valuation,
+            options.support,
+            assumed.resamples,
+            tested.assumptions,
+            options.seed,
+        )
+        divided = compare_segments(whole, options.segments)
+    pooled = compare(
         [part.valuation for part in parts],
         moments,
         assumptions=tested.assumptions,
@@ -209,9 +215,10 @@ def evaluate(
             *resolver.notes,
             *notes,
             *tested.notes,
+            *divided.notes,
         ),
         seed=options.seed,
-        spread=_spread(log, found, counts, used, parts, assumed.resamples),
+        spread=spread_of(log, found, counts, used, parts, assumed.resamples),
         guesses=guess_gain,
         self_test=tested.self_test,
         units=units or None,
@@ -220,46 +227,7 @@ def evaluate(
             rankings, counts.query_ids, counts.doc_ids, counts.offsets, counts.impressions_by_query * used
         ),
     )
-
-
-class PeriodValuation(NamedTuple):
-    """What two policies are worth in one period of a log.
-
-    Attributes:
-        valuation: the policies, and the clicks of the period.
-        span: the part of the log.
-        counts: its counts; None for those of the whole log.
-    """
-
-    valuation: Valuation
-    span: Span = WHOLE
-    counts: Counts | None = None
-
-
-def _support(statistics: Statistics, options: EvaluationOptions) -> float:
-    return Valuation.usual_support(statistics.impressions) if options.support is None else options.support
-
-
-def _in_periods(
-    log: LogReader,
-    found: LogStatistics,
-    counts: Counts,
-    used: NDArray[np.bool_],
-    pooled: Valuation,
-    options: EvaluationOptions,
-) -> Iterator[PeriodValuation]:
-    """The two policies in each period in which these queries came; in the whole log if it has no periods."""
-    periods = periods_of(log)
-    by_context = log.count(counts.positions, context_of=context_of(pooled.bias))
-    parts = counts_of_periods(log, by_context)
-    if periods is None or parts is None:
-        yield PeriodValuation(pooled)
-        return
-    for span, part in zip(periods.spans, parts, strict=True):
-        statistics = found.of_part(part, pooled.bias).select(np.flatnonzero(used))
-        if statistics.impressions:
-            valuation = replace(pooled, statistics=statistics, support=_support(statistics, options))
-            yield PeriodValuation(valuation, span, part)
+    return replace(pooled, segments=divided.segments, segmented_by=options.segments or "")
 
 
 class TestedAssumptions(NamedTuple):
@@ -344,90 +312,6 @@ def _guess(
     if guess == SCORES:
         return guess_by_scores(scores, found.statistics, bias, used)
     return guess_by_features(guess, log, found, bias)
-
-
-def sum_moments(
-    log: LogReader, counts: Counts, used: NDArray[np.bool_], valuation: Valuation, span: Span = WHOLE
-) -> Moments:
-    """Sums over the impressions of each query: one pass over the log, or over part of it."""
-    terms = ImpressionTerms(valuation.contribution, valuation.lambdas, valuation.bias)
-    schema = pa.schema([("query", pa.int64()), *((name, pa.float64()) for name in Moments.COLUMNS)])
-    effects = valuation.bias.contexts
-
-    def add_up(batch: pa.RecordBatch) -> pa.RecordBatch:
-        queries, sums = terms.by_query(rows_of(batch, effects))
-        return pa.RecordBatch.from_arrays([pa.array(queries), *map(pa.array, sums.T)], schema=schema)
-
-    total = np.zeros((int(used.sum()), len(Moments.COLUMNS)))
-    with log.open_engine() as running:
-        parts = map_impressions(
-            running,
-            log,
-            counts,
-            add_up,
-            schema,
-            queries=used,
-            grading=log.grading(),
-            effects=effects,
-            span=span,
-        )
-        for batch in parts:
-            values = np.stack([batch.column(name).to_numpy() for name in Moments.COLUMNS], axis=1)
-            np.add.at(total, batch.column("query").to_numpy(), values)
-    return Moments.of_table(total)
-
-
-def sum_units(
-    log: LogReader, counts: Counts, used: NDArray[np.bool_], valuation: Valuation, span: Span = WHOLE
-) -> UnitSums:
-    """Sums over the impressions of each group of users: one more pass, if it is known who looked."""
-    terms = ImpressionTerms(valuation.contribution, valuation.lambdas, valuation.bias)
-    constant, names = valuation.constant, ("x0", "x1", "times")
-    effects = valuation.bias.contexts
-    schema = pa.schema([("unit", pa.int64()), *((name, pa.float64()) for name in names)])
-
-    def add_up(batch: pa.RecordBatch) -> pa.RecordBatch:
-        units, sums = terms.by_unit(*rows_and_units(batch, effects), constant)
-        return pa.RecordBatch.from_arrays([pa.array(units), *map(pa.array, sums.T)], schema=schema)
-
-    total = np.zeros((UNIT_GROUPS, len(names)))
-    with log.open_engine() as running:
-        grading = log.grading()
-        for batch in map_impressions(
-            running,
-            log,
-            counts,
-            add_up,
-            schema,
-            queries=used,
-            grading=grading,
-            effects=effects,
-            span=span,
-            units=True,
-        ):
-            values = np.stack([batch.column(name).to_numpy() for name in names], axis=1)
-            np.add.at(total, batch.column("unit").to_numpy(), values)
-    return UnitSums.of_table(total)
-
-
-def _spread(
-    log: LogReader,
-    found: LogStatistics,
-    counts: Counts,
-    used: NDArray[np.bool_],
-    parts: Sequence[PeriodValuation],
-    resamples: BiasResamples | None,
-) -> BiasSpread | None:
-    """How the values vary with the bias; None for a bias without resamples."""
-    if resamples is None:
-        return None
-    graded = resamples.of_amount(log.grading().per_click)
-    documents = np.repeat(used, np.diff(counts.offsets))
-    shares = [log.rank_shares(found, part.valuation.bias.contexts, part.counts)[documents] for part in parts]
-    draws = graded.draws(counts)
-    valuations = [part.valuation for part in parts]
-    weights = PeriodValues(tuple(QueryValues.of(one) for one in valuations)).weights
-    return bias_spread(valuations, weights, graded.biases, shares, None if draws is None else draws[:, used])
 
 
 def _as_often_as_clicked(
@@ -521,7 +405,7 @@ def _reranked_queries(counts: Counts, found: LogStatistics, rerank: Rerank | Non
 
 
 def _notes_on_reranking(rankings: RankingPair, within: NDArray[np.bool_]) -> list[str]:
-    named = [policy.name for policy in rankings if policy.ranking != "as displayed"]
+    named = [policy.name for policy in rankings if policy.ranking != DISPLAYED]
     if not named or not within.any():
         return []
     return [

@@ -142,6 +142,30 @@ class Difference:
 
 
 @dataclass(frozen=True)
+class SegmentComparison:
+    """The same two policies on the impressions of one segment, such as one device.
+
+    Attributes:
+        value: the value of the column.
+        impressions: the number of impressions used.
+        queries: the number of different queries among them.
+        new: the new policy.
+        against: the policy it is compared with.
+        difference: new − against. Intervals of all segments hold together with the confidence level of the
+            comparison: each has a higher one.
+        decision: what follows for this segment.
+    """
+
+    value: str
+    impressions: int
+    queries: int
+    new: PolicyEstimate
+    against: PolicyEstimate
+    difference: Difference
+    decision: Decision
+
+
+@dataclass(frozen=True)
 class Comparison(NotebookResult):
     """A new policy and the policy it is compared with, by the clicks of a log.
 
@@ -164,6 +188,9 @@ class Comparison(NotebookResult):
         units: what is independent in the interval: ``queries and users``, ``queries``; with one query
             ``users``, or else ``impressions``. Sessions take the place of users if only they are known.
         example: what both policies put first for a query; None if they put the same first everywhere.
+        confidence: the confidence level of the intervals.
+        segments: the same for each segment of the impressions, such as each device, if that was asked for.
+        segmented_by: the column that divides impressions into segments; empty for none.
     """
 
     document: ClassVar[str] = "rankloop.reports.evaluation:evaluation_document"
@@ -184,6 +211,9 @@ class Comparison(NotebookResult):
     periods: int = 1
     units: str = "queries"
     example: RankingExample | None = None
+    confidence: float = CONFIDENCE
+    segments: tuple[SegmentComparison, ...] = ()
+    segmented_by: str = ""
 
     @property
     def decision(self) -> Decision:
@@ -199,7 +229,7 @@ class Comparison(NotebookResult):
             variance=sum(policy.estimate.error**2 * policy.effective for policy in policies),
             assumptions=self.assumptions,
         )
-        return decide(evidence, level=1.0 - CONFIDENCE)
+        return decide(evidence, level=1.0 - self.confidence)
 
     @property
     def conclusion(self) -> str:
@@ -228,6 +258,7 @@ def compare(
     units: Sequence[UnitSums] | None = None,
     unit: str = "impression",
     example: RankingExample | None = None,
+    confidence: float = CONFIDENCE,
 ) -> Comparison:
     """Compare two policies by their values per query, and by sums over impressions.
 
@@ -243,11 +274,14 @@ def compare(
         units: sums over the users of each period; None if it is not known who looked.
         unit: what they are: ``user`` or ``session``.
         example: what both policies put first for a query.
+        confidence: the confidence level of the intervals.
     """
     first = valuations[0]
     values = PeriodValues(tuple(QueryValues.of(one) for one in valuations))
     weights = values.weights
-    of_new, of_other, gain = values.intervals(moments, np.random.default_rng(seed), spread, units)
+    of_new, of_other, gain = values.intervals(
+        moments, np.random.default_rng(seed), spread, units, confidence=confidence
+    )
     effective = Moments.of_all(moments).effective()
     bounds = SupportBounds.mean([one.bounds() for one in valuations], weights)
     alike = first.alike(ROUNDING)
@@ -272,6 +306,7 @@ def compare(
         periods=len(valuations),
         units=_units(int((values.times > 0).sum()), None if units is None else unit),
         example=example,
+        confidence=confidence,
     )
 
 

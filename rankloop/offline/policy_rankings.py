@@ -43,6 +43,8 @@ from rankloop.value.valuation import LoggedMetric, PolicyRanking, RankingPair
 Ranking = Literal["sorted", "drawn"]
 RANKINGS = ("sorted", "drawn")
 # How the ranking of a policy is called if it orders what an impression displayed.
+# How a policy ranks that is known only from its displays.
+DISPLAYED = "as displayed"
 WITHIN = "within impressions"
 # How a policy is called that is a frame of scores.
 FRAME = "the table of scores"
@@ -218,7 +220,7 @@ class RankingResolver:
         positions_seen = min(counts.positions, vectors.shape[1])
         placed = counts.displays_of(number)[:, :positions_seen] @ vectors[:, :positions_seen].T
         placed = placed / np.repeat(np.maximum(came, 1), np.diff(counts.offsets))[:, None]
-        displayed = PolicyRanking(policy, "as displayed", placed, self._nothing, came > 0)
+        displayed = PolicyRanking(policy, DISPLAYED, placed, self._nothing, came > 0)
         if not self.log.draws or self.within.all():
             return displayed
         candidates = read_candidates(self.log.files(CANDIDATES), policy)

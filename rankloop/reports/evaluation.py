@@ -65,6 +65,7 @@ def evaluation_document(found: Comparison, sensitivity: Sensitivity | None = Non
             *(() if found.example is None else _example(found, found.example)),
             *warnings(found.notes),
             *(() if sensitivity is None else (sensitivity_section(sensitivity),)),
+            *((_segments(found),) if found.segments else ()),
             Section("Numbers", _numbers(found)),
             Section("Support", _support(found)),
             *(() if found.self_test is None else (self_test_section(found.self_test, of_decision=True),)),
@@ -187,6 +188,54 @@ def _numbers(found: Comparison) -> tuple[Table, Text]:
                 else "Neither accounts for the uncertainty of the bias, which was assumed."
             ),
             "quiet",
+        ),
+    )
+
+
+def _segments(found: Comparison) -> Section:
+    """The comparison on each segment."""
+    column = found.segmented_by
+    bars = [
+        (one.difference.estimate, one.difference.lowest, one.difference.highest, 2) for one in found.segments
+    ]
+    rows = [
+        [
+            one.value,
+            f"{one.impressions:,}",
+            f"{one.new.estimate.value:.4f}",
+            f"{one.against.estimate.value:.4f}",
+            f"{one.difference.estimate.value:+.4f}",
+            f"{one.difference.estimate.low:+.4f} to {one.difference.estimate.high:+.4f}",
+            one.decision.kind,
+        ]
+        for one in found.segments
+    ]
+    new, old = found.new.name, found.against.name
+    columns: list[str | Column] = [
+        column,
+        "impressions",
+        Column(new, brief=False),
+        Column(old, brief=False),
+        "difference",
+        "interval",
+        "decision",
+    ]
+    figure = Figure(
+        partial(_draw, "segments", bars, "difference", zero=True),
+        f"The difference on the impressions with each {column}, from top to bottom: "
+        f"{', '.join(one.value for one in found.segments)}.",
+        " ".join(f"{one.value}: {_in_words(one.difference.estimate)}." for one in found.segments),
+    )
+    return Section(
+        f"By {column}",
+        (
+            Figures((figure,)),
+            Table.build(f"{found.metric} per query, by {column}", columns, rows, brief=True),
+            Text(
+                f"All these intervals hold together with {found.confidence:.0%} confidence; each of them has "
+                f"a higher one. Decisions for one {column} use its impressions alone.",
+                "quiet",
+            ),
         ),
     )
 

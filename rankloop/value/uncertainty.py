@@ -14,7 +14,13 @@ from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
 
-from rankloop.statistics.intervals import draw_units, few_units_widening, normal_quantile, percentile
+from rankloop.statistics.intervals import (
+    CONFIDENCE,
+    draw_units,
+    few_units_widening,
+    normal_quantile,
+    percentile,
+)
 from rankloop.statistics.tables import ImpressionRows
 from rankloop.types import Bias, Float64, Int64, Lines
 from rankloop.value.contribution import Contribution
@@ -295,6 +301,8 @@ class PeriodValues:
         rng: np.random.Generator,
         spread: BiasSpread | None = None,
         units: Sequence[UnitSums] | None = None,
+        *,
+        confidence: float = CONFIDENCE,
     ) -> tuple[ValueInterval, ValueInterval, ValueInterval]:
         """The intervals of the new policy, of the policy it is compared with, and of their difference.
 
@@ -308,9 +316,10 @@ class PeriodValues:
             rng: random generator for the resamples.
             spread: what the uncertainty of the bias does to the estimates; None if the bias is assumed.
             units: sums over users, period by period; None if it is not known who looked.
+            confidence: the confidence level.
         """
-        drawn, errors = np.stack(percentile(self.resampled(rng))), self.errors(moments)
-        several, wider = int((self.times > 0).sum()) > 1, few_units_widening(self.times)
+        drawn, errors = np.stack(percentile(self.resampled(rng), confidence)), self.errors(moments)
+        several, wider = int((self.times > 0).sum()) > 1, few_units_widening(self.times, confidence)
         more = np.zeros(3) if units is None else np.maximum(self.unit_variances(units) - errors**2, 0.0)
         by_query = self.query_variances
         by_users = np.sqrt(1.0 + np.divide(more, by_query, out=np.zeros(3), where=by_query > 0.0))
@@ -322,7 +331,7 @@ class PeriodValues:
             if spread is not None and error:
                 error = float(np.hypot(error, spread.deviation[number]))
                 stretch *= float(spread.stretch[number])
-            half = normal_quantile() * error
+            half = normal_quantile(confidence) * error
             low, high = value - half, value + half
             if several:
                 # How much queries differ cannot be told from one.

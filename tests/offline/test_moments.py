@@ -13,7 +13,7 @@ import pytest
 
 from rankloop.logs.engines import whole_groups
 from rankloop.offline import open_log
-from rankloop.offline._evaluate import sum_moments
+from rankloop.offline.log_sums import sum_moments
 from rankloop.value.uncertainty import Moments
 from rankloop.value.valuation import LoggedMetric, Valuation
 from tests.logs.logs_of import Row, write_rows
