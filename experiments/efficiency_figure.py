@@ -17,12 +17,13 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from rankloop.experiments.summary import Mean
+from rankloop.reports.style import BAND_OPACITY, COLOURS, STYLE
 
-# The learners of the figure: the name in the rows, the label, the colour, the line.
+# The learners of the figure: the name in the rows, the label, the colour of reports, the line.
 LINES = (
-    ("doubly robust", "rankloop, 20 deployments", "#3949ab", "-"),
-    ("pdgd", "PDGD, online", "#c62828", "--"),
-    ("doubly-robust", "rankloop, static log", "#00796b", ":"),
+    ("doubly robust", "rankloop, 20 deployments", COLOURS[0], "-"),
+    ("pdgd", "PDGD, online", COLOURS[1], "--"),
+    ("doubly-robust", "rankloop, static log", COLOURS[2], ":"),
 )
 PANELS = ("learned policy", "shown to users, on average so far")
 
@@ -50,12 +51,13 @@ def draw(rows: list[dict[str, Any]]) -> Figure:
             half = np.array([mean.half_width for mean in means])
             marker = "o" if len(times) < 5 else None
             axes.plot(times, middle, color=colour, linestyle=style, marker=marker, label=label)
-            axes.fill_between(times, middle - half, middle + half, color=colour, alpha=0.15, linewidth=0)
+            axes.fill_between(
+                times, middle - half, middle + half, color=colour, alpha=BAND_OPACITY, linewidth=0
+            )
         axes.axhline(np.mean([starts[seed] for seed in seeds]), color="0.5", linewidth=1.0)
         axes.text(1.1e2, np.mean([starts[seed] for seed in seeds]), "start", va="bottom", color="0.4")
         axes.set(xscale="log", title=panel, xlabel="impressions")
-        axes.grid(alpha=0.25)
-    figure.axes[0].set_ylabel(f"NDCG@5 ({len(seeds)} collections)")
+    figure.axes[0].set_ylabel(f"NDCG@5 ({len(seeds)} collections, simulated users)")
     figure.axes[0].legend(loc="upper left", frameon=False)
     return figure
 
@@ -71,7 +73,7 @@ def main() -> None:
     parser.add_argument("results", type=Path, nargs="+")
     given = parser.parse_args()
     rows = [json.loads(line) for path in given.results for line in path.read_text().splitlines()]
-    with mpl.rc_context({"svg.hashsalt": "rankloop"}):
+    with mpl.rc_context({**STYLE, "svg.hashsalt": "rankloop"}):
         draw(rows).savefig(given.out, metadata={"Date": None})
     print(f"wrote {given.out}")
 

@@ -21,6 +21,7 @@ from .bias import BiasOptions as BiasOptions
 from .bias import estimate_bias as estimate_bias
 from .bias import load_bias as load_bias
 from .bias import save_bias as save_bias
+from .clicks import example_clicks as example_clicks
 from .data import dataset as dataset
 from .data import synthetic as synthetic
 from .errors import DataError as DataError

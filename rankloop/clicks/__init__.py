@@ -7,6 +7,7 @@ from rankloop.clicks.base import NamedUsers as NamedUsers
 from rankloop.clicks.base import Users as Users
 from rankloop.clicks.base import bias_of as bias_of
 from rankloop.clicks.base import users as users
+from rankloop.clicks.example import example_clicks as example_clicks
 from rankloop.clicks.named_users import AffineUsers as AffineUsers
 from rankloop.clicks.named_users import CascadeUsers as CascadeUsers
 from rankloop.clicks.named_users import PaperUsers as PaperUsers
