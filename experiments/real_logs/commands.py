@@ -15,6 +15,12 @@ from typing import Any
 RUN = "import sys; from rankloop.cli import main; sys.argv[0] = 'rankloop'; main()"
 # The characters that tables are drawn with in a terminal.
 TABLE = "┏┡│└┃"
+# Lines that are left out, as they begin: notes, and the captions of tables.
+LEFT_OUT = (
+    *("note: ", "wrote ", "import: ", "evaluate: ", "fit: ", "folder ", "dcg@24, as", "Scale: "),
+    *("Rows; ", "Left out of the log", "Problems of the ", "missing_features", "What this log can"),
+    *("Policies in the order", "Share clicked", "α and β by ", "The 10 documents"),
+)
 # Lines of output that are shown per command.
 LINES = 14
 
@@ -44,15 +50,16 @@ class Commands:
         return self._known[name]
 
     def run(self, command: str, *, lines: int = LINES) -> dict[str, Any]:
-        """Run a command, and show it with what it printed; tables are left out."""
+        """Run a command, and show it with what it printed; tables and notes are left out."""
         found: dict[str, Any] = self.once(command, lambda: self._run(command))
         text = [line for line in found["output"].splitlines() if line[:1] not in TABLE and line.strip()]
-        text = [line for line in text if not line.startswith(("wrote ", "import: ", "evaluate: ", "fit: "))]
+        text = [line for line in text if not line.startswith(LEFT_OUT)]
         text = [line.replace(str(self.data), "$RANKLOOP_DATA") for line in text]
-        cut = [f"… ({len(text) - lines} more lines)"] if len(text) > lines else []
+        cut = ["…"] if len(text) > lines else []
         code = f", exit code {found['code']}" if found["code"] else ""
         self.shown += [f"```sh\n{command}     # {found['seconds']:.0f} CPU seconds{code}\n```", ""]
-        self.shown += ["```text", *text[:lines], *cut, "```", ""]
+        if text:
+            self.shown += ["```text", *text[:lines], *cut, "```", ""]
         return found
 
     def say(self, text: str) -> None:
