@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,18 +20,14 @@ if TYPE_CHECKING:
 
 
 class FormatGroup(TyperGroup):
-    """The importers by the names of their formats, for people who name a file first."""
+    """The importers by the names of their formats, and one for files whose format is to be found out."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Find the importer; if there is none of this name, say what to type."""
+        """Find the importer; files that are named first are looked at."""
         if args and args[0] not in self.commands:
-            if not Path(args[0]).exists():
-                raise unknown("format", args[0], self.commands)
-            *others, table = self.commands
-            raise RankloopError(
-                f"name the format of {args[0]} before it: {', '.join(others)}, or {table} for any table, "
-                f"as in: {ctx.command_path} {table} {shlex.join(args)}"
-            )
+            if not Path(args[0].partition(":")[0]).exists():
+                raise unknown("format or file", args[0], self.commands)
+            return "", self.commands[ANY_FILES], args
         return super().resolve_command(ctx, args)
 
 
@@ -44,6 +39,8 @@ importing = typer.Typer(
 )
 
 FILES = "Files, or folders of them"
+# The importer of files whose format is to be found out.
+ANY_FILES = "files"
 # The exit code if more of the source would be left out than --max-loss allows.
 TOO_MUCH_LOST = 3
 
@@ -106,6 +103,44 @@ class ImportTarget:
         )
 
 
+@importing.command(ANY_FILES)
+@expand_options
+def any_files(
+    files: Annotated[list[Path], argument("FILES", f"{FILES}, of one kind: any table, UBI or Metarank.")],
+    mapping: Annotated[
+        Path | None,
+        option(
+            "The mapping to run, a TOML file; what it says is not guessed, and nothing is asked.", "--map"
+        ),
+    ] = None,
+    yes: Annotated[
+        bool, option("Import without asking, if nothing has to be decided.", "--yes", "-y")
+    ] = False,
+    dry_run: Annotated[bool, option("Show what would be imported, and stop.", "--dry-run")] = False,
+    clicks: Annotated[Path | None, option("A second table, with one row per click.")] = None,
+    *,
+    target: ImportTarget,
+) -> None:
+    """Look at files, show what would be imported, and ask.
+
+    `rankloop import FILES` is enough. It shows which column each field is read from, why, and which other
+    column came closest; three impressions as they would be in the log; and what only you can decide. The
+    mapping is stored in the log, and can be given again with --map.
+    """
+    from rankloop.cli.import_dialogue import settle_mapping
+    from rankloop.logs.importers.mapped import run_proposal
+    from rankloop.logs.importers.mapping import TableMapping, read_mapping
+
+    given = None if mapping is None else read_mapping(mapping)
+    if given is None and clicks is not None:
+        given = TableMapping(clicks=clicks)
+    proposal = settle_mapping(
+        files, given, target, asks=mapping is None and not yes, shows=mapping is None, dry_run=dry_run
+    )
+    if proposal is not None:
+        _import(lambda options: run_proposal(proposal, files, target.out, options), target)
+
+
 @importing.command()
 @expand_options
 def ubi(
@@ -143,7 +178,7 @@ def ubi(
     """Import OpenSearch's User Behavior Insights: ubi_queries and ubi_events."""
     from rankloop.logs import import_ubi
     from rankloop.logs.importers.amounts import parse_amounts
-    from rankloop.logs.importers.ubi import CLICK_ACTIONS
+    from rankloop.logs.importers.mapping import CLICK_ACTIONS
 
     amounts = parse_amounts(amount or [])
     _import(
@@ -193,7 +228,7 @@ def metarank(
     """Import Metarank's ranking, interaction and item events."""
     from rankloop.logs import MetarankFields, import_metarank
     from rankloop.logs.importers.amounts import parse_amounts
-    from rankloop.logs.importers.metarank import CLICK_TYPES
+    from rankloop.logs.importers.mapping import CLICK_TYPES
 
     fields = MetarankFields(query=query, policy=policy_field, score=score_field, items=items)
     amounts = parse_amounts(amount or [])

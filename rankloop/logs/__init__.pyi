@@ -5,7 +5,7 @@ from .importers.column_names import Columns as Columns
 from .importers.columns import import_columns as import_columns
 from .importers.losses import ImportLossError as ImportLossError
 from .importers.losses import Loss as Loss
-from .importers.metarank import MetarankFields as MetarankFields
+from .importers.mapping import MetarankFields as MetarankFields
 from .importers.metarank import import_metarank as import_metarank
 from .importers.pipeline import ImportOptions as ImportOptions
 from .importers.report import ImportReport as ImportReport

@@ -28,6 +28,8 @@ QUERY_DOCUMENT = ("query_id", "doc_id")
 OTHER_QUERY_IDS, ALIKE = ("q", "qid", "query"), 0.75
 # The report of an import, stored beside the tables so that later reports can show what was repaired.
 REPORT_FILE = "import.json"
+# How its source was read.
+MAPPING_FILE = "mapping.toml"
 
 # The kinds of columns, as messages name them.
 ID, TIME, RANK, SCORE, FLAG = (

@@ -15,7 +15,15 @@ import pyarrow.parquet as pq
 from rankloop.errors import DataError, one_line
 from rankloop.logs.checksums import CHECKSUMS_FILE, write_checksums
 from rankloop.logs.folder import RANDOMISED_KEY, STARTS_KEY, VERSION_KEY, check_file, open_folder
-from rankloop.logs.schema import FEATURES, IMPRESSIONS, REPORT_FILE, TABLES, VERSION, arrow_schema
+from rankloop.logs.schema import (
+    FEATURES,
+    IMPRESSIONS,
+    MAPPING_FILE,
+    REPORT_FILE,
+    TABLES,
+    VERSION,
+    arrow_schema,
+)
 from rankloop.storage.files import replace_folder
 
 # An additional column of impressions: what a display was worth, where actions have weights.
@@ -142,7 +150,7 @@ def _check_replaceable(folder: Path, overwrite: bool) -> None:
     if not folder.is_dir() or (any(folder.iterdir()) and not (folder / f"{IMPRESSIONS}.parquet").exists()):
         raise DataError(f"{folder} is not a log, and is not overwritten: choose another folder")
     # Other files are not ours to delete.
-    ours = {*(f"{table}.parquet" for table in TABLES), REPORT_FILE, CHECKSUMS_FILE}
+    ours = {*(f"{table}.parquet" for table in TABLES), REPORT_FILE, MAPPING_FILE, CHECKSUMS_FILE}
     others = sorted(child.name for child in folder.iterdir() if child.name not in ours)
     if others:
         raise DataError(

@@ -16,7 +16,9 @@ import pytest
 from rankloop.logs import MetarankFields, import_metarank, import_ubi, write_simulated
 from rankloop.offline import open_log
 from tests.cli.commands import Run
+from tests.logs.importers.decoys import decoys, world
 from tests.logs.importers.reading import rows_of, shown, write_lines
+from tests.logs.importers.searches import table as write_table
 from tests.logs.logs_of import Row, simulated, write_rows
 
 
@@ -343,26 +345,36 @@ def test_what_is_wrong_is_said_in_one_line_and_nothing_is_left(run: Run, tmp_pat
     assert {path: path.stat().st_size for path in tmp_path.rglob("*")} == before
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (
-            ("my clicks.csv", "--out", "new"),
-            "name the format of my clicks.csv before it: ubi, metarank, or columns for any table, as in: "
-            "rankloop import columns 'my clicks.csv' --out new",
-        ),
-        (("colums", "my clicks.csv"), "unknown format 'colums', did you mean 'columns'? There are: "),
-    ],
-    ids=["no format", "a format that is not one"],
-)
-def test_import_without_its_format_says_what_to_type(
-    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], message: str
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_files_are_looked_at_and_imported(run: Run, tmp_path: Path) -> None:
     (tmp_path / "my clicks.csv").write_text(GOOD)
-    code, out, err = run("import", *words)
+    code, out, err = run("import", "my clicks.csv", "--dry-run")
+    assert (code, err) == (0, "")
+    assert "  cat    1970-01-01 00:00:05    a\n      1  ● x\n      2    y\n" in out
+    assert not (tmp_path / "log").exists()
+    code, out, err = run("import", "my clicks.csv", "--out", "new", "--json")
+    assert (code, err, json.loads(out)["rows"]) == (0, "", 2)
+    assert run("import", "my clicks.csv", "--map", "new/mapping.toml", "-o", "again").code == 0
+    assert rows_of(tmp_path / "again") == rows_of(tmp_path / "new")
+    code, out, err = run("import", "colums", "my clicks.csv")
     assert (code, out) == (2, "")
-    assert err.startswith(f"rankloop: {message}")
+    assert err.startswith("rankloop: unknown format or file 'colums', did you mean 'columns'? There are: ")
+
+
+def test_what_has_to_be_decided_is_written_and_named(run: Run, tmp_path: Path) -> None:
+    """Two columns that both could be the position: nobody can be asked here, so nothing is imported."""
+    decoy = next(one for one in decoys() if one.name == "shop rank of retrieval")
+    write_table(tmp_path / "t.csv", decoy.header, decoy.rows(world()))
+    for options in ((), ("--yes",)):
+        code, _, err = run("import", "t.csv", "-o", "new", *options)
+        assert code == 2
+        assert "position could be rank or slot. Nothing was imported. Decide it in new-mapping.toml" in err
+        assert err.endswith("then run: rankloop import t.csv --map new-mapping.toml -o new\n")
+        assert not (tmp_path / "new").exists()
+    mapping = tmp_path / "new-mapping.toml"
+    assert run("import", "t.csv", "--map", mapping.name, "-o", "new").code == 2
+    mapping.write_text(mapping.read_text().replace('"? rank or slot"', '"slot"'))
+    assert run("import", "t.csv", "--map", mapping.name, "-o", "new").code == 0
+    assert max(row["position"] for row in rows_of(tmp_path / "new")) == 6
 
 
 def test_a_page_is_not_begun_for_a_log_that_is_refused(run: Run, tmp_path: Path) -> None:

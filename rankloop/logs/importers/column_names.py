@@ -17,6 +17,16 @@ OPTIONAL = (
 )  # fmt: skip
 
 
+# Fields that are not looked for.
+OTHERS = frozenset(("amount", "row_id", "score"))
+
+
+class UsualName(str):
+    """A name that nobody gave: the column is looked for under it, and otherwise guessed."""
+
+    __slots__ = ()
+
+
 @dataclass(frozen=True)
 class Columns:
     """The names of the columns of a table; None if there is no such column.
@@ -53,18 +63,18 @@ class Columns:
         'text'
     """
 
-    impression_id: str | tuple[str, ...] | None = "impression_id"
-    timestamp: str | None = "timestamp"
-    query_id: str | None = "query_id"
-    policy_id: str | None = "policy_id"
-    position: str | None = "position"
-    doc_id: str = "doc_id"
-    clicked: str | None = "clicked"
+    impression_id: str | tuple[str, ...] | None = UsualName("impression_id")
+    timestamp: str | None = UsualName("timestamp")
+    query_id: str | None = UsualName("query_id")
+    policy_id: str | None = UsualName("policy_id")
+    position: str | None = UsualName("position")
+    doc_id: str = UsualName("doc_id")
+    clicked: str | None = UsualName("clicked")
     score: str = "score"
     amount: str | None = None
-    randomised: str | None = AUTO
-    event: str | None = AUTO
-    page: str | None = AUTO
+    randomised: str | None = UsualName(AUTO)
+    event: str | None = UsualName(AUTO)
+    page: str | None = UsualName(AUTO)
     row_id: str | None = None
 
     @property
@@ -72,6 +82,19 @@ class Columns:
         """The columns that make up the impression."""
         names = self.impression_id
         return () if names is None else (names,) if isinstance(names, str) else names
+
+    @property
+    def settled(self) -> frozenset[str]:
+        """The fields that somebody has decided.
+
+        >>> sorted(Columns(query_id="query_id", position=None).settled)
+        ['position', 'query_id']
+        """
+        return frozenset(
+            name
+            for name, value in vars(self).items()
+            if name not in OTHERS and not isinstance(value, UsualName)
+        )
 
     def identified_by(self, columns: str) -> Self:
         """The same with an impression id of several columns, as in ``session_id,query,timestamp``.

@@ -14,24 +14,16 @@ from types import MappingProxyType
 from rankloop.logs.importers.amounts import NO_AMOUNTS, Actions
 from rankloop.logs.importers.column_names import Columns
 from rankloop.logs.importers.files import Paths, as_paths
+from rankloop.logs.importers.mapping import TableMapping, stored_text
 from rankloop.logs.importers.pipeline import DEFAULTS, ImportOptions, ImportSession, run
+from rankloop.logs.importers.proposal import propose_table
 from rankloop.logs.importers.report import ImportReport
 from rankloop.logs.importers.staging import CLICKS
-from rankloop.logs.importers.tables.click_guess import shared_columns
 from rankloop.logs.importers.tables.events import Events
-from rankloop.logs.importers.tables.feature_columns import (
-    TableFeatures,
-    choose_features,
-    has_decimal_comma,
-    suggest_features,
-)
+from rankloop.logs.importers.tables.feature_columns import TableFeatures
 from rankloop.logs.importers.tables.fields import RowFields
-from rankloop.logs.importers.tables.guesses import guess_columns
 from rankloop.logs.importers.tables.readers import CandidateReader, ClickReader, ImpressionReader
-from rankloop.logs.importers.tables.refusals import refuse_unusable
-from rankloop.logs.importers.tables.sample import Sample
 from rankloop.logs.importers.tables.session_lists import SessionLists
-from rankloop.logs.importers.tables.shape import TableShape
 
 ALL_ROWS: Mapping[str, str] = MappingProxyType({})
 BY_NAME = Events()
@@ -71,51 +63,63 @@ def import_columns(
             columns of numbers that are known before a click.
         options: options of all imports.
     """
-    given = Columns() if columns is None else columns
-    if policy is not None:
-        given = replace(given, policy_id=None)
+    given = TableMapping(
+        columns=Columns() if columns is None else columns,
+        events=events,
+        policy=policy,
+        clicks=clicks,
+        candidates=candidates,
+        only=only,
+        amounts=amounts,
+        features=tuple(feature_columns),
+        position_base=options.position_base,
+    )
+    proposal = propose_table(impressions, given)
+    proposal.check(", ".join(map(str, as_paths(impressions))))
+    notes = list(proposal.notes)
+    if options.features is None and proposal.suggestion is not None:
+        notes.append(proposal.suggestion)
+    mapping = proposal.mapping
+    assert isinstance(mapping, TableMapping)
+    return run_table(mapping, impressions, out, notes=notes, options=options)
+
+
+def run_table(
+    mapping: TableMapping,
+    impressions: Paths,
+    out: str | os.PathLike[str],
+    *,
+    notes: Sequence[str] = (),
+    options: ImportOptions = DEFAULTS,
+) -> ImportReport:
+    """Import a table as a complete mapping says."""
+    names, kinds, shape, policy = mapping.columns, mapping.events, mapping.shape, mapping.policy
+    assert shape is not None
+    chosen = list(mapping.features)
 
     def read(session: ImportSession) -> None:
-        sample = Sample.read(as_paths(impressions), "impressions")
-        clicked = None if clicks is None else Sample.read(as_paths(clicks), "clicks")
-        guess = guess_columns(sample, given, events, clicked)
-        names, kinds = guess.columns, guess.events or Events()
-        elsewhere = clicks is not None or bool(kinds.clicks or kinds.marks)
-        refuse_unusable(sample, guess, clicks_elsewhere=elsewhere, filtered=bool(only))
-        sample = guess.sample
-        session.hints += guess.notes
-        chosen: list[str] = []
-        if feature_columns:
-            chosen, notes = choose_features(sample, names, feature_columns)
-            session.hints += [f"{len(chosen)} columns of the table are features.", *notes]
-        elif session.options.features is None and (found := suggest_features(sample, names)):
-            session.hints.append(found)
-        shown = names if clicks is None else replace(names, clicked=None)
-        shape = TableShape.of(sample, shown, options.position_base)
-        session.hints += shape.notes(shown)
-        clicked = guess.clicks
-        shared = () if shape.arrays else shared_columns(names, clicked)
-        by_name = clicked is None or not len(clicked) or bool(clicked.present(names.doc_id))
-        row_amounts = NO_AMOUNTS if names.event is not None else amounts
-        fields = RowFields(shown, shape, row_amounts, shared, names_document=by_name)
+        session.hints += notes
+        shown = names if mapping.clicks is None else replace(names, clicked=None)
+        row_amounts = NO_AMOUNTS if names.event is not None else mapping.amounts
+        fields = RowFields(shown, shape, row_amounts, mapping.shared, names_document=mapping.names_document)
         everyone = policy
         if names.policy_id is None and policy is None:
             everyone = session.unnamed_policy()
-        actions = Actions(kinds.clicks, amounts if names.event is not None else NO_AMOUNTS)
+        actions = Actions(kinds.clicks, mapping.amounts if names.event is not None else NO_AMOUNTS)
         with ExitStack() as stack:
             collected = lists = None
             if chosen:
-                commas = [name for name in chosen if has_decimal_comma(sample.present(name))]
+                commas = list(mapping.decimal_commas)
                 collected = stack.enter_context(TableFeatures(session.staging.folder, chosen, commas))
-            finds = bool(shared) or names.row_id is not None or not by_name
+            finds = bool(mapping.shared) or names.row_id is not None or not mapping.names_document
             if names.impression_id is not None and (shape.arrays or finds):
-                with_clicks = clicks is None and not kinds.clicks
+                with_clicks = mapping.clicks is None and not kinds.clicks
                 lists = stack.enter_context(SessionLists(session.staging.folder, with_clicks=with_clicks))
             reader = ImpressionReader(
                 session,
                 fields,
                 everyone,
-                only=only,
+                only=mapping.only,
                 shown=kinds.shown,
                 actions=actions,
                 features=collected,
@@ -123,23 +127,24 @@ def import_columns(
                 marks=kinds.marks,
             )
             reader.read(impressions)
-            if clicks is not None:
-                ClickReader(session, fields, lists).read(clicks)
+            if mapping.clicks is not None:
+                ClickReader(session, fields, lists).read(mapping.clicks)
         if collected is not None:
             session.feature_files.append(collected.written())
         if lists is not None:
             for table in lists.clicks():
                 session.staging.add_batch(CLICKS, table)
             session.hints += [] if lists.note is None else [lists.note]
-        if shared:
+        if mapping.shared:
+            shared = mapping.shared
             session.hints.append(
                 f"Clicks do not share {_others(names, shared)} with rows: a click belongs to the last "
                 f"impression of its {', '.join(shared)} before it that shows its document."
             )
-        if candidates is not None:
-            CandidateReader(session, names, everyone).read(candidates)
+        if mapping.candidates is not None:
+            CandidateReader(session, names, everyone).read(mapping.candidates)
 
-    return run(read, out, options)
+    return run(read, out, options, mapping=stored_text(mapping))
 
 
 def _others(names: Columns, shared: Sequence[str]) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -59,9 +60,11 @@ class SourceFiles:
         paths: the files, in the order in which they were added.
         unreadable: number of lines that are not even a record.
         notes: sentences on how files were understood.
+        first: how many records of each file are read; None for all.
     """
 
-    def __init__(self, found: ProblemCounter) -> None:
+    def __init__(self, found: ProblemCounter, first: int | None = None) -> None:
+        self.first = first
         self.paths: list[Path] = []
         self.found = found
         self.unreadable = 0
@@ -80,7 +83,7 @@ class SourceFiles:
             number = self.add_file(path)
             kind, delimiter = detect_format(file_of(path), what)
             first = command is not None
-            for line, values in self._rows(path, number, kind, delimiter):
+            for line, values in islice(self._rows(path, number, kind, delimiter), self.first):
                 place = place_of(number, line)
                 if first and command is not None:
                     check_importer(command, values, self.place_name(place))
@@ -185,10 +188,15 @@ def _in_utc(batch: pa.RecordBatch) -> pa.RecordBatch:
     return batch
 
 
-def parquet_batches(path: Path, rows: int = ROWS_PER_BATCH) -> Iterator[pa.RecordBatch]:
-    """Iterate over the rows of a Parquet file in batches."""
+def parquet_batches(
+    path: Path, rows: int = ROWS_PER_BATCH, first: int | None = None
+) -> Iterator[pa.RecordBatch]:
+    """Iterate over the rows of a Parquet file in batches; over the first ones only, if a number is given."""
     try:
-        yield from checked_batches(path, rows)
+        if first is None:
+            yield from checked_batches(path, rows)
+        else:
+            yield from islice(checked_batches(path, first), 1)
     except PARQUET_ERRORS as error:
         raise DataError(
             f"{path}: this is not a Parquet file, or part of it is missing: write or copy it again "

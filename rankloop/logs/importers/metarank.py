@@ -37,7 +37,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -47,6 +46,13 @@ import pyarrow.compute as pc
 from rankloop.logs.importers.amounts import NO_AMOUNTS, Actions
 from rankloop.logs.importers.files import Paths, Record
 from rankloop.logs.importers.item_features import ItemFields
+from rankloop.logs.importers.mapping import (
+    CLICK_TYPES,
+    QUERY_AUTO,
+    MetarankFields,
+    MetarankMapping,
+    stored_text,
+)
 from rankloop.logs.importers.parsing import BadValueError, score, text_id
 from rankloop.logs.importers.pipeline import DEFAULTS, ImportOptions, ImportSession, run
 from rankloop.logs.importers.report import ImportReport
@@ -54,33 +60,12 @@ from rankloop.logs.importers.staging import CLICKS, SCORES
 from rankloop.logs.importers.times import microseconds
 from rankloop.logs.schema import IMPRESSIONS
 
-CLICK_TYPES = ("click",)
 # Where the query of a ranking comes from, apart from a field: the field ``query`` or else the ranking, the
 # ranking, the session, the user, or one query for all rankings.
-AUTO, RANKING, SESSION, USER, NONE = QUERY_SOURCES = ("auto", "ranking", "session", "user", "none")
+AUTO, RANKING, SESSION, USER, NONE = QUERY_SOURCES = (QUERY_AUTO, "ranking", "session", "user", "none")
 QUERY_FIELD = "query"
 # The id of the one query that all rankings share.
 BROWSE = "browse"
-
-
-@dataclass(frozen=True)
-class MetarankFields:
-    """Where to find values that Metarank's own format does not include.
-
-    Attributes:
-        query: the query of a ranking: ``auto`` (its field ``query``, or the ranking itself if it has none),
-            ``ranking``, ``session``, ``user``, ``none`` (one query for all rankings), or the name of a field,
-            which all rankings must have.
-        policy: the field with the policy.
-        score: the field of an item with the score from which the policy draws rankings, such as
-            ``relevancy``; None if there is none.
-        items: whether the fields of items become features.
-    """
-
-    query: str = AUTO
-    policy: str = "policy"
-    score: str | None = None
-    items: bool = True
 
 
 FIELDS = MetarankFields()
@@ -114,7 +99,8 @@ def import_metarank(
         session.each(events, "Metarank events", reader, command="metarank", kind=_kind)
         reader.finish()
 
-    return run(read, out, options, counted=True)
+    mapping = MetarankMapping(policy=policy, clicks=tuple(clicks), amounts=amounts, fields=fields)
+    return run(read, out, options, counted=True, mapping=stored_text(mapping))
 
 
 def _kind(record: Record) -> str:

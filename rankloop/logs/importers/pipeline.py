@@ -25,7 +25,7 @@ from rankloop.logs.importers.parsing import BadValueError
 from rankloop.logs.importers.report import ImportReport
 from rankloop.logs.importers.staging import Staging
 from rankloop.logs.problems import ProblemCounter
-from rankloop.logs.schema import FEATURES, IMPRESSIONS, REPORT_FILE
+from rankloop.logs.schema import FEATURES, IMPRESSIONS, MAPPING_FILE, REPORT_FILE
 from rankloop.logs.writer import LogWriter
 from rankloop.progress import Progress, report
 from rankloop.storage.locks import hold_folder, scratch_folder
@@ -57,6 +57,7 @@ class ImportOptions:
         overwrite: whether to replace an existing log.
         append: whether to add to an existing log, if there is one.
         progress: receives the task ``import``, with the number of records so far in its notes.
+        first: how many records of each file are read, for a look; all of them if None.
     """
 
     features: PathLike | Sequence[PathLike] | None = None
@@ -67,6 +68,7 @@ class ImportOptions:
     overwrite: bool = False
     append: bool = False
     progress: Progress | None = None
+    first: int | None = None
 
     def __post_init__(self) -> None:
         if self.position_base not in BASES:
@@ -103,7 +105,7 @@ class ImportSession:
         self.staging = staging
         self.options = options
         self.found = ProblemCounter()
-        self.files = SourceFiles(self.found)
+        self.files = SourceFiles(self.found, options.first)
         self.aside: Counter[str] = Counter()
         self.hints: list[str] = []
         self.randomised: set[str] = set(options.randomised)
@@ -170,6 +172,7 @@ def run(
     options: ImportOptions,
     *,
     counted: bool = False,
+    mapping: Callable[[int | None, Sequence[str]], str] | None = None,
 ) -> ImportReport:
     """Run an import.
 
@@ -178,6 +181,8 @@ def run(
         out: the folder of the log.
         options: options of all imports.
         counted: whether the importer counts positions itself, from 1.
+        mapping: what is run as text, to be stored in the log, for the number of the first position and the
+            sources.
 
     Raises:
         ImportLossError: more than ``options.max_loss`` of the source would be left out.
@@ -232,6 +237,10 @@ def run(
             result = result.after(None if earlier is None else earlier.report)
             text = to_json(result)
             (writer.scratch / REPORT_FILE).write_text(text + "\n", encoding="utf-8")
+            if mapping is not None:
+                (writer.scratch / MAPPING_FILE).write_text(
+                    mapping(result.position_base, sources), encoding="utf-8"
+                )
         report_records(options.progress, "written", cleaning.rows)
     return result
 

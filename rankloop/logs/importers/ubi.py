@@ -36,6 +36,7 @@ from collections.abc import Collection, Mapping
 from rankloop.errors import DataError
 from rankloop.logs.importers.amounts import DWELL, NO_AMOUNTS, Actions
 from rankloop.logs.importers.files import Paths, Record
+from rankloop.logs.importers.mapping import CLICK_ACTIONS, UbiMapping, stored_text
 from rankloop.logs.importers.parsing import BadValueError, at_path, score, text_id
 from rankloop.logs.importers.pipeline import DEFAULTS, ImportOptions, ImportSession, run
 from rankloop.logs.importers.report import ImportReport
@@ -54,7 +55,6 @@ from rankloop.logs.importers.ubi_documents import (
     read_scores,
 )
 
-CLICK_ACTIONS = ("click", "click_through")
 IMPRESSION_ACTION = "impression"
 
 
@@ -96,7 +96,8 @@ def import_ubi(
             session.each(sources, "UBI queries and events", reader, command="ubi", kind=_kind)
         Displays(session, policy, shown, ranks).assemble(raw)
 
-    return run(read, out, options, counted=True)
+    mapping = UbiMapping(policy=policy, ranks=ranks, clicks=tuple(clicks), amounts=amounts, shown=shown)
+    return run(read, out, options, counted=True, mapping=stored_text(mapping))
 
 
 def _kind(record: Record) -> str:

@@ -261,7 +261,7 @@ def test_a_file_without_names_of_columns(tmp_path: Path) -> None:
         for position, document in enumerate(documents, 1)
     ]
     (tmp_path / "t.tsv").write_text("\n".join(lines) + "\n")
-    with pytest.raises(DataError, match=r"not named in the first line\. One row is c1=.*c5="):
+    with pytest.raises(DataError, match=r"clicked could be c5 \(its name does not say"):
         import_columns(tmp_path / "t.tsv", tmp_path / "log")
     columns = Columns.parse("impression_id=c1, query_id=c2, position=c3, doc_id=c4, clicked=c5")
     report = import_columns(tmp_path / "t.tsv", tmp_path / "log", columns=columns)

@@ -28,7 +28,6 @@ from rankloop.logs.importers.tables.click_guess import (
 from rankloop.logs.importers.tables.column_families import find_family
 from rankloop.logs.importers.tables.column_picker import DEFAULTS, ColumnPicker
 from rankloop.logs.importers.tables.events import Events
-from rankloop.logs.importers.tables.guess_notes import describe_guesses
 from rankloop.logs.importers.tables.impression_guess import ImpressionGuess
 from rankloop.logs.importers.tables.list_guess import (
     guess_clicked,
@@ -70,6 +69,7 @@ class Guess:
         notes: sentences on what was guessed.
         rejected: sentences on columns that were not taken for what their names say, by field.
         clicks: the first clicks, if they are in another table or in events.
+        reasons: why a column with a fitting name was not taken, by field, where another was taken, too.
     """
 
     columns: Columns
@@ -78,6 +78,7 @@ class Guess:
     notes: tuple[str, ...] = ()
     rejected: tuple[tuple[str, str], ...] = ()
     clicks: Sample | None = None
+    reasons: tuple[tuple[str, str], ...] = ()
 
 
 def guess_columns(
@@ -134,9 +135,10 @@ class _Guesser(ColumnPicker):
             columns,
             self.events,
             self.sample,
-            (*describe_guesses(columns, self.events, self.found, self.rejected, self.sample), *notes),
+            tuple(notes),
             tuple(pair for pair in self.rejected.items() if pair[0] not in self.found),
             self.clicks,
+            tuple(self.rejected.items()),
         )
 
     def _clicks_or_events(self) -> None:

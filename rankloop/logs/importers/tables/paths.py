@@ -63,6 +63,16 @@ class ColumnPath:
         return None
 
 
+def column_parts(name: str) -> list[str]:
+    """The columns that a name stands for.
+
+    >>> column_parts("sku|d1..d2")
+    ['sku', 'd1', 'd2']
+    """
+    paths = ([path] if isinstance(path, str) else path for path in ColumnPath(name).alternatives)
+    return [part for path in paths for part in path]
+
+
 def _columns_between(text: str) -> tuple[str, ...]:
     """The columns of a range; the text itself if it is not one.
 

@@ -95,7 +95,7 @@ class TableReader:
 
     def _parquet(self, number: int) -> None:
         row, path = 1, self.session.files.paths[number]
-        for batch in parquet_batches(path, ROWS_PER_BATCH):
+        for batch in parquet_batches(path, ROWS_PER_BATCH, self.session.files.first):
             names = batch.schema.names
             self._check(str(path), names)
             repeated = [name for name in dict.fromkeys(names) if names.count(name) > 1]

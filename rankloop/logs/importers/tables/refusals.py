@@ -36,6 +36,10 @@ REMEDIES = {
 }
 
 
+class MissingColumnError(DataError):
+    """A table may be a log, but it is not known which of its columns hold what."""
+
+
 def refuse_unusable(sample: Sample, guess: Guess, *, clicks_elsewhere: bool, filtered: bool = False) -> None:
     """Raise an error if a table has no clicks, holds nothing but clicks, or is a table of sums.
 
@@ -80,7 +84,7 @@ def refuse_unusable(sample: Sample, guess: Guess, *, clicks_elsewhere: bool, fil
         why = dict(guess.rejected).get("clicked", "")
         marks = [name for name in sample.columns if sample.present(name) and are_marks(sample.present(name))]
         name = marks[0] if len(marks) == 1 else "NAME"
-        raise DataError(
+        raise MissingColumnError(
             f"the rows have no clicks{f' ({why})' if why else ''}: name the column that contains them "
             f"(--columns clicked={name}), or give a table with one row per click (--clicks TABLE). "
             f"{_on_kinds(sample)}If each row is a click, what was shown and not clicked is missing. The "
@@ -132,7 +136,7 @@ def _is_missing(field: str, names: Columns, sample: Sample) -> bool:
     return usual and not ColumnPath(str(name)).is_in(sample.columns)
 
 
-def _missing_columns(unknown: Sequence[str], guess: Guess, sample: Sample) -> DataError:
+def _missing_columns(unknown: Sequence[str], guess: Guess, sample: Sample) -> MissingColumnError:
     rejected = dict(guess.rejected)
     reasons = []
     columns = sample.columns
@@ -148,7 +152,7 @@ def _missing_columns(unknown: Sequence[str], guess: Guess, sample: Sample) -> Da
             more = "" if UNKNOWN not in suggested else f", with columns in the place of {UNKNOWN}"
             listed += f". By their values, they may be --columns '{suggested}': check it, and give it{more}"
     remedies = " ".join([*(REMEDIES[field] for field in unknown if field in REMEDIES), HOW_TO_NAME])
-    return DataError(f"{'; '.join(reasons)}. {remedies} The columns are {listed}")
+    return MissingColumnError(f"{'; '.join(reasons)}. {remedies} The columns are {listed}")
 
 
 def _counts(sample: Sample) -> str | None:
