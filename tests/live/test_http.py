@@ -156,12 +156,17 @@ class Broken:
         return np.zeros(len(features))
 
 
-@pytest.mark.parametrize(("seconds", "note"), [(None, "failed"), (0.5, "too long")])
+@pytest.mark.parametrize(("seconds", "limit", "note"), [(None, 9.0, "failed"), (0.5, 0.1, "too long")])
 def test_a_model_that_fails_or_is_slow_serves_the_incoming_order(
-    store: Store, connect: Connect, monkeypatch: pytest.MonkeyPatch, seconds: float | None, note: str
+    store: Store,
+    connect: Connect,
+    monkeypatch: pytest.MonkeyPatch,
+    seconds: float | None,
+    limit: float,
+    note: str,
 ) -> None:
     put(store, policy_of(linear(1.0, 0.0, 0.0), "start"))
-    with serving(store, ServiceSettings(model_seconds=0.1)) as url:
+    with serving(store, ServiceSettings(model_seconds=limit)) as url:
         monkeypatch.setattr("rankloop.models.linear.Linear.scores", Broken(seconds).scores)
         monkeypatch.setattr("rankloop.live.ranking.live_policy.QUICK_MODELS", ())
         client = connect(url)
@@ -251,10 +256,10 @@ def test_without_keys_only_this_machine_is_served(url: str, store: Store) -> Non
 
 def test_a_rate_is_limited(store: Store, connect: Connect) -> None:
     prepare(store)
-    with serving(store, ServiceSettings(rate=2.0)) as url:
+    with serving(store, ServiceSettings(rate=0.01)) as url:
         client = connect(url, retries=0)
-        statuses = [_status(client) for _ in range(10)]
-    assert {429} < {*statuses} <= {200, 422, 429}
+        statuses = [_status(client) for _ in range(3)]
+    assert (statuses[0] in (200, 422), statuses[1:]) == (True, [429, 429])
 
 
 def test_browsers_of_configured_origins_may_send_events(store: Store) -> None:

@@ -17,7 +17,7 @@ from rankloop.errors import DataError, RankloopError
 from rankloop.live import RankRequest, Service, ServiceSettings, Store, open_store, sealing
 from rankloop.live.http.app import build_app
 from rankloop.live.learner.retention import drop_parts, forget_rows
-from rankloop.live.store.leases import Lease
+from rankloop.live.store.leases import LEASE_SECONDS, Lease
 from rankloop.live.store.policies import roll_back
 from rankloop.live.store.tables import impressions, logged_problems, problems, query_names, scorings
 from tests.live.asgi import send
@@ -101,10 +101,11 @@ def test_what_is_not_a_store_is_refused(tmp_path: Path) -> None:
     assert "secret" not in str(caught.value)
 
 
-def test_one_process_at_a_time_holds_a_lease(store: Store) -> None:
-    first, second = Lease(store, "learner", seconds=0.5), Lease(store, "learner", seconds=0.5)
+def test_one_process_at_a_time_holds_a_lease(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second, now = Lease(store, "learner"), Lease(store, "learner"), time.time()
+    monkeypatch.setattr("rankloop.live.store.leases.time.time", lambda: now)
     assert [first.acquire(), second.acquire()] == [True, False]
-    time.sleep(0.6)
+    now += LEASE_SECONDS + 0.1
     assert [second.acquire(), first.acquire()] == [True, False]
 
 
