@@ -347,6 +347,8 @@ def relevance_given_others(scores: Float64, model: ClickModel) -> Float64:
         float64, documents; between 0 and 1.
     """
     cells = model.cells
+    if not len(scores):
+        return np.zeros(0)
     by_query = np.stack([cells.by_query(model.at(scores + u).values) for u in GRID], axis=1)
     seen = np.bincount(cells.queries, minlength=cells.n_queries) > 0
     chances = np.full((cells.n_queries, len(GRID)), 1.0 / len(GRID))

@@ -151,6 +151,8 @@ def combine_trees(
         held_out: documents of queries that neither was grown on.
         start: the score of relevance where the trees on clicks say 0.
     """
+    if not len(held_out):
+        return CombinedTrees(on_clicks, 1.0, 0.0, start, 0.0)
     zero: Float64 = np.zeros(len(held_out))
     clicks = on_clicks.scores(held_out.features)
     order = zero if on_order is None else on_order.scores(held_out.features)

@@ -144,6 +144,11 @@ def test_commands_agree_about_twenty_logs(tmp_path: Path, shard: int) -> None:
     assert judged(tmp_path, range(10_000 + 5 * shard, 10_000 + 5 * (shard + 1))) == []
 
 
+def test_commands_agree_where_no_document_that_stops_training_was_shown(tmp_path: Path) -> None:
+    """Ten impressions of ten queries, and documents without features: a fit ended with a traceback."""
+    assert judged(tmp_path, range(246, 247)) == []
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("shard", range(SHARDS))
 def test_commands_agree_about_many_logs(tmp_path: Path, shard: int) -> None:

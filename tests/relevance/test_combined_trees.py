@@ -54,6 +54,15 @@ def test_what_both_know_is_added(trees: tuple[LightGBMModel, LightGBMModel]) -> 
     np.testing.assert_allclose(found.model.scores(held_out.features), expected, atol=1e-12)
 
 
+def test_an_order_without_clicks_to_support_it_is_left_out(
+    trees: tuple[LightGBMModel, LightGBMModel],
+) -> None:
+    cells = CellTable.of_cells(np.zeros(1, np.int64), *[np.zeros(0, np.int64)] * 3, np.zeros(0, np.int64))
+    nothing = ClickTask(np.zeros((0, 2), np.float32), ClickModel(cells, BIAS, 4.0))
+    found = combine_trees(*trees, nothing, start=0.25)
+    assert (found.model is trees[0], found.order, found.offset) == (True, 0.0, 0.25)
+
+
 def test_an_order_that_misleads_is_left_out(trees: tuple[LightGBMModel, LightGBMModel]) -> None:
     found = combine_trees(*trees, shown_with((3.0, -1.5)), start=0.25)
     assert found.model is trees[0]
