@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from rankloop.offline import Log
     from rankloop.progress import Progress
 
-ESTIMATE, ALL = "estimate", "all"
+ESTIMATE, ALL, MODEL = "estimate", "all", "model"
 RANKINGS = "How policies rank"
 MEASURE_HELP = "The value of a ranking: dcg, dcg@10 or clicks."
 BIAS_HELP = (
@@ -350,6 +350,14 @@ def evaluate(
             metavar="DECISION",
         ),
     ] = None,
+    evidence: Annotated[
+        str,
+        option(
+            "What decides: model, a model of users; or, for two policies of the log that served at the same "
+            "time with known scores, list, the probabilities of their lists, or prefix, the same if nothing "
+            "below a click matters."
+        ),
+    ] = MODEL,
     sensitivity: Annotated[
         bool,
         option(
@@ -370,11 +378,24 @@ def evaluate(
     from rankloop.evidence import DecisionKind, exit_code
     from rankloop.reports.evaluation import evaluation_document
     from rankloop.reports.html import write_page
+    from rankloop.reports.list_comparison import list_document
     from rankloop.storage.files import check_writable
 
     check_writable(out)
     required = None if require is None else DecisionKind.read(require)
     log = source.open()
+    if evidence != MODEL:
+        compared = log.compare_lists(policy, against, evidence=evidence)  # type: ignore[arg-type]
+        lists = list_document(compared)
+        write_page(lists, out)
+        if as_json:
+            console.print_json({**compared.to_dict(), "page": out})
+        else:
+            console.print_document(lists)
+            console.announce_page(out)
+        if required is not None:
+            raise typer.Exit(exit_code(compared.decision.kind, required))
+        return
     chosen = _read_queries(Path(queries)) if queries not in (None, ALL) else queries
     options = EvaluationOptions(
         ranking=ranking,  # type: ignore[arg-type]

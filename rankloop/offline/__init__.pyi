@@ -5,6 +5,8 @@ from ._evaluate import EvaluationOptions as EvaluationOptions
 from ._evaluate import evaluate as evaluate
 from ._export import export as export
 from ._fit import fit as fit
+from ._list_evidence import ListComparison as ListComparison
+from ._list_evidence import compare_lists as compare_lists
 from ._rank import Rankings as Rankings
 from ._rank import rank as rank
 from ._relevance import Relevances as Relevances

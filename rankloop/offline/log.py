@@ -18,6 +18,7 @@ from rankloop.logs.schema import REPORT_FILE
 from rankloop.offline._backtest import backtest
 from rankloop.offline._evaluate import evaluate
 from rankloop.offline._fit import fit
+from rankloop.offline._list_evidence import compare_lists
 from rankloop.offline._rank import FeatureSource, Rankings, rank
 from rankloop.offline._relevance import Relevances, relevance
 from rankloop.offline.assumed_bias import BiasSource, ask_log
@@ -105,6 +106,7 @@ class Log(LogReader):
     fit = fit
     evaluate = evaluate
     backtest = backtest
+    compare_lists = compare_lists
 
     def relevance(
         self,

@@ -8,7 +8,7 @@ from typing import Any
 
 from rankloop.bias import BiasEstimate
 from rankloop.logs import ImportReport
-from rankloop.offline import Backtest, Comparison, Fit, LogCheck
+from rankloop.offline import Backtest, Comparison, Fit, ListComparison, LogCheck
 from rankloop.reports.backtest import backtest_document
 from rankloop.reports.bias import bias_document
 from rankloop.reports.check import check_document
@@ -17,8 +17,9 @@ from rankloop.reports.evaluation import evaluation_document
 from rankloop.reports.fit import fit_document
 from rankloop.reports.html import write_page
 from rankloop.reports.import_report import import_document
+from rankloop.reports.list_comparison import list_document
 
-Result = ImportReport | LogCheck | BiasEstimate | Fit | Comparison | Backtest
+Result = ImportReport | LogCheck | BiasEstimate | Fit | Comparison | Backtest | ListComparison
 
 DOCUMENTS: dict[type[Any], Any] = {
     ImportReport: import_document,
@@ -27,6 +28,7 @@ DOCUMENTS: dict[type[Any], Any] = {
     Fit: fit_document,
     Comparison: evaluation_document,
     Backtest: backtest_document,
+    ListComparison: list_document,
 }
 
 
@@ -34,8 +36,8 @@ def write_report(result: Result, path: str | os.PathLike[str]) -> Path:
     """Write the HTML page on a result, whole or not at all.
 
     Args:
-        result: what an import, `Log.check`, `Log.estimate_bias`, `Log.fit`, `Log.evaluate` or
-            `Log.backtest` returned.
+        result: what an import, `Log.check`, `Log.estimate_bias`, `Log.fit`, `Log.evaluate`, `Log.backtest`
+            or `Log.compare_lists` returned.
         path: the file.
     """
     document: Document = DOCUMENTS[type(result)](result)
