@@ -342,6 +342,15 @@ def evaluate(
             metavar="COLUMN",
         ),
     ] = None,
+    judgments: Annotated[
+        Path | None,
+        option(
+            "Grades from people or a language model (CSV, Parquet, qrels, or JSON of the Search Relevance "
+            "Workbench), used in the guess; the report says whether the judge agrees with the users.",
+            metavar="FILE",
+            shown="none",
+        ),
+    ] = None,
     require: Annotated[
         str | None,
         option(
@@ -402,6 +411,7 @@ def evaluate(
         rerank=rerank,  # type: ignore[arg-type]
         support=support,
         guess=guess,
+        judgments=judgments,
         seed=seed,
         segments=segments,
     )

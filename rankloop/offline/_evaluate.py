@@ -30,9 +30,10 @@ from rankloop.offline.assumed_bias import (
     assume_bias,
 )
 from rankloop.offline.click_contrast import only_clicked_impressions, read_graded_clicks
-from rankloop.offline.comparison import Comparison, GuessGain, RankingExample, compare
+from rankloop.offline.comparison import LITTLE_GAIN, Comparison, GuessGain, RankingExample, compare
 from rankloop.offline.conclusion import assumptions_of
 from rankloop.offline.fit_result import Fit, QueryChoice, is_fit, judge_on, load_fit, name_of
+from rankloop.offline.judged_documents import grades_of
 from rankloop.offline.log_sums import in_periods, spread_of, sum_moments, sum_units, support_of
 from rankloop.offline.periods import periods_of
 from rankloop.offline.policy_rankings import DISPLAYED, WITHIN, Policy, Ranking, RankingResolver
@@ -47,7 +48,8 @@ from rankloop.offline.relevance_guess import (
 from rankloop.offline.segments import SegmentedLog, SegmentedResult, compare_segments
 from rankloop.offline.self_tests import self_test_of
 from rankloop.progress import Progress, report
-from rankloop.statistics import Counts
+from rankloop.relevance.judge import judge_agreement
+from rankloop.statistics import CellTable, Counts
 from rankloop.statistics.intervals import FEW_UNITS
 from rankloop.types import Bias, Float64
 from rankloop.value.uncertainty import (
@@ -76,6 +78,9 @@ class EvaluationOptions:
         guess: what guesses the relevance of documents before their clicks, which makes intervals narrower:
             ``scores`` (a curve of the policies' own scores, if they have any), ``mean`` (all documents are
             average), or a guess from features by name: ``trees``, ``logistic``.
+        judgments: a file of grades from people or a language model (`read_judgments`), used in the guess
+            besides the policies' scores: a curve through clicks of other queries says what a grade is worth,
+            and clicks correct it. Grades that explain no clicks are not used.
         seed: the random seed of the bootstrap, and of the estimated bias.
         segments: a column of the log, such as ``device``: the policies are also compared on the impressions
             with each of its values, with intervals that hold together.
@@ -85,6 +90,7 @@ class EvaluationOptions:
     rerank: Rerank | None = None
     support: float | None = None
     guess: str = SCORES
+    judgments: str | os.PathLike[str] | None = None
     seed: int = 0
     segments: str | None = None
 
@@ -94,6 +100,10 @@ class EvaluationOptions:
         if self.rerank not in (None, *RERANKS):
             raise RankloopError(f"policies re-rank each {' or '.join(RERANKS)}, not {self.rerank!r}")
         check_guess(self.guess)
+        if self.judgments is not None and self.guess not in (SCORES, MEAN):
+            raise RankloopError(
+                f"judgments take the place of a guess from features: leave the guess {self.guess!r} out"
+            )
 
 
 DEFAULTS = EvaluationOptions()
@@ -164,15 +174,18 @@ def evaluate(
     )
     knows_clicks = any(_was_fitted_to(policy, counts, used) for policy in policies)
     scores = [] if knows_clicks else resolver.document_scores
-    guess_gain = None
-    guessed = _guess(log, found, graded_bias, used, scores, options.guess)
-    if guessed is not None and guessed.is_useful:
-        plain = QueryValues.of(valuation).query_variances[-1]
-        guesses = guessed.guesses[np.repeat(used, np.diff(counts.offsets))]
-        valuation = replace(valuation, guesses=guesses)
-        variance = QueryValues.of(valuation).query_variances[-1]
-        ratio = float(plain / variance) if variance > 0.0 else 1.0
-        guess_gain = GuessGain(guessed.name, ratio, guessed.calibration.gain)
+    inside = np.repeat(used, np.diff(counts.offsets))
+    grades = None if options.judgments is None else grades_of(options.judgments, counts)
+    judge = None
+    if grades is not None:
+        judge = judge_agreement(grades[inside], CellTable.of_statistics(statistics), graded_bias)
+    plain, guess_gain = valuation, None
+    # Judgments that are worth no impressions are left out: they would only make the bias matter more.
+    for judgments in (None,) if grades is None else (grades, None):
+        guessed = _guess(log, found, graded_bias, used, scores, options.guess, judgments)
+        valuation, guess_gain = _guided(plain, guessed, inside)
+        if guess_gain is not None and guess_gain.factor >= 1.0 + LITTLE_GAIN:
+            break
     report(progress, "evaluate", note="summing over impressions")
     parts = list(in_periods(log, found, counts, used, valuation, options.support))
     moments = [sum_moments(log, counts, used, part.valuation, part.span) for part in parts]
@@ -220,6 +233,7 @@ def evaluate(
         seed=options.seed,
         spread=spread_of(log, found, counts, used, parts, assumed.resamples),
         guesses=guess_gain,
+        judge=judge,
         self_test=tested.self_test,
         units=units or None,
         unit=unit_name(client),
@@ -297,6 +311,17 @@ def _show_other_documents(valuation: Valuation) -> bool:
     return bool((shown < statistics.per_document(statistics.impressions_by_query)).any())
 
 
+def _guided(
+    plain: Valuation, guessed: ScaledGuess | None, inside: NDArray[np.bool_]
+) -> tuple[Valuation, GuessGain | None]:
+    """The valuation with a guess that explains clicks, and what the guess is worth; the plain one without."""
+    if guessed is None or not guessed.is_useful:
+        return plain, None
+    guided = replace(plain, guesses=guessed.guesses[inside])
+    before, after = (float(QueryValues.of(each).query_variances[-1]) for each in (plain, guided))
+    return guided, GuessGain(guessed.name, before / after if after > 0.0 else 1.0, guessed.calibration.gain)
+
+
 def _guess(
     log: LogReader,
     found: LogStatistics,
@@ -304,13 +329,15 @@ def _guess(
     used: NDArray[np.bool_],
     scores: Sequence[Float64],
     guess: str,
+    grades: Float64 | None,
 ) -> ScaledGuess | None:
     """Guess the relevance of documents, if that can be done."""
+    chosen = scores if guess == SCORES else ()
     # A curve through the clicks of a few queries predicts nothing.
-    if guess == MEAN or used.sum() < FEW_UNITS or (guess == SCORES and not scores):
+    if used.sum() < FEW_UNITS or (guess in (SCORES, MEAN) and not chosen and grades is None):
         return None
-    if guess == SCORES:
-        return guess_by_scores(scores, found.statistics, bias, used)
+    if guess in (SCORES, MEAN):
+        return guess_by_scores(chosen, found.statistics, bias, used, grades=grades)
     return guess_by_features(guess, log, found, bias)
 
 

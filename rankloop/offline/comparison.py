@@ -13,6 +13,7 @@ from rankloop.evidence.decision import ROUNDING, Assumption, Decision, Evidence,
 from rankloop.evidence.self_test import SelfTest
 from rankloop.notebook import NotebookResult
 from rankloop.offline.conclusion import conclusion
+from rankloop.relevance.judge import JudgeAgreement
 from rankloop.statistics.intervals import CONFIDENCE
 from rankloop.storage.plain import plain_fields
 from rankloop.types import Int64, Str
@@ -191,6 +192,7 @@ class Comparison(NotebookResult):
         confidence: the confidence level of the intervals.
         segments: the same for each segment of the impressions, such as each device, if that was asked for.
         segmented_by: the column that divides impressions into segments; empty for none.
+        judge: how far the judge of the judgments agrees with the users; None without judgments.
     """
 
     document: ClassVar[str] = "rankloop.reports.evaluation:evaluation_document"
@@ -214,6 +216,7 @@ class Comparison(NotebookResult):
     confidence: float = CONFIDENCE
     segments: tuple[SegmentComparison, ...] = ()
     segmented_by: str = ""
+    judge: JudgeAgreement | None = None
 
     @property
     def decision(self) -> Decision:
@@ -259,6 +262,7 @@ def compare(
     unit: str = "impression",
     example: RankingExample | None = None,
     confidence: float = CONFIDENCE,
+    judge: JudgeAgreement | None = None,
 ) -> Comparison:
     """Compare two policies by their values per query, and by sums over impressions.
 
@@ -275,6 +279,7 @@ def compare(
         unit: what they are: ``user`` or ``session``.
         example: what both policies put first for a query.
         confidence: the confidence level of the intervals.
+        judge: how far the judge of the judgments agrees with the users.
     """
     first = valuations[0]
     values = PeriodValues(tuple(QueryValues.of(one) for one in valuations))
@@ -307,6 +312,7 @@ def compare(
         units=_units(int((values.times > 0).sum()), None if units is None else unit),
         example=example,
         confidence=confidence,
+        judge=judge,
     )
 
 

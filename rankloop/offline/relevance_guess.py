@@ -55,7 +55,12 @@ def check_guess(name: str) -> None:
 
 
 def guess_by_scores(
-    scores: Sequence[Float64], statistics: Statistics, bias: Bias, used: NDArray[np.bool_]
+    scores: Sequence[Float64],
+    statistics: Statistics,
+    bias: Bias,
+    used: NDArray[np.bool_],
+    *,
+    grades: Float64 | None = None,
 ) -> ScaledGuess:
     """Guess relevance by the scores of the policies: a logistic curve through the clicks of other queries.
 
@@ -68,14 +73,17 @@ def guess_by_scores(
         statistics: of all queries of the log.
         bias: how users click.
         used: bool, queries; those that the policies are evaluated on.
+        grades: documents; those of a judge, which are used as scores are; NaN where there is none.
     """
-    columns = [column for each in scores for column in _columns(each, statistics.offsets)]
+    judged = () if grades is None else (grades,)
+    columns = [column for each in (*judged, *scores) for column in _columns(each, statistics.offsets)]
     features: Float32 = np.column_stack(columns).astype(np.float32)
     inside = np.repeat(used, np.diff(statistics.offsets))
     part = statistics.select(np.flatnonzero(used))
     guesses = np.zeros(len(features))
     guesses[inside], calibration = cross_fit_relevance(features[inside], part, bias, LogisticGuess())
-    return ScaledGuess("logistic curve of the policies' scores", guesses, calibration)
+    sources = [*(["judgments"] if judged else []), *(["the policies' scores"] if scores else [])]
+    return ScaledGuess(f"logistic curve of {' and '.join(sources)}", guesses, calibration)
 
 
 def guess_by_features(
@@ -96,5 +104,7 @@ def _columns(scores: Float64, offsets: Int64) -> tuple[Float64, Float64]:
     query, count = segment_index(offsets), len(offsets) - 1
     known = np.isfinite(scores)
     sums = np.bincount(query[known], scores[known], count)
-    means = sums / np.maximum(np.bincount(query[known], minlength=count), 1)
+    numbers = np.bincount(query[known], minlength=count)
+    # A query without any score is not one of score 0.
+    means = np.divide(sums, numbers, out=np.full(count, np.nan), where=numbers > 0)
     return means[query], np.where(known, scores - means[query], np.nan)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from rankloop.offline import Comparison, PolicyEstimate, RankingExample, Sensitivity
 from rankloop.offline.conclusion import BIAS, EXPLORATION
+from rankloop.relevance.judge import JudgeAgreement
 from rankloop.reports.document import (
     Column,
     Document,
@@ -62,12 +63,14 @@ def evaluation_document(found: Comparison, sensitivity: Sensitivity | None = Non
                 if (sentence := found.guesses.sentence(found.impressions))
                 else []
             ),
+            *([] if found.judge is None else [Text(found.judge.sentence, brief=True)]),
             *(() if found.example is None else _example(found, found.example)),
             *warnings(found.notes),
             *(() if sensitivity is None else (sensitivity_section(sensitivity),)),
             *((_segments(found),) if found.segments else ()),
             Section("Numbers", _numbers(found)),
             Section("Support", _support(found)),
+            *(() if found.judge is None else (_judgments(found, found.judge),)),
             *(() if found.self_test is None else (self_test_section(found.self_test, of_decision=True),)),
             Section("How it was estimated", (_method(found),)),
             next_step(Text(what_now(found), brief=True)),
@@ -95,6 +98,34 @@ def _example(found: Comparison, example: RankingExample) -> tuple[Table, ...]:
         rows.append([str(at + 1), before, after, _moved(after, at, example.before) if after else ""])
     caption = f"Query {example.query!r}, {example.impressions:,} impressions: what each policy puts first"
     return (Table.build(caption, ["rank", found.against.name, found.new.name, "moved"], rows),)
+
+
+def _judgments(found: Comparison, judge: JudgeAgreement) -> Section:
+    """What the grades of a judge are worth, by the clicks of the users."""
+    rows = [
+        [f"{row.grade:g}", f"{row.documents:,}", f"{row.displays:,}", f"{row.relevance:.3f}"]
+        for row in judge.rows
+    ]
+    used = (
+        "are part of the guess"
+        if "judgments" in found.guesses.name
+        else "are worth no impressions here, and are not used"
+    )
+    return Section(
+        "Judgments",
+        (
+            Text(judge.sentence),
+            Table.build(
+                "Relevance by grade, as clicks tell it", ["grade", "documents", "displays", "relevance"], rows
+            ),
+            Text(
+                f"{judge.judged:,} documents of the log are judged, {judge.documents:,} of them were shown. "
+                f"The grades {used}: what a grade is worth is fitted to the clicks of other queries, and "
+                "clicks correct it wherever there are any.",
+                "quiet",
+            ),
+        ),
+    )
 
 
 def _moved(document: str, at: int, before: Sequence[str]) -> str:
