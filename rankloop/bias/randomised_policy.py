@@ -56,7 +56,12 @@ def estimate_from_randomised(
     if policy not in counts.policy_ids:
         raise unknown("policy", policy, counts.policy_ids)
     own = counts.of_policy(policy)
-    by_query = CellTable.of(own, unit="queries", effects=effects)
+    unit: Unit = "queries"
+    by_query = CellTable.of(own, unit=unit, effects=effects)
+    if len(by_query.position) == by_query.n_documents:
+        # Each impression is a query of its own with one document: ranks are compared within documents.
+        unit = "documents"
+        by_query = CellTable.of(own, unit=unit, effects=effects)
     assumption = f"{ASSUMPTIONS[METHOD]} ({policy!r} was declared randomised)"
     try:
         if options.model == CURVE:
@@ -89,7 +94,7 @@ def estimate_from_randomised(
                 bias=replace(separated.bias, evidence=evidence),
                 notes=tuple(dict.fromkeys([*notes, *separated.notes])),
                 resample_seed=None,
-            ).checked(check_by_harvest(separated.bias, shown, seed=seed, unit="queries"))
+            ).checked(check_by_harvest(separated.bias, shown, seed=seed, unit=unit))
             return with_ranks_below(found, by_query)
         notes.append(
             f"Trust bias (β) cannot be separated from examination: too few documents moved between ranks "

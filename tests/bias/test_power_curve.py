@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -119,3 +121,18 @@ def test_ranks_with_few_clicks_go_on_as_the_curve_above_them(rng: np.random.Gene
     assert (width[2:] > width[1]).all()
     assert found.resampled is not None
     assert found.resampled.alpha.shape == (40, 4)
+
+
+def test_a_randomised_policy_that_shows_one_document_at_a_time(rng: np.random.Generator) -> None:
+    """As a bandit does: each impression is a query of its own."""
+    items, shown = 20, 6_000
+    item, rank = rng.integers(0, items, shown), rng.integers(0, 3, shown)
+    clicked = rng.random(shown) < (0.1 + 0.02 * item) * power(rank, ETA)
+    displays, clicks = np.zeros((2, shown, 3), np.int64)
+    displays[np.arange(shown), rank] = 1
+    clicks[np.arange(shown), rank] = clicked
+    counts = Counts.of_arrays(np.arange(shown + 1), {"random": (np.ones(shown, np.int64), displays, clicks)})
+    named = replace(counts, doc_ids=item.astype(np.str_))
+    found = asked(named, randomised="random")
+    assert found.method == "randomised"
+    assert found.bias.examination == pytest.approx(power(np.arange(3), ETA), abs=0.12)
