@@ -220,6 +220,7 @@ def read_impression_table(
         {name: tuple(names.to_pylist()) for name, (_, names) in contexts.items()},
         unit_name(client),
         min(1.0, len(found) / everything),
+        None if _pools_documents(counts) else np.flatnonzero(chosen[segment_index(counts.offsets)]),
     )
 
 
@@ -240,6 +241,11 @@ def _context_columns(engine: Engine, rows: Expression) -> list[str]:
     return [name for place, name in enumerate(names) if 1 < found[f"column_{place}"] <= FEW_VALUES]
 
 
+def _pools_documents(counts: Counts) -> bool:
+    """Whether the same document of every query has one number: hardly any query came again."""
+    return counts.impressions < 2 * counts.n_queries
+
+
 class _Listed(NamedTuple):
     """Rows in the order of their impressions, and the text columns with one value per impression."""
 
@@ -250,8 +256,7 @@ class _Listed(NamedTuple):
 
 def _tabulate(found: pa.Table, counts: Counts, chosen: NDArray[np.bool_]) -> _Listed:
     code, query, document, position, amount = (found.column(name).to_numpy() for name in COLUMNS)
-    if counts.impressions < 2 * counts.n_queries:
-        # The same document of every query has one number.
+    if _pools_documents(counts):
         names = counts.doc_ids[chosen[segment_index(counts.offsets)]]
         document = np.unique(names, return_inverse=True)[1].astype(np.int64)[document]
     order = np.lexsort((document, position, query, code))

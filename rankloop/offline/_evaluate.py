@@ -15,6 +15,7 @@ from rankloop.errors import DataError, RankloopError
 from rankloop.evidence.assumption_tests import POLICY
 from rankloop.evidence.decision import Assumption
 from rankloop.evidence.findings import Setting, meaning_for
+from rankloop.evidence.known_clicks import know_clicks
 from rankloop.evidence.self_test import SelfTest, drifts_within
 from rankloop.evidence.traffic import rankings_changed
 from rankloop.logs import LogReader, LogStatistics
@@ -201,6 +202,7 @@ def evaluate(
         accounted=accounted_tests(graded_bias),
     )
     tested = evaluation_assumptions(log, counts, used, assumed, setting)
+    unknowing = _scores_assumption(log, rankings, resolver.document_scores)
     divided = SegmentedResult((), ())
     if options.segments is not None:
         report(progress, "evaluate", note=f"comparing by {options.segments}")
@@ -212,14 +214,14 @@ def evaluate(
             valuation,
             options.support,
             assumed.resamples,
-            tested.assumptions,
+            (*tested.assumptions, *unknowing),
             options.seed,
         )
         divided = compare_segments(whole, options.segments)
     pooled = compare(
         [part.valuation for part in parts],
         moments,
-        assumptions=tested.assumptions,
+        assumptions=(*tested.assumptions, *unknowing),
         notes=(
             *_on_target(grading, policies),
             *assumed.notes,
@@ -367,6 +369,31 @@ def _on_target(grading: Grading, policies: tuple[Policy, Policy]) -> tuple[str, 
         return grading.notes
     fitted = "clicks" if grading.graded else "amount"
     return (*grading.notes, f"{other[0]} was fitted to the {fitted}, and is judged by the {grading.target}.")
+
+
+def _scores_assumption(
+    log: LogReader, rankings: RankingPair, document_scores: Sequence[Float64]
+) -> tuple[Assumption, ...]:
+    """Whether the scores of tables and models know the clicks that judge them; nothing if nobody knows."""
+    scored = [policy.name for policy in rankings if policy.name not in log.policy_ids]
+    try:
+        table = log.impression_table()
+    except DataError:
+        return ()
+    if not document_scores or table.numbers is None:
+        return ()
+    known = [
+        name
+        for name, scores in zip(scored, document_scores, strict=False)
+        if know_clicks(table, scores[table.numbers])
+    ]
+    if not known:
+        return (Assumption("scores", "held", ""),)
+    text = (
+        f"{' and '.join(known)} predicts the clicks of this log better than any scores could that do not "
+        f"know them"
+    )
+    return (Assumption("scores", "broken", text, "Evaluate on another log, such as that of a later week."),)
 
 
 def _was_fitted_to(policy: Policy, counts: Counts, used: NDArray[np.bool_]) -> bool:

@@ -30,6 +30,8 @@ class ImpressionTable:
         values: by the name of a context column, the names of its values.
         unit_name: what a unit is: ``user``, ``session`` or ``impression``.
         share: the share of the rows of the log that the table has.
+        numbers: int64, documents; their numbers in the counts of the log. None if they are numbered as these,
+            or if a document is the same one in all queries.
     """
 
     rows: ImpressionRows
@@ -42,6 +44,7 @@ class ImpressionTable:
     values: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     unit_name: str = "impression"
     share: float = 1.0
+    numbers: Int64 | None = None
 
     def __post_init__(self) -> None:
         sizes = {len(self.policy), len(self.unit), len(self.length), *map(len, self.columns.values())}
