@@ -17,6 +17,7 @@ column have a λ of their own at each position, so that each has its own curve.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -69,6 +70,44 @@ def estimate_effects(counts: Counts, *, confidence: float = CONFIDENCE) -> Conte
     if counts.context_of == LIST_LENGTH:
         return _of_lengths(counts, table, confidence)
     return _of_values(counts, table, confidence)
+
+
+def period_levels(periods: Sequence[Counts]) -> Float64:
+    """How much more users click in each period: λ by the same documents at the same positions, of mean 1.
+
+    If demand rises, α and β rise together, as in a context; a log of periods with one bias for all would take
+    that for relevance, most of all at ranks with much trust bias. Periods that can hardly be compared have 1.
+
+    Args:
+        periods: the counts of each, with the same queries, documents and ranks.
+
+    Example:
+        >>> def shown_a_thousand_times(clicks):
+        ...     shown = np.array([[1000]])
+        ...     return Counts.of_arrays(np.array([0, 1]), {"a": (shown[0], shown, np.array([[clicks]]))})
+        >>> period_levels([shown_a_thousand_times(200), shown_a_thousand_times(300)])
+        array([0.8, 1.2])
+    """
+    positions = periods[0].positions
+    document, position, displays, clicks = (
+        np.concatenate([getattr(part.cells, name) for part in periods]).astype(np.int64)
+        for name in ("document", "position", "displays", "clicks")
+    )
+    period = np.repeat(np.arange(len(periods)), [len(part.cells.document) for part in periods])
+    group = np.unique(document * positions + position, return_inverse=True)[1].astype(np.int64)
+    table = _Table(
+        group, document, position, period, displays.astype(float), clicks.astype(float), len(periods)
+    )
+    levels = np.ones(len(periods))
+    shared = np.pad(table.shared_clicks(period), (0, len(periods)))[: len(periods)]
+    known = shared >= LEAST_CLICKS
+    if known.sum() < 2:
+        return levels
+    logs, _ = table.fit(period)
+    shown = np.bincount(period, displays, len(periods))[known]
+    factors = np.exp(logs)[: len(periods)][known[: len(logs)]]
+    levels[known] = factors * shown.sum() / float(shown @ factors)
+    return levels
 
 
 @dataclass(frozen=True, eq=False)

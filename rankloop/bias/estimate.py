@@ -11,7 +11,7 @@ import numpy as np
 from rankloop.bias.assumed_curve import assume_curve
 from rankloop.bias.bias_estimate import BiasEstimate
 from rankloop.bias.bias_options import BiasOptions
-from rankloop.bias.context_effects import estimate_effects
+from rankloop.bias.context_effects import estimate_effects, period_levels
 from rankloop.bias.feature_regression import estimate_from_features
 from rankloop.bias.moved_documents import estimate_from_documents, estimate_from_movement
 from rankloop.bias.randomised_policy import estimate_from_randomised
@@ -171,7 +171,7 @@ def ask_bias(
         table = (
             CellTable.of(counts, effects=effects)
             if periods is None
-            else CellTable.of_periods(periods, effects=effects)
+            else CellTable.of_periods(periods, effects=effects, levels=period_levels(periods))
         )
         found = estimate_from_movement(table, brief, rng, progress=progress)
         return replace(found, log=counts.fingerprint)

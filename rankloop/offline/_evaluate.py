@@ -189,9 +189,9 @@ def evaluate(
             break
     report(progress, "evaluate", note="summing over impressions")
     parts = list(in_periods(log, found, counts, used, valuation, options.support))
-    moments = [sum_moments(log, counts, used, part.valuation, part.span) for part in parts]
+    moments = [sum_moments(log, counts, used, part.valuation, part.span, part.level) for part in parts]
     client = log.client
-    units = client and [sum_units(log, counts, used, part.valuation, part.span) for part in parts]
+    units = client and [sum_units(log, counts, used, part.valuation, part.span, part.level) for part in parts]
     report(progress, "evaluate", note="resampling queries")
     if assumed.estimated and assumed.resamples is None:
         notes.append(NO_RESAMPLES)

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from rankloop.bias.context_effects import period_levels
 from rankloop.logs import LogReader, LogStatistics
 from rankloop.logs.impression_rows import UNIT_GROUPS, map_impressions, rows_and_units, rows_of
 from rankloop.logs.reader import context_of
@@ -36,11 +37,13 @@ class PeriodValuation(NamedTuple):
         valuation: the policies, and the clicks of the period.
         span: the part of the log.
         counts: its counts; None for those of the whole log.
+        level: how much more users click than on average, whatever is shown.
     """
 
     valuation: Valuation
     span: Span = WHOLE
     counts: Counts | None = None
+    level: float = 1.0
 
 
 def support_of(statistics: Statistics, support: float | None) -> float:
@@ -73,23 +76,32 @@ def in_periods(
     contexts = context_of(pooled.bias)
     by_context = log.count(counts.positions, context_of=contexts)
     spans = (WHOLE,) if periods is None else periods.spans
+    whole = counts_of_periods(log, by_context) or []
+    levels = period_levels(whole) if whole else np.ones(1)
     if segment is not None:
         spans = tuple(span._replace(segment=segment) for span in spans)
         parts = [log.count_span(span, counts.positions, contexts) for span in spans]
     else:
-        parts = counts_of_periods(log, by_context) or []
+        parts = whole
     if not parts:
         yield PeriodValuation(pooled)
         return
-    for span, part in zip(spans, parts, strict=True):
+    for span, part, level in zip(spans, parts, levels.tolist(), strict=True):
         statistics = log.statistics_of_part(found, part, pooled.bias).select(np.flatnonzero(used))
+        if level != 1.0:
+            statistics = statistics.at_level(level)
         if statistics.impressions:
             valuation = replace(pooled, statistics=statistics, support=support_of(statistics, support))
-            yield PeriodValuation(valuation, span, part)
+            yield PeriodValuation(valuation, span, part, level)
 
 
 def sum_moments(
-    log: LogReader, counts: Counts, used: NDArray[np.bool_], valuation: Valuation, span: Span = WHOLE
+    log: LogReader,
+    counts: Counts,
+    used: NDArray[np.bool_],
+    valuation: Valuation,
+    span: Span = WHOLE,
+    level: float = 1.0,
 ) -> Moments:
     """Sums over the impressions of each query: one pass over the log, or over part of it."""
     terms = ImpressionTerms(valuation.contribution, valuation.lambdas, valuation.bias)
@@ -97,7 +109,7 @@ def sum_moments(
     effects = valuation.bias.contexts
 
     def add_up(batch: pa.RecordBatch) -> pa.RecordBatch:
-        queries, sums = terms.by_query(rows_of(batch, effects))
+        queries, sums = terms.by_query(rows_of(batch, effects).at_level(level))
         return pa.RecordBatch.from_arrays([pa.array(queries), *map(pa.array, sums.T)], schema=schema)
 
     total = np.zeros((int(used.sum()), len(Moments.COLUMNS)))
@@ -120,7 +132,12 @@ def sum_moments(
 
 
 def sum_units(
-    log: LogReader, counts: Counts, used: NDArray[np.bool_], valuation: Valuation, span: Span = WHOLE
+    log: LogReader,
+    counts: Counts,
+    used: NDArray[np.bool_],
+    valuation: Valuation,
+    span: Span = WHOLE,
+    level: float = 1.0,
 ) -> UnitSums:
     """Sums over the impressions of each group of users: one more pass, if it is known who looked."""
     terms = ImpressionTerms(valuation.contribution, valuation.lambdas, valuation.bias)
@@ -129,7 +146,8 @@ def sum_units(
     schema = pa.schema([("unit", pa.int64()), *((name, pa.float64()) for name in names)])
 
     def add_up(batch: pa.RecordBatch) -> pa.RecordBatch:
-        units, sums = terms.by_unit(*rows_and_units(batch, effects), constant)
+        rows, unit = rows_and_units(batch, effects)
+        units, sums = terms.by_unit(rows.at_level(level), unit, constant)
         return pa.RecordBatch.from_arrays([pa.array(units), *map(pa.array, sums.T)], schema=schema)
 
     total = np.zeros((UNIT_GROUPS, len(names)))
@@ -165,7 +183,10 @@ def spread_of(
         return None
     graded = resamples.of_amount(log.grading().per_click)
     documents = np.repeat(used, np.diff(counts.offsets))
-    shares = [log.rank_shares(found, part.valuation.bias.contexts, part.counts)[documents] for part in parts]
+    shares = [
+        part.level * log.rank_shares(found, part.valuation.bias.contexts, part.counts)[documents]
+        for part in parts
+    ]
     draws = graded.draws(counts)
     valuations = [part.valuation for part in parts]
     weights = PeriodValues(tuple(QueryValues.of(one) for one in valuations)).weights

@@ -145,10 +145,10 @@ def _compare(
     if not parts:
         return None
     client = log.client
-    units = client and [sum_units(log, counts, used, part.valuation, part.span) for part in parts]
+    units = client and [sum_units(log, counts, used, part.valuation, part.span, part.level) for part in parts]
     result = compare(
         [part.valuation for part in parts],
-        [sum_moments(log, counts, used, part.valuation, part.span) for part in parts],
+        [sum_moments(log, counts, used, part.valuation, part.span, part.level) for part in parts],
         assumptions=whole.assumptions,
         seed=whole.seed,
         spread=spread_of(log, whole.found, counts, used, parts, whole.resamples),

@@ -7,7 +7,7 @@ expected to respond (`Exposure`). Over all policies: displays and clicks by rank
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, Literal, TypeVar
 
@@ -349,6 +349,23 @@ class Statistics:
     def totals_by_position(self) -> tuple[Int64 | Float64, Int64 | Float64]:
         """Effective displays and clicks at each rank, over all documents: ranks, each."""
         return self.effective_displays.sum(axis=0), self.clicks_by_position.sum(axis=0)
+
+    def at_level(self, level: float) -> Statistics:
+        """The same statistics if users click so many times as often, whatever is shown, and wherever.
+
+        A display then counts as so many, and exposures are so many times as large.
+        """
+        policies = {
+            name: replace(
+                part,
+                exposure=Exposure(
+                    level * part.exposure.alpha, level * part.exposure.beta, part.exposure.examination
+                ),
+            )
+            for name, part in self.policies.items()
+        }
+        displays = level * self.effective_displays.astype(np.float64)
+        return replace(self, policies=policies, weighted_displays=displays)
 
     def per_document(self, by_query: NDArray[Any]) -> NDArray[Any]:
         """One value per query, repeated for each of the query's documents."""

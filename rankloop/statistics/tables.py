@@ -86,7 +86,13 @@ class CellTable:
         return cls(documents, queries, impressions, starts, rank, displays, clicks, kept, counts.n_queries)
 
     @classmethod
-    def of_periods(cls, periods: Sequence[Counts], *, effects: ContextEffects | None = None) -> CellTable:
+    def of_periods(
+        cls,
+        periods: Sequence[Counts],
+        *,
+        effects: ContextEffects | None = None,
+        levels: Float64 | None = None,
+    ) -> CellTable:
         """The documents that were shown, each as another one in each period; of the same queries.
 
         Clicks on a document in one period are then compared with those of the same period only.
@@ -94,6 +100,7 @@ class CellTable:
         Args:
             periods: the counts of each period, with the same queries, documents and ranks.
             effects: how much more users click in some contexts; a display counts as often.
+            levels: float64, periods; how much more users click in each of them. None for the same in all.
         """
         first, count = periods[0], len(periods)
         document, position, shown, clicks = (
@@ -106,6 +113,8 @@ class CellTable:
         if not len(document):
             raise DataError("the log is empty: it has no displays at any rank")
         period = np.repeat(np.arange(count), [len(counts.cells.document) for counts in periods])
+        if levels is not None:
+            displays *= levels[period]
         unique, where = np.unique(
             (document * count + period) * first.positions + position, return_inverse=True
         )
@@ -326,6 +335,11 @@ class ImpressionRows:
     def impression_of(self) -> Int64:
         """int64, rows; the number of the impression."""
         return segment_index(self.offsets)
+
+    def at_level(self, level: float) -> ImpressionRows:
+        """The same rows if users click so many times as often: displays count as often."""
+        weight = np.ones(len(self.document)) if self.weight is None else self.weight
+        return replace(self, weight=level * weight)
 
 
 def of_impressions(

@@ -125,14 +125,14 @@ def test_ranks_with_few_clicks_go_on_as_the_curve_above_them(rng: np.random.Gene
 
 def test_a_randomised_policy_that_shows_one_document_at_a_time(rng: np.random.Generator) -> None:
     """As a bandit does: each impression is a query of its own."""
-    items, shown = 20, 6_000
-    item, rank = rng.integers(0, items, shown), rng.integers(0, 3, shown)
-    clicked = rng.random(shown) < (0.1 + 0.02 * item) * power(rank, ETA)
+    shown = 6_000
+    document, rank = rng.integers(0, 20, shown), rng.integers(0, 3, shown)
+    clicked = rng.random(shown) < (0.1 + 0.02 * document) * power(rank, ETA)
     displays, clicks = np.zeros((2, shown, 3), np.int64)
     displays[np.arange(shown), rank] = 1
     clicks[np.arange(shown), rank] = clicked
     counts = Counts.of_arrays(np.arange(shown + 1), {"random": (np.ones(shown, np.int64), displays, clicks)})
-    named = replace(counts, doc_ids=item.astype(np.str_))
+    named = replace(counts, doc_ids=document.astype(np.str_))
     found = asked(named, randomised="random")
     assert found.method == "randomised"
     assert found.bias.examination == pytest.approx(power(np.arange(3), ETA), abs=0.12)
