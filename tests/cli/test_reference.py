@@ -88,6 +88,12 @@ def test_options_that_commands_share_are_described_once() -> None:
     assert "hide" not in updated
 
 
+def test_the_page_has_no_other_lists_of_options() -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    assert "Show this message and exit" not in page
+    assert ">>>>>>>" not in page
+
+
 def test_every_option_of_every_command_is_on_a_page() -> None:
     pages = PAGE.read_text(encoding="utf-8") + (ROOT / "docs" / "settings.md").read_text(encoding="utf-8")
     for name, command in _walk(app).items():
