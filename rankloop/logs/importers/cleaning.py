@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 JUMP_HOURS = 1
 
 DOCUMENT = ("impression_id", "doc_id")
+# Share of the clicks that may be earlier than their impression, whatever else may be lost; how many clicks it
+# takes to speak of clocks; and the seconds by multiples of which time zones differ.
+EARLY, ENOUGH, QUARTER = 0.2, 20, 900
 
 
 class Cleaning:
@@ -199,7 +202,9 @@ class Cleaning:
         shown = rows.select(*DOCUMENT, "at", shown_at="position")
         finder.add("clicks_not_shown", clicks.anti_join(shown, DOCUMENT))
         hits = self.engine.stored(clicks.join(shown, DOCUMENT))
-        finder.add("early_clicks", hits.filter(_.timestamp < _.at), left_out=0)
+        early = hits.filter(_.timestamp < _.at)
+        finder.add("early_clicks", early, left_out=0)
+        self._check_clocks(early, finder.size(hits))
         self._compare_positions(hits)
         actions = hits.group_by(*DOCUMENT, "action").agg(
             times=_.count(), place=_.place.max(), amount=_.value.max(), click=_.click.any()
@@ -208,6 +213,22 @@ class Cleaning:
         finder.add("repeated_clicks", again, count=finder.total(again, _.times - 1))
         hit = actions.group_by(*DOCUMENT).agg(hit=_.click.any(), value=_.amount.max())
         return _left_join(rows, hit).mutate(clicked=_.clicked | _.hit.fill_null(False))
+
+    def _check_clocks(self, early: Expression, clicks: int) -> None:
+        """Refuse clicks of which many are earlier than what they are on: clocks or time zones differ."""
+        count, limit = self.finder.found.count("early_clicks"), self.session.options.max_loss
+        if count < ENOUGH or count <= max(limit, EARLY) * clicks:
+            return
+        seconds = _.at.epoch_seconds() - _.timestamp.epoch_seconds()
+        (row,) = self.finder.fetch(early.agg(shift=seconds.median()))
+        shift = round(float(row["shift"]) / QUARTER) * QUARTER
+        hours = f"{shift // 3600} h {shift % 3600 // 60:02} min"
+        between = f"about {hours} in half of them, as if" if shift else "as if"
+        raise DataError(
+            f"{count:,} of {clicks:,} clicks are earlier than the impression that they are on, {between} the "
+            f"clocks or time zones of clicks and impressions differ. Correct the times of one of them, or "
+            f"import them as they are with --max-loss {min(1.0, int(100 * count / clicks + 1) / 100):g}"
+        )
 
     def _compare_positions(self, hits: Expression) -> None:
         """Compare the positions of clicks with those of their documents.

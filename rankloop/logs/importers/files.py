@@ -19,6 +19,7 @@ from rankloop.errors import DataError, one_line
 from rankloop.logs.importers.csv_rows import read_csv_rows
 from rankloop.logs.importers.database_rows import file_of, read_database
 from rankloop.logs.importers.formats import (
+    COMPRESSED_ENDINGS,
     CSV,
     CSV_DELIMITERS,
     DATABASE,
@@ -141,10 +142,18 @@ def as_paths(sources: Paths) -> list[Path]:
 
 def _files_in(folder: Path) -> list[Path]:
     known = (*JSON_ENDINGS, *CSV_DELIMITERS, PARQUET_ENDING, *DATABASE_ENDINGS)
-    files = sorted(path for path in folder.iterdir() if path.is_file() and ending_of(path) in known)
+    files = sorted(path for path in folder.iterdir() if path.is_file() and _may_be_table(path, known))
     if not files:
         raise DataError(f"{folder} has no files whose names end in {', '.join(known)}")
     return files
+
+
+def _may_be_table(path: Path, known: Sequence[str]) -> bool:
+    """Whether a file of a folder is read: by its name, which for parts of a table may have no ending."""
+    if path.name.startswith((".", "_")):
+        return False
+    packed = path.suffix.lower() in COMPRESSED_ENDINGS and not ending_of(path)
+    return ending_of(path) in known or packed or (path.name.startswith("part-") and not path.suffix)
 
 
 def place_of(file: int, line: int) -> int:

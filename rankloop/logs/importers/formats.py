@@ -24,6 +24,8 @@ BEGINNING = 65_536
 LINES = 50
 # A spreadsheet names its delimiter in a first line of its own.
 _SEPARATOR_LINE = re.compile(rb'"?sep=(.)"?\s*$', re.IGNORECASE)
+# How JSON begins: an object, or an array of objects, arrays, texts or numbers.
+_JSON_BEGINS = re.compile(rb"\{\s*(\"|\}|$)|\[\s*($|[\[{\"\d\-\]])")
 SQLITE_MAGIC, DUCKDB_MAGIC, DUCKDB_MAGIC_AT = b"SQLite format 3\0", b"DUCK", 8
 
 _MAGIC = {
@@ -65,7 +67,7 @@ def detect_format(path: Path, what: str) -> tuple[str, str]:
         if begin.startswith(magic):
             raise DataError(f"{path}: expected {what}, but this is {name}")
     text = begin.removeprefix(b"\xef\xbb\xbf").lstrip()
-    if text.startswith((b"{", b"[")) or ending in JSON_ENDINGS:
+    if ending in JSON_ENDINGS or (text.startswith((b"{", b"[")) and not _is_header(text, ending)):
         return JSON, ""
     delimiter = (
         None if b"\0" in begin else _delimiter(text, CSV_DELIMITERS.get(ending), len(begin) == BEGINNING)
@@ -76,6 +78,12 @@ def detect_format(path: Path, what: str) -> tuple[str, str]:
         f"{path}: expected {what} as JSON, CSV, TSV (plain or compressed), Parquet or a database, but this "
         f"is none of them"
     )
+
+
+def _is_header(text: bytes, ending: str) -> bool:
+    """Whether text that begins with a bracket begins with a name of a column, such as ``[query]``."""
+    first = text.splitlines()[0]
+    return ending in CSV_DELIMITERS and _JSON_BEGINS.match(first) is None
 
 
 def _delimiter(text: bytes, usual: str | None, cut: bool) -> str | None:

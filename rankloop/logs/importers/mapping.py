@@ -24,7 +24,7 @@ from rankloop.storage.files import write_whole
 
 TABLE, UBI, METARANK = "table", "ubi", "metarank"
 # Which actions of UBI, and which interactions of Metarank, are clicks.
-CLICK_ACTIONS = ("click", "click_through")
+CLICK_ACTIONS = ("click", "click_through", "item_click")
 CLICK_TYPES = ("click",)
 # What UBI events say was shown, and where the query of Metarank's rankings comes from: see their importers.
 SHOWN_AUTO = QUERY_AUTO = "auto"

@@ -12,7 +12,7 @@ A query is one impression:
 An event:
 
     query_id                                  the impression
-    action_name                               ``click`` or ``click_through``; ``impression`` if the document
+    action_name                               ``click``, ``click_through``; ``impression`` if the document
                                               was shown; other actions count only if they are given a weight
     timestamp                                 ISO 8601, or milliseconds since 1970
     user_query                                the query, in impression events
@@ -94,10 +94,22 @@ def import_ubi(
         with Staging(folder, RAW_TABLES, RAW_SCHEMAS) as raw:
             reader = _Documents(session, raw, policy, actions)
             session.each(sources, "UBI queries and events", reader, command="ubi", kind=_kind)
+        _check_actions(session, raw, clicks)
         Displays(session, policy, shown, ranks).assemble(raw)
 
     mapping = UbiMapping(policy=policy, ranks=ranks, clicks=tuple(clicks), amounts=amounts, shown=shown)
     return run(read, out, options, counted=True, mapping=stored_text(mapping))
+
+
+def _check_actions(session: ImportSession, raw: Staging, clicks: Collection[str]) -> None:
+    """Refuse events without clicks if an action that was set aside speaks of them."""
+    aside = [kind for kind in session.aside if kind.startswith("events of action") and "click" in kind]
+    if aside and not raw.rows[CLICKS]:
+        raise DataError(
+            f"no event is a click: the actions that count are {', '.join(clicks)}, but there are "
+            f"{', '.join(f'{session.aside[kind]:,} {kind}' for kind in aside)}: name those that are clicks "
+            f"(--clicks ACTION)"
+        )
 
 
 def _kind(record: Record) -> str:

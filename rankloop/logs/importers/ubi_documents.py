@@ -12,6 +12,8 @@ from rankloop.logs.importers.parsing import BadValueError, at_path, score, short
 # The actions of OpenSearch's bulk format, which precede each document on their own line.
 BULK_ACTIONS = ("index", "create")
 QUERY, EVENT = "query", "event"
+# What a query returned, and what UBI called it before version 1.0.
+HITS, OLD_HITS = "query_response_hit_ids", "query_response_object_ids"
 
 
 class UbiDocument(NamedTuple):
@@ -45,6 +47,8 @@ class Unwrapping:
         document = source if isinstance(source, dict) else values
         if record.is_text:
             document = _nest(document)
+        if OLD_HITS in document and HITS not in document:
+            document = {**document, HITS: document[OLD_HITS]}
         return UbiDocument(_kind_of(document, index), document, record.is_text)
 
 
@@ -60,7 +64,7 @@ def _kind_of(document: dict[str, Any], index: str) -> str:
         return QUERY
     if document.get("action_name") is not None:
         return EVENT
-    if "query_id" in document and ("user_query" in document or "query_response_hit_ids" in document):
+    if "query_id" in document and ("user_query" in document or HITS in document):
         return QUERY
     raise BadValueError(
         "neither a query nor an event: an event has action_name, a query has query_id and user_query"

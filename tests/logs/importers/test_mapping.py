@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,8 +21,8 @@ from rankloop.logs.importers.mapping import (
 )
 from rankloop.logs.importers.proposal import AmbiguousTableError, propose
 from tests.logs.importers.decoys import decoys, world
-from tests.logs.importers.reading import rows_of
-from tests.logs.importers.searches import EXPECTED, ONLY_ROWS, content, flat, table
+from tests.logs.importers.reading import rows_of, write_lines
+from tests.logs.importers.searches import EXPECTED, ONLY_ROWS, SEARCHES, content, flat, table
 
 TABLES = {decoy.name: decoy for decoy in decoys()}
 MAPPINGS = [
@@ -124,3 +126,33 @@ def test_what_is_wrong_with_a_mapping(tmp_path: Path, text: str, message: str) -
 def test_reading_is_stored_and_said_to_be_found_out() -> None:
     text = stored_text(UbiMapping())(None, ["q.json"])
     assert text.startswith("# How q.json was imported")
+
+
+def test_the_examples_of_the_page_are_mappings(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[3] / "docs" / "logs.md").read_text(encoding="utf-8")
+    examples = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
+    assert len(examples) == 10
+    for text in examples:
+        (tmp_path / "m.toml").write_text(text)
+        read_mapping(tmp_path / "m.toml")
+
+
+def test_the_examples_of_lists_and_events_import(tmp_path: Path) -> None:
+    """The second and the third mapping of the page, with tables as they describe."""
+    page = (Path(__file__).parents[3] / "docs" / "logs.md").read_text(encoding="utf-8")
+    _, lists, events, *_ = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
+    (tmp_path / "lists.toml").write_text(lists)
+    (tmp_path / "events.toml").write_text(events)
+    rows = [
+        {"query": one.query, "ts": one.time, "results": one.documents, "clicked_ids": one.clicked}
+        for one in SEARCHES
+    ]
+    path = write_lines(tmp_path / "lists.json", rows)
+    assert content(import_files(path, tmp_path / "a", mapping=tmp_path / "lists.toml")) == EXPECTED
+    kinds: list[dict[str, Any]] = []
+    for one in SEARCHES:
+        shared = {"session_id": one.session, "query": one.query}
+        kinds.append({"type": "search", "ts": one.time, "skus": one.documents, **shared})
+        kinds += [{"type": "product_click", "ts": one.time + 5, "sku": sku, **shared} for sku in one.clicked]
+    path = write_lines(tmp_path / "events.json", kinds)
+    assert content(import_files(path, tmp_path / "b", mapping=tmp_path / "events.toml")) == EXPECTED

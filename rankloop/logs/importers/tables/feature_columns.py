@@ -68,6 +68,7 @@ def choose_features(sample: Sample, names: Columns, wanted: Sequence[str]) -> tu
         if text:
             raise DataError(f"the column {text[0]!r} cannot be a feature: it does not hold numbers")
         return chosen, []
+    numeric = [name for name in numeric if name.strip() and not _counts_rows(sample.values(name))]
     ids = [name for name in numeric if normalised(name).split("_")[-1] in IDS]
     ids += [name for name in numeric if normalised(name) in POSITION]
     outcomes = [name for name in numeric if name not in ids and _leaks(sample, names, name)]
@@ -80,6 +81,15 @@ def choose_features(sample: Sample, names: Columns, wanted: Sequence[str]) -> tu
             f"(--feature-columns with their names would use them)."
         )
     return [name for name in numeric if name not in (*ids, *outcomes)], notes
+
+
+def _counts_rows(values: Sequence[Any]) -> bool:
+    """Whether a column counts the rows, as the index of a data frame does."""
+    try:
+        numbers = np.array([int(str(value)) for value in values])
+    except ValueError:
+        return False
+    return len(numbers) >= ENOUGH and bool((np.diff(numbers) == 1).all())
 
 
 def suggest_features(sample: Sample, names: Columns) -> str | None:
