@@ -20,8 +20,8 @@ def simulate_shop(folder: str) -> str:
     split = rankloop.synthetic(queries=200, features=20, seed=1).train
     production = 2.0 * split.features[:, 0].astype(float)
     clicks = gather_log(production, split.offsets, split.labels / 4, users("paper@5"), 10_000, rng)
-    traffic = [rankloop.PolicyTraffic("production", production, clicks)]
-    return str(rankloop.write_simulated(f"{folder}/log", split, traffic))
+    traffic = [rankloop.logs.PolicyTraffic("production", production, clicks)]
+    return str(rankloop.logs.write_simulated(f"{folder}/log", split, traffic))
 
 
 def main() -> None:

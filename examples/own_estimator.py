@@ -28,7 +28,7 @@ class ClickRate(Estimator):
         """The same without the displays that were added."""
         return replace(self, added=0.0)
 
-    def _total(self, statistics: rankloop.Statistics, bias: Bias, /) -> Float64:  # noqa: ARG002
+    def _total(self, statistics: rankloop.statistics.Statistics, bias: Bias, /) -> Float64:  # noqa: ARG002
         displays = statistics.displays_by_position.sum(axis=1) + self.added
         times = statistics.per_document(statistics.impressions_by_query)
         return statistics.clicks / np.maximum(displays, 1) * times
@@ -37,7 +37,7 @@ class ClickRate(Estimator):
 def learn_with(name: str, data: rankloop.Dataset) -> float:
     """Return the NDCG@5 of what is learned with an estimator from a static log of simulated clicks."""
     users = rankloop.SimulatedUsers.of(data, "paper@5", relevance=f"linear(max_label={data.max_label:g})")
-    start = rankloop.Linear.initialise(data.n_features, np.random.default_rng(1))
+    start = rankloop.models.Linear.initialise(data.n_features, np.random.default_rng(1))
     loop = rankloop.Loop(data, users, start, horizon=300_000, estimator=rankloop.estimator(name))
     return [event.learned for event in loop.run() if isinstance(event, Evaluated)][-1]
 

@@ -32,7 +32,7 @@ def main() -> None:
     data = rankloop.synthetic(queries=200, features=20)
     start = TorchModel(Tower(data.n_features), n_features=data.n_features)
     problem = LearningProblem.from_labels(data, "ndcg@5")
-    settings = rankloop.Settings(rankloop.Adam(rate=0.003), epochs=5)
+    settings = rankloop.Settings(rankloop.models.Adam(rate=0.003), epochs=5)
     result = learn(start, problem, settings=settings, rng=np.random.default_rng(0))
 
     def ndcg(model: TorchModel) -> float:

@@ -12,7 +12,7 @@ def main() -> None:
     """Run 20,000 impressions with four interventions and print what users see."""
     data = rankloop.synthetic(queries=300, features=20)
     users = rankloop.SimulatedUsers.of(data, "paper@5")
-    start = rankloop.Linear.initialise(data.n_features, np.random.default_rng(0))
+    start = rankloop.models.Linear.initialise(data.n_features, np.random.default_rng(0))
     loop = rankloop.Loop(
         data,
         users,

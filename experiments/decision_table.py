@@ -59,9 +59,10 @@ from experiments.simulator import (
     score_table,
     scores_of,
 )
-from rankloop import BiasEstimate, BiasOptions, Comparison, RankloopError, open_log
+from rankloop import RankloopError, open_log
+from rankloop.bias import BiasEstimate, BiasOptions
 from rankloop.logs.engines import Engine, engine
-from rankloop.offline import Log
+from rankloop.offline import Comparison, Log
 from rankloop.offline.assumed_bias import assume_bias
 from rankloop.offline.self_tests import self_test_of
 from rankloop.statistics.intervals import wilson

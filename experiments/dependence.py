@@ -71,7 +71,7 @@ def run(exploration: Exploration, seed: int) -> Iterator[tuple[str, float, float
     loop = Loop(
         data,
         rankloop.SimulatedUsers.of(data, "paper@5"),
-        rankloop.MLP.initialise(20, np.random.default_rng(seed)),
+        rankloop.models.MLP.initialise(20, np.random.default_rng(seed)),
         HORIZON,
         exponential_times(FIRST_INTERVENTION, HORIZON, INTERVENTIONS),
         estimator=how,

@@ -42,8 +42,8 @@ def documents(folder: Path) -> Iterator[tuple[str, Document, str]]:
     scores = 2.0 * shop.features[:, 0].astype(float)
     rng = np.random.default_rng(0)
     clicks = gather_log(scores, shop.offsets, shop.labels / 4, users("paper@5"), 10_000, rng)
-    traffic = [rankloop.PolicyTraffic("production", scores, clicks)]
-    log = rankloop.open_log(rankloop.write_simulated(folder / "log", shop, traffic))
+    traffic = [rankloop.logs.PolicyTraffic("production", scores, clicks)]
+    log = rankloop.open_log(rankloop.logs.write_simulated(folder / "log", shop, traffic))
     yield "clicks", check_document(log.check()), "Clicks per display"
     bias = log.estimate_bias()
     yield "bias", bias_document(bias), ""

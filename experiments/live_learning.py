@@ -22,11 +22,11 @@ from typing import Any
 
 import numpy as np
 
-from rankloop import PolicyTraffic, synthetic
+from rankloop import synthetic
 from rankloop.clicks import gather_log, users
 from rankloop.live.learner.learning import learn
 from rankloop.live.learner.settings import LearnerSettings
-from rankloop.logs import write_simulated
+from rankloop.logs import PolicyTraffic, write_simulated
 from rankloop.logs.features import read_features
 from rankloop.offline.log import open_log
 

@@ -69,13 +69,13 @@ def _logs() -> Iterator[tuple[str, Any]]:
         people = users("paper@5")
         scores = [rng.normal(size=split.n_documents) for _ in range(2)]
         traffic = [
-            rankloop.PolicyTraffic(
+            rankloop.logs.PolicyTraffic(
                 policy, own, gather_log(own, split.offsets, split.labels / 4, people, impressions, rng)
             )
             for policy, own in zip(("first", "second"), scores, strict=True)
         ]
         with tempfile.TemporaryDirectory() as folder:
-            log = rankloop.open_log(rankloop.write_simulated(f"{folder}/log", split, traffic))
+            log = rankloop.open_log(rankloop.logs.write_simulated(f"{folder}/log", split, traffic))
             yield f"{name} fingerprint", log.fingerprint
             yield (
                 f"{name} check",

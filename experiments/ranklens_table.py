@@ -27,7 +27,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from experiments.rows import read_rows
-from rankloop import BiasOptions, import_metarank, open_log
+from rankloop import import_metarank, open_log
+from rankloop.bias import BiasOptions
 from rankloop.models.lightgbm import DEFAULTS
 from rankloop.models.specs import LightGBMSpec
 from rankloop.statistics.intervals import student_quantile

@@ -23,9 +23,9 @@ def main() -> None:
     for name in METRICS:
         cut = "" if name in ("arp", "mrr") else "@3"
         rankloop.policy_metrics(scores, train, [str(metric(f"{name}{cut}"))])
-    rankings = rankloop.sample_rankings(scores, train.offsets, 3, rng)[0]
-    rankloop.log_probability(scores, train.offsets, rankings)
-    rankloop.expected_metric(scores, train.offsets, train.labels, rankloop.rank_weights.dcg(3))
+    rankings = rankloop.policies.sample_rankings(scores, train.offsets, 3, rng)[0]
+    rankloop.policies.log_probability(scores, train.offsets, rankings)
+    rankloop.objectives.expected_metric(scores, train.offsets, train.labels, rankloop.rank_weights.dcg(3))
     start = rankloop.train(data, "mlp", settings=Settings(epochs=1)).model
     rankloop.train(data, "lightgbm(rounds=2)")
     list(Loop(data, users, start, horizon=300, interventions=(100,)).run())

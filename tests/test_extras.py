@@ -18,6 +18,8 @@ from packaging.requirements import Requirement
 import rankloop
 from rankloop.clicks import gather_log, users
 from rankloop.extras import EXTRAS, MissingExtraError, load, require
+from rankloop.logs import PolicyTraffic, write_simulated
+from rankloop.models import Linear
 from tests.cli.commands import Outcome
 
 ROOT = Path(__file__).parents[1]
@@ -84,7 +86,7 @@ def packages(*extras: str) -> set[str]:
 
 @pytest.fixture
 def model(tmp_path: Path) -> Path:
-    rankloop.save(rankloop.Linear.initialise(3, np.random.default_rng(0)), tmp_path / "linear.rankloop")
+    rankloop.save(Linear.initialise(3, np.random.default_rng(0)), tmp_path / "linear.rankloop")
     return tmp_path
 
 
@@ -140,7 +142,7 @@ from rankloop.cli.reference import commands
 from typer.testing import CliRunner
 data = rankloop.synthetic(queries=40, features=3)
 trained = rankloop.train(data, "mlp", settings=rankloop.Settings(epochs=1)).model
-start = rankloop.Linear.initialise(data.n_features, np.random.default_rng(0))
+start = rankloop.models.Linear.initialise(data.n_features, np.random.default_rng(0))
 people = rankloop.SimulatedUsers.of(data, "paper@5")
 loop = rankloop.Loop(data, people, start, horizon=400, interventions=(200,))
 assert [type(event).__name__ for event in loop.run()].count("Deployed") == 1
@@ -178,7 +180,7 @@ def test_spark_and_ray_are_asked_for_before_any_work(tmp_path: Path) -> None:
     split = rankloop.synthetic(queries=40, features=3).train
     scores = np.zeros(split.n_documents)
     clicks = gather_log(scores, split.offsets, split.labels / 4, users("paper@5"), 20, rng)
-    rankloop.write_simulated(tmp_path / "log", split, [rankloop.PolicyTraffic("old", scores, clicks)])
+    write_simulated(tmp_path / "log", split, [PolicyTraffic("old", scores, clicks)])
     commands = {"check log --engine spark": "spark", "reproduce --engine ray": "ray"}
     for command, left in outcomes(packages("spark", "ray"), commands, tmp_path).items():
         assert_one_line(command, left, commands[command])

@@ -13,6 +13,7 @@ import rankloop
 from rankloop import clicks, objectives, online, ragged, statistics
 from rankloop.errors import ModelFileError, RankloopError
 from rankloop.models.optimisers import SGD, Adam, OptimiserState
+from rankloop.policies import expected_rank_weights, log_probability, rank_marginals, sample_rankings
 from rankloop.relevance import ClickModel
 from rankloop.statistics import CellTable
 from rankloop.types import Bias, as_numbers, as_whole_numbers
@@ -23,12 +24,12 @@ BIAS = Bias(alpha=[0.5, 0.4], beta=[0.1, 0.1], examination=[1.0, 0.8])
 RANKINGS = np.array([[[0, 2], [1, 0]]])
 
 WITH_OFFSETS: dict[str, Callable[[Any], object]] = {
-    "expected_rank_weights": lambda offsets: rankloop.expected_rank_weights(SCORES, offsets, [1.0, 0.5]),
-    "rank_marginals": lambda offsets: rankloop.rank_marginals(SCORES, offsets, 2),
-    "log_probability": lambda offsets: rankloop.log_probability(SCORES, offsets, RANKINGS),
-    "sample_rankings": lambda offsets: rankloop.sample_rankings(SCORES, offsets, 2, np.random.default_rng(0)),
+    "expected_rank_weights": lambda offsets: expected_rank_weights(SCORES, offsets, [1.0, 0.5]),
+    "rank_marginals": lambda offsets: rank_marginals(SCORES, offsets, 2),
+    "log_probability": lambda offsets: log_probability(SCORES, offsets, RANKINGS),
+    "sample_rankings": lambda offsets: sample_rankings(SCORES, offsets, 2, np.random.default_rng(0)),
     "top_ranking": lambda offsets: rankloop.policies.top_ranking(SCORES, offsets, 2),
-    "expected_metric": lambda offsets: rankloop.expected_metric(SCORES, offsets, SCORES, [1.0]),
+    "expected_metric": lambda offsets: rankloop.objectives.expected_metric(SCORES, offsets, SCORES, [1.0]),
     "lambda_rank": lambda offsets: objectives.lambda_rank(SCORES, offsets, SCORES, [1.0]),
     "reinforce_gradient": lambda offsets: objectives.reinforce_gradient(
         SCORES, offsets, SCORES, [1.0, 0.5], RANKINGS
@@ -86,13 +87,13 @@ def test_good_offsets(name: str) -> None:
 def test_rankings(rankings: Any) -> None:
     """Before: 0.9 was taken for document 0, and 2⁶⁴ − 1 for an empty rank."""
     with pytest.raises(RankloopError, match="ranking"):
-        rankloop.log_probability(SCORES, OFFSETS, rankings)
+        log_probability(SCORES, OFFSETS, rankings)
 
 
 def test_scores_that_are_not_numbers() -> None:
     for scores in (["a"] * 5, SCORES * 1j, np.array([None] * 5)):
         with pytest.raises(RankloopError, match="scores must be numbers"):
-            rankloop.expected_rank_weights(scores, OFFSETS, [1.0])
+            expected_rank_weights(scores, OFFSETS, [1.0])
 
 
 @pytest.mark.parametrize("optimiser", [SGD(), Adam()])
@@ -113,7 +114,7 @@ def test_the_state_of_another_optimiser(optimiser: SGD | Adam) -> None:
 
 def test_a_learner_with_a_state_of_another_size() -> None:
     data = rankloop.synthetic(queries=20, features=3)
-    learner = rankloop.Linear.initialise(3, np.random.default_rng(0)).learner(Adam())
+    learner = rankloop.models.Linear.initialise(3, np.random.default_rng(0)).learner(Adam())
     learner.state = OptimiserState(0, np.zeros(1, np.float32), np.zeros(1, np.float32))
     with pytest.raises(RankloopError, match="this state is not that of 4 parameters"):
         learner.update(data.train.features, np.zeros(data.train.n_documents))
@@ -131,7 +132,7 @@ def test_a_learner_with_a_state_of_another_size() -> None:
 )
 def test_the_state_of_an_online_method(stream: Any, memory: Any) -> None:
     """Before: a short stream of random numbers was read beyond its end."""
-    model = rankloop.Linear.initialise(3, np.random.default_rng(0))
+    model = rankloop.models.Linear.initialise(3, np.random.default_rng(0))
     state = online.MethodState.start(online.method("pdgd"), model, np.random.default_rng(1))
     with pytest.raises(RankloopError, match=r"the (stream|memory) of"):
         replace(state, stream=stream, memory=memory)
@@ -139,7 +140,7 @@ def test_the_state_of_an_online_method(stream: Any, memory: Any) -> None:
 
 def test_the_state_of_another_online_method() -> None:
     traffic = online.Traffic.of(rankloop.synthetic(queries=20, features=3), "paper@2")
-    model = rankloop.Linear.initialise(3, np.random.default_rng(0))
+    model = rankloop.models.Linear.initialise(3, np.random.default_rng(0))
     state = online.MethodState.start(online.method("pdgd"), model, np.random.default_rng(1))
     with pytest.raises(RankloopError, match="the state is not one of pdgd"):
         online.interact(online.method("pdgd"), replace(state, memory=np.zeros(7)), traffic, 1)
@@ -148,7 +149,7 @@ def test_the_state_of_another_online_method() -> None:
 def test_a_log_with_documents_beyond_32_bits() -> None:
     """Before: rankings were cast to int32 before they were checked, and document 2³² became document 0."""
     traffic = online.Traffic.of(rankloop.synthetic(queries=20, features=3), "paper@2")
-    method, model = online.method("pdgd"), rankloop.Linear.initialise(3, np.random.default_rng(0))
+    method, model = online.method("pdgd"), rankloop.models.Linear.initialise(3, np.random.default_rng(0))
     state = online.MethodState.start(method, model, np.random.default_rng(1))
     log = clicks.Impressions(np.array([0]), np.array([[2**32, 1]]), np.array([[True, False]]))  # type: ignore[arg-type]
     with pytest.raises(RankloopError, match="impression number 0: no such document"):
@@ -177,7 +178,7 @@ def test_states_that_are_something_else() -> None:
     ):
         with pytest.raises(ModelFileError, match="does not hold the state of an optimiser"):
             OptimiserState.from_bytes(data)
-    model = np.frombuffer(rankloop.Linear.initialise(2, np.random.default_rng(0)).to_bytes(), np.uint8)
+    model = np.frombuffer(rankloop.models.Linear.initialise(2, np.random.default_rng(0)).to_bytes(), np.uint8)
     for tensors in ({}, {"learned": model, "memory": np.zeros(0), "stream": np.zeros(2, np.uint64)}):
         with pytest.raises(ModelFileError, match="does not hold the state of an online method"):
             online.MethodState.from_bytes(pack("online-state", {"impressions": 0}, tensors))

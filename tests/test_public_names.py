@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib.util
 import inspect
+import re
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 import rankloop
 
 ROOT = Path(rankloop.__file__).parent
+CODE = re.compile(r"`([\w.]+)`")
 PACKAGES = sorted(
     ".".join(["rankloop", *path.parent.relative_to(ROOT).parts]) for path in ROOT.rglob("__init__.py")
 )
@@ -49,6 +51,15 @@ def test_no_public_name_is_that_of_the_module_that_has_it(stub: Path) -> None:
 def test_the_names_of_the_design_are_public() -> None:
     for name in ("bias", "open_log", "fit", "evaluate", "estimate_bias", "rank", "load_fit", "Loop", "Log"):
         assert name in rankloop.__all__
+
+
+def test_the_documentation_lists_the_names_that_are_public() -> None:
+    page = (ROOT.parent / "docs" / "api.md").read_text(encoding="utf-8")
+    table = page.partition("## What is public")[2]
+    listed = {name for row in table.splitlines() if row.startswith("| `") for name in CODE.findall(row)}
+    names = {name for name in listed if not name.startswith("rankloop")}
+    packages = {name.removeprefix("rankloop.") for name in listed if name.startswith("rankloop.")}
+    assert names | packages == set(rankloop.__all__) - {"__version__"}
 
 
 def test_no_public_class_name_exists_twice() -> None:

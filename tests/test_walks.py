@@ -53,7 +53,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for policy in ("first", "second"):
         scores = rng.normal(size=split.n_documents)
         shown = gather_log(scores, split.offsets, split.labels / 4, users("paper@3"), 2_000, rng)
-        traffic.append(rankloop.PolicyTraffic(policy, scores, shown))
+        traffic.append(rankloop.logs.PolicyTraffic(policy, scores, shown))
     return write_simulated(tmp_path_factory.mktemp("walks") / "log", split, traffic)
 
 

@@ -10,7 +10,8 @@ import numpy as np
 import pyarrow.csv
 import pyarrow.parquet as pq
 
-from rankloop import Bias, Log, Relevances, load_bias, open_log
+from rankloop import Bias, Log, load_bias, open_log
+from rankloop.offline import Relevances
 from rankloop.types import Float64
 
 RESAMPLES, CONFIDENCE = 2_000, 0.9

@@ -232,7 +232,7 @@ def check_model(model: Model, *, read: Callable[[bytes], Model] = model_from_byt
         ContractError: a clause is broken; the message has the clause and a counter-example.
 
     Example:
-        >>> from rankloop import Linear
+        >>> from rankloop.models import Linear
         >>> check_model(Linear.initialise(4, np.random.default_rng(0)))
     """
     check_all(ModelCase(model, read), MODEL_CLAUSES)

@@ -89,7 +89,7 @@ class ImportTarget:
 
     def options(self, position_base: int | None, progress: Progress) -> ImportOptions:
         """What the importers take."""
-        from rankloop import ImportOptions
+        from rankloop.logs import ImportOptions
 
         return ImportOptions(
             features=self.features,

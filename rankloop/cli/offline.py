@@ -129,7 +129,8 @@ def bias(
     as_json: JsonOption = False,
 ) -> None:
     """Estimate how users click, α and β per rank, by the best method that the log supports."""
-    from rankloop import BiasOptions, save_bias, write_report
+    from rankloop import save_bias, write_report
+    from rankloop.bias import BiasOptions
     from rankloop.cli import console
     from rankloop.reports.bias import bias_document
     from rankloop.storage.files import check_writable
@@ -382,9 +383,9 @@ def evaluate(
 ) -> None:
     """Estimate the value of a policy before it is deployed, with an interval and a decision."""
     import rankloop
-    from rankloop import EvaluationOptions
     from rankloop.cli import console
     from rankloop.evidence import DecisionKind, exit_code
+    from rankloop.offline import EvaluationOptions
     from rankloop.reports.evaluation import evaluation_document
     from rankloop.reports.html import write_page
     from rankloop.reports.list_comparison import list_document

@@ -31,7 +31,7 @@ class Exploration(Named, ABC):
     """How a learned policy is softened before it logs.
 
     Explorations are frozen dataclasses whose fields are the options of their name: ``str(exploration)`` is
-    the canonical name, and `rankloop.exploration` reads it back.
+    the canonical name, and `rankloop.loop.exploration` reads it back.
     """
 
     @abstractmethod

@@ -29,7 +29,7 @@ def export(
     Example:
         >>> import json
         >>> import numpy as np
-        >>> from rankloop import Linear
+        >>> from rankloop.models import Linear
         >>> model = Linear(2, np.array([0.5, -1.0, 0.0]), feature_names=("title score", "price"))
         >>> exported = export(model, "opensearch", name="shop")
         >>> json.loads(exported.model)["model"]["model"]

@@ -69,7 +69,7 @@ def log(
         features: columns of the frame that are features, with wildcards; ``"auto"`` for all columns of
             numbers that are known before a click; or a frame of features, with the query and the document,
             or the document alone.
-        columns: the names of rarer columns, by what `rankloop.Columns` calls them.
+        columns: the names of rarer columns, by what `rankloop.logs.Columns` calls them.
         options: options of all imports.
         out: the folder to keep the log in; None for a temporary one, which is removed with the log.
         target: what policies are fitted to and judged by; see `rankloop.open_log`.

@@ -43,8 +43,8 @@ class Log(LogReader):
         >>> scores = np.zeros(split.n_documents)
         >>> clicks = gather_log(scores, split.offsets, split.labels / 4, users("paper@5"), 5_000, rng)
         >>> with tempfile.TemporaryDirectory() as folder:
-        ...     traffic = [rankloop.PolicyTraffic("production", scores, clicks)]
-        ...     log = rankloop.open_log(rankloop.write_simulated(f"{folder}/log", split, traffic))
+        ...     traffic = [rankloop.logs.PolicyTraffic("production", scores, clicks)]
+        ...     log = rankloop.open_log(rankloop.logs.write_simulated(f"{folder}/log", split, traffic))
         ...     fit = log.fit("linear", bias="paper@5")
         ...     log.evaluate(fit, against="production").queries == len(fit.held_out_queries)
         True

@@ -120,7 +120,8 @@ class MethodState:
         """Create the state before the first impression, seeded with one number from the generator.
 
         Example:
-            >>> from rankloop import Linear, online
+            >>> from rankloop.models import Linear
+            >>> from rankloop import online
             >>> model = Linear.initialise(3, np.random.default_rng(0))
             >>> state = MethodState.start(online.method("pdgd"), model, np.random.default_rng(1))
             >>> again = MethodState.from_bytes(state.to_bytes())

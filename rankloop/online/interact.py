@@ -52,7 +52,8 @@ def interact(
         The state after the impressions, and the counts of their displays and clicks.
 
     Example:
-        >>> from rankloop import Linear, online, synthetic
+        >>> from rankloop.models import Linear
+        >>> from rankloop import online, synthetic
         >>> traffic = online.Traffic.of(synthetic(queries=60, features=10), "paper@5")
         >>> pdgd, start = online.method("pdgd"), Linear.initialise(10, np.random.default_rng(0))
         >>> state = online.MethodState.start(pdgd, start, np.random.default_rng(1))
@@ -85,7 +86,8 @@ def interact_log(
     """Simulate the same impressions as `interact`, and return them as a log instead of counts.
 
     Example:
-        >>> from rankloop import Linear, online, synthetic
+        >>> from rankloop.models import Linear
+        >>> from rankloop import online, synthetic
         >>> traffic = online.Traffic.of(synthetic(queries=60, features=10), "paper@5")
         >>> pdgd, start = online.method("pdgd"), Linear.initialise(10, np.random.default_rng(0))
         >>> state = online.MethodState.start(pdgd, start, np.random.default_rng(1))
@@ -125,7 +127,8 @@ def replay(
             itself logged, as it was at each impression.
 
     Example:
-        >>> from rankloop import Linear, clicks, online, synthetic
+        >>> from rankloop.models import Linear
+        >>> from rankloop import clicks, online, synthetic
         >>> traffic = online.Traffic.of(synthetic(queries=60, features=10), "paper@5")
         >>> queries, pdgd = traffic.queries, online.method("pdgd")
         >>> start = Linear.initialise(10, np.random.default_rng(0))

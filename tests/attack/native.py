@@ -16,6 +16,7 @@ import rankloop
 from rankloop import clicks, objectives, online
 from rankloop.models.lightgbm import LightGBMModel, boost
 from rankloop.models.optimisers import SGD, Adam
+from rankloop.policies import log_probability, rank_marginals, sample_rankings
 from tests.attack.campaign import Attack, campaign
 from tests.attack.mutations import TEXT, mutate
 
@@ -99,17 +100,17 @@ def attack_policies(folder: Path) -> Attack:
         ranks = chosen.choice([1, 2, 5, 9])
         kind = chosen.randrange(4)
         if kind == 0:
-            found = rankloop.rank_marginals(scores, offsets, chosen.choice([ranks, 0, -1]) or ranks)
+            found = rank_marginals(scores, offsets, chosen.choice([ranks, 0, -1]) or ranks)
             return _compare_marginals(found, _good(scores), offsets)
         if kind == 1:
             rng = np.random.default_rng(0)
-            drawn = rankloop.sample_rankings(scores, offsets, ranks, rng, samples=2)
-            chances = rankloop.log_probability(scores, offsets, drawn)
+            drawn = sample_rankings(scores, offsets, ranks, rng, samples=2)
+            chances = log_probability(scores, offsets, drawn)
             return None if (chances <= 1e-9).all() else "a ranking is more than certain"
         weights = _scores(chosen, sum(sizes))
         theta = np.array([1.0 / (k + 1) for k in range(ranks)])
         if kind == 2:
-            metric = rankloop.expected_metric(scores, offsets, weights, theta)
+            metric = rankloop.objectives.expected_metric(scores, offsets, weights, theta)
             expected = sum(
                 float(_good(weights)[a:b] @ brute_marginals(_good(scores)[a:b], ranks) @ theta)
                 for a, b in itertools.pairwise(offsets)
@@ -118,7 +119,7 @@ def attack_policies(folder: Path) -> Attack:
             if not np.isfinite(metric.gradient).all() or not abs(metric.value - expected) <= 1e-5 * scale:
                 return f"metric {metric.value}, not {expected}"
             return None
-        drawn = rankloop.sample_rankings(scores, offsets, ranks, np.random.default_rng(1), samples=2)
+        drawn = sample_rankings(scores, offsets, ranks, np.random.default_rng(1), samples=2)
         for estimate in (objectives.pl_rank_gradient, objectives.reinforce_gradient):
             if not np.isfinite(estimate(scores, offsets, weights, theta, drawn)).all():
                 return f"{estimate.__name__} is not finite"
@@ -141,7 +142,7 @@ def attack_learning(folder: Path) -> Attack:
     del folder
     data = rankloop.synthetic(queries=12, features=3)
     traffic = online.Traffic.of(data, "paper@3")
-    model = rankloop.Linear.initialise(3, np.random.default_rng(0))
+    model = rankloop.models.Linear.initialise(3, np.random.default_rng(0))
     pdgd = online.method("pdgd")
 
     def attack(chosen: random.Random) -> str | None:

@@ -257,8 +257,8 @@ def attack_bias(folder: Path) -> Attack:
 def _containers() -> dict[str, tuple[bytes, Any]]:
     """Bytes of everything that is stored with a fingerprint, and the function that reads them."""
     rng = np.random.default_rng(0)
-    mlp = rankloop.MLP.initialise(3, rng, hidden=(4,))
-    linear = rankloop.Linear.initialise(3, rng)
+    mlp = rankloop.models.MLP.initialise(3, rng, hidden=(4,))
+    linear = rankloop.models.Linear.initialise(3, rng)
     features = rng.normal(size=(120, 3)).astype(np.float32)
     trees = boost(features, lambda scores: (features[:, 0] - scores, np.ones(120)), rounds=2)
     adam = Adam().state(np.zeros(5, np.float32))

@@ -17,8 +17,9 @@ import pytest
 import typer.main
 
 import rankloop
-from rankloop import Linear, cli
+from rankloop import cli
 from rankloop.cli import console
+from rankloop.models import Linear
 from tests.cli.commands import Outcome, Run
 
 TINY = "synthetic(queries=40, features=4)"
@@ -82,7 +83,7 @@ def test_train_says_what_python_says(run: Run) -> None:
         rankloop.dataset(TINY),
         "linear",
         metric="dcg@3",
-        settings=rankloop.Settings(rankloop.SGD(0.1), batch=2, epochs=3, patience=2),
+        settings=rankloop.Settings(rankloop.models.SGD(0.1), batch=2, epochs=3, patience=2),
         seed=7,
     )
     facts = json.loads(result.out)

@@ -65,7 +65,7 @@ def test_few_held_out_queries_are_said_to_be_few(tmp_path: Path, options: list[s
 
 
 def test_a_peaked_start_is_reported_and_a_temperature_softens_it(tmp_path: Path) -> None:
-    model = rankloop.save(rankloop.Linear(5, np.full(6, 40, np.float32)), tmp_path / "sure")
+    model = rankloop.save(rankloop.models.Linear(5, np.full(6, 40, np.float32)), tmp_path / "sure")
     options = [*SMALL, "--start", model, "--no-oracle"]
     sure = invoke("run", *options, "-o", tmp_path / "a")
     assert "the starting policy is nearly deterministic." in sure.stderr
@@ -216,7 +216,7 @@ def test_invalid_options_are_rejected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, option: str, value: str, message: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    rankloop.save(rankloop.Linear(9, np.zeros(10)), "wide")
+    rankloop.save(rankloop.models.Linear(9, np.zeros(10)), "wide")
     Path("damaged").write_text("no model")
     result = invoke("run", TINY, "--horizon", "1000", "-o", "r", option, value)
     assert isinstance(result.exception, RankloopError)

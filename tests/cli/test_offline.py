@@ -15,6 +15,7 @@ import pytest
 import rankloop
 from rankloop.bias import load_bias, save_bias
 from rankloop.bias.storage import read_bias
+from rankloop.models import Linear
 from rankloop.offline import EvaluationOptions, open_log
 from rankloop.reports.fit import fit_document
 from rankloop.reports.html import html_page
@@ -115,7 +116,7 @@ def test_rank_writes_text_queries_as_the_documentation_says(run: Run, tmp_path: 
     rows = [Row(number, "red shoes", "a", 1, "x\ty", True) for number in range(3)]
     features = {"query_id": ["red shoes"] * 2, "doc_id": ["x\ty", "ü"], "f": [0.5, 2.0]}
     pq.write_table(pa.table(features), write_rows(tmp_path / "log", rows) / "features.parquet")
-    rankloop.save(rankloop.Linear(1, np.array([1.0, 0.0]), feature_names=("f",)), "new.rankloop")
+    rankloop.save(Linear(1, np.array([1.0, 0.0]), feature_names=("f",)), "new.rankloop")
     code, out, _ = run("rank", "new.rankloop", "log", "--top", "10")
     assert code == 0
     assert out == 'query_id\tdoc_id\trank\tscore\nred shoes\tü\t1\t2.0\nred shoes\t"x\ty"\t2\t0.5\n'
@@ -275,8 +276,8 @@ def test_what_is_wrong_is_said_in_one_line(
     (tmp_path / "file").write_text("neither a model nor a bias")
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder" / "mine.txt").write_text("not a fit")
-    rankloop.save(rankloop.Linear(9, np.zeros(10)), "wide")
-    rankloop.save(rankloop.Linear(1, np.zeros(2)), "stored")
+    rankloop.save(Linear(9, np.zeros(10)), "wide")
+    rankloop.save(Linear(1, np.zeros(2)), "stored")
     ages = {"age": [1.0, 2.0, 3.0, 4.0]}
     small_log("sorting", ALWAYS, NAMED | ages)
     small_log("empty", [], NAMED | ages)

@@ -141,9 +141,9 @@ def test_a_setup_is_built_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 def test_a_stored_start_that_has_changed_since_does_not_change_the_run(tmp_path: Path) -> None:
     path = tmp_path / "start"
     spec = SPEC.model_copy(update={"start": str(path)})
-    rankloop.save(rankloop.Linear(5, np.arange(6.0)), path)
+    rankloop.save(rankloop.models.Linear(5, np.arange(6.0)), path)
     begun = Run(spec, tmp_path / "run").set_up()
-    rankloop.save(rankloop.Linear(5, np.zeros(6)), path)
+    rankloop.save(rankloop.models.Linear(5, np.zeros(6)), path)
     assert Run(spec, tmp_path / "run").set_up().start.fingerprint == begun.start.fingerprint
 
 

@@ -34,7 +34,7 @@ from rankloop.types import Bias, Float64
 
 QUICK = Learning(Settings(Adam(rate=0.01), epochs=4))
 DATA = rankloop.synthetic(queries=120, features=8)
-START = rankloop.Linear.initialise(8, np.random.default_rng(0))
+START = rankloop.models.Linear.initialise(8, np.random.default_rng(0))
 
 
 def loop(**changes: object) -> Loop:

@@ -14,6 +14,7 @@ import pytest
 import rankloop
 from rankloop.errors import RankloopError
 from rankloop.estimators import InterventionAware
+from rankloop.models import Linear
 from rankloop.offline import Comparison, EvaluationOptions, Log, open_log
 from rankloop.offline.comparison import ESTIMATOR
 from rankloop.policies import expected_rank_weights, sorted_rank_weights
@@ -39,8 +40,8 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Simulated:
 
 
 @pytest.fixture
-def linear(world: Simulated) -> rankloop.Linear:
-    return rankloop.Linear(world.split.n_features, np.array([1.0, 0.2, -0.1, 0.0]))
+def linear(world: Simulated) -> Linear:
+    return Linear(world.split.n_features, np.array([1.0, 0.2, -0.1, 0.0]))
 
 
 def by_weights(world: Simulated, earned: Any, estimator: InterventionAware = ESTIMATOR) -> float:
@@ -49,7 +50,7 @@ def by_weights(world: Simulated, earned: Any, estimator: InterventionAware = EST
     return float(segment_sum(weights * earned, world.split.offsets).mean())
 
 
-def test_the_estimate_is_that_of_the_estimators_weights(world: Simulated, linear: rankloop.Linear) -> None:
+def test_the_estimate_is_that_of_the_estimators_weights(world: Simulated, linear: Linear) -> None:
     scores = linear.scores(world.split.features)
     drawn = evaluate(world.log, BIAS, linear, "production", ranking="drawn", support=0.0)
     earned = expected_rank_weights(scores, world.split.offsets, dcg(3))
@@ -66,7 +67,7 @@ def test_the_estimate_is_that_of_the_estimators_weights(world: Simulated, linear
     assert (found.new.ranking, found.against.ranking) == ("sorted", "drawn")
 
 
-def test_clicks_are_alpha_times_relevance_and_beta(world: Simulated, linear: rankloop.Linear) -> None:
+def test_clicks_are_alpha_times_relevance_and_beta(world: Simulated, linear: Linear) -> None:
     found = evaluate(world.log, BIAS, linear, "later", metric="clicks", support=0.0)
     scores, offsets = linear.scores(world.split.features), world.split.offsets
     came = world.log.statistics(BIAS).statistics.impressions_by_query
@@ -84,9 +85,7 @@ def test_a_policys_own_clicks_are_near_what_was_clicked(world: Simulated) -> Non
     assert found.against.estimate.value == pytest.approx(single["production"], abs=0.3)
 
 
-def test_every_way_to_name_a_policy_gives_the_same(
-    world: Simulated, linear: rankloop.Linear, tmp_path: Path
-) -> None:
+def test_every_way_to_name_a_policy_gives_the_same(world: Simulated, linear: Linear, tmp_path: Path) -> None:
     scores = linear.scores(world.split.features)
     stored = rankloop.save(linear, tmp_path / "linear.rankloop")
     table = write_scores(tmp_path / "scores.parquet", world.split, scores)
@@ -112,7 +111,7 @@ def test_every_way_to_name_a_policy_gives_the_same(
     assert same.difference.estimate == (0.0,) * 6
 
 
-def test_the_same_seed_gives_the_same(world: Simulated, linear: rankloop.Linear) -> None:
+def test_the_same_seed_gives_the_same(world: Simulated, linear: Linear) -> None:
     first, again = (evaluate(world.log, BIAS, linear, "production", seed=3) for _ in range(2))
     assert first == again
     other = evaluate(world.log, BIAS, linear, "production", seed=4)
@@ -120,7 +119,7 @@ def test_the_same_seed_gives_the_same(world: Simulated, linear: rankloop.Linear)
     assert other.difference.estimate.value == first.difference.estimate.value
 
 
-def test_on_some_queries_alone(world: Simulated, linear: rankloop.Linear) -> None:
+def test_on_some_queries_alone(world: Simulated, linear: Linear) -> None:
     chosen = ["q001", "q004", "q006"]
     found = evaluate(world.log, BIAS, linear, "production", queries=chosen, support=0.0)
     numbers = [1, 4, 6]
@@ -167,7 +166,7 @@ def test_documents_without_a_score_are_not_shown(world: Simulated, tmp_path: Pat
     assert second.new.estimate == first.new.estimate
 
 
-def test_a_document_below_the_support_counts_as_average(world: Simulated, linear: rankloop.Linear) -> None:
+def test_a_document_below_the_support_counts_as_average(world: Simulated, linear: Linear) -> None:
     everything = evaluate(world.log, BIAS, linear, "production", support=0.999)
     assert everything.new.outside == pytest.approx(1.0)
     sums = sorted_rank_weights(linear.scores(world.split.features), world.split.offsets, dcg(3))
@@ -212,11 +211,11 @@ def test_queries_that_never_came_under_a_policy_without_candidates_are_left_out(
     assert "1 queries are left out: policy 'b' never served them" in " ".join(found.notes)
 
 
-def test_few_queries_are_said_to_be_few(world: Simulated, linear: rankloop.Linear) -> None:
+def test_few_queries_are_said_to_be_few(world: Simulated, linear: Linear) -> None:
     assert evaluate(world.log, BIAS, linear, "production").notes[0].startswith(FEW)
 
 
-def test_progress_is_told(world: Simulated, linear: rankloop.Linear) -> None:
+def test_progress_is_told(world: Simulated, linear: Linear) -> None:
     updates: list[Update] = []
     evaluate(world.log, BIAS, linear, "production", progress=updates.append)
     assert {update.task for update in updates} == {"evaluate"}
@@ -238,7 +237,7 @@ def empty_log(folder: Path) -> Any:
             "'nobody' is neither a policy of the log nor a stored policy: .*'production', 'later'",
         ),
         ({"against": "nobody"}, "'nobody' is neither a policy of the log"),
-        ({"new": rankloop.Linear(9, np.zeros(10))}, "3 features, but .* takes 9: give the features"),
+        ({"new": Linear(9, np.zeros(10))}, "3 features, but .* takes 9: give the features"),
         (
             {"metric": "ndcg@5"},
             "'ndcg@5' cannot be estimated from clicks: expected 'clicks', 'dcg' or",
@@ -291,9 +290,7 @@ def test_a_file_that_is_no_table(world: Simulated, tmp_path: Path) -> None:
         evaluate(world.log, BIAS, tmp_path / "bad.model", "production")
 
 
-def test_an_empty_log_and_one_without_features(
-    world: Simulated, linear: rankloop.Linear, tmp_path: Path
-) -> None:
+def test_an_empty_log_and_one_without_features(world: Simulated, linear: Linear, tmp_path: Path) -> None:
     with pytest.raises(RankloopError, match="the log is empty"):
         evaluate(empty_log(tmp_path / "empty"), BIAS, "a", "b")
     log = without(world, tmp_path / "log", "features")

@@ -132,7 +132,7 @@ def test_damage_is_noticed(fit: Fit, tmp_path: Path, file: str, content: str | N
 
 def test_the_model_of_another_fit_is_noticed(fit: Fit, tmp_path: Path) -> None:
     path = fit.save(tmp_path / "policy")
-    rankloop.save(rankloop.Linear(3, np.zeros(4)), path / "model.rankloop")
+    rankloop.save(rankloop.models.Linear(3, np.zeros(4)), path / "model.rankloop")
     with pytest.raises(ModelFileError, match="this is not the model that was fitted"):
         rankloop.load_fit(path)
 

@@ -22,6 +22,7 @@ import rankloop
 from rankloop.cli import app
 from rankloop.errors import DataError
 from rankloop.frames import arrow_table
+from rankloop.models import Linear
 from rankloop.offline import Log
 
 SEARCHES, SHOWN = 300, 4
@@ -172,8 +173,8 @@ def named(frame: Any) -> pa.Table:
     return table.rename_columns(["query_id", "doc_id", "price"])
 
 
-def model() -> rankloop.Linear:
-    return rankloop.Linear(1, np.ones(2), feature_names=("price",))
+def model() -> Linear:
+    return Linear(1, np.ones(2), feature_names=("price",))
 
 
 def test_defects_are_counted_as_they_are_in_files() -> None:
@@ -183,7 +184,7 @@ def test_defects_are_counted_as_they_are_in_files() -> None:
     assert log.imported is not None
     assert [(problem.name, problem.count) for problem in log.imported.problems] == [("duplicate_rows", 3)]
     with pytest.raises(DataError, match=r"the frame: strict import failed"):
-        rankloop.log(broken, **NAMES, options=rankloop.ImportOptions(strict=True))
+        rankloop.log(broken, **NAMES, options=rankloop.logs.ImportOptions(strict=True))
 
 
 def test_a_log_is_temporary_unless_it_is_kept(tmp_path: Path) -> None:

@@ -30,9 +30,9 @@ def log(split: Split, tmp_path_factory: pytest.TempPathFactory) -> Log:
     rng = np.random.default_rng(0)
     scores = 0.5 * rng.normal(size=split.n_documents)
     clicks = gather_log(scores, split.offsets, split.labels >= 2, users(USERS), 3_000, rng)
-    parts = [rankloop.PolicyTraffic("production", scores, clicks)]
+    parts = [rankloop.logs.PolicyTraffic("production", scores, clicks)]
     folder = tmp_path_factory.mktemp("judged") / "log"
-    return rankloop.open_log(rankloop.write_simulated(folder, split, parts))
+    return rankloop.open_log(rankloop.logs.write_simulated(folder, split, parts))
 
 
 def table(path: Path, split: Split, values: Float64, column: str = "grade") -> Path:

@@ -21,8 +21,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from rankloop import Columns, ImportOptions, import_columns, import_metarank, import_ubi
+from rankloop import import_columns, import_metarank, import_ubi
 from rankloop.clicks import bias_of, users
+from rankloop.logs import Columns, ImportOptions
 from rankloop.offline import EvaluationOptions, Log, open_log
 from tests.logs.logs_of import Row, write_rows
 

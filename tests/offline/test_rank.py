@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-import rankloop
 from rankloop.errors import RankloopError
+from rankloop.models import Linear
 from rankloop.offline import rank
 from rankloop.offline.scores import is_scores, read_scores
 from rankloop.progress import Update
@@ -20,7 +20,7 @@ from tests.enumeration import marginals
 from tests.offline.worlds_of_logs import Simulated, simulated
 
 # Scores are the first feature.
-FIRST = rankloop.Linear(2, np.array([1.0, 0.0, 0.0]))
+FIRST = Linear(2, np.array([1.0, 0.0, 0.0]))
 TABLE = {
     "query_id": ["b", "a", "b", "a", "b"],
     "doc_id": ["x", "x", "y", "y", "z"],
@@ -91,7 +91,7 @@ def test_drawn_rankings_are_plackett_luce(tmp_path: Path) -> None:
 
 def test_a_logs_features_are_scored_in_batches(tmp_path: Path) -> None:
     world: Simulated = simulated(tmp_path / "log")
-    model = rankloop.Linear(3, np.array([1.0, -0.5, 0.25, 0.0]))
+    model = Linear(3, np.array([1.0, -0.5, 0.25, 0.0]))
     updates: list[Update] = []
     ranked = world.log.rank(model, progress=updates.append)
     assert updates[-1].detail == world.split.n_documents == len(ranked)
@@ -154,7 +154,7 @@ def changed(table: Path, **columns: Any) -> Path:
 
 def test_what_is_refused(table: Path, tmp_path: Path) -> None:
     with pytest.raises(RankloopError, match="2 features, but the policy takes 3"):
-        rank(rankloop.Linear(3, np.zeros(4)), table)
+        rank(Linear(3, np.zeros(4)), table)
     with pytest.raises(RankloopError, match="top must be at least 1"):
         rank(FIRST, table, top=0)
     with pytest.raises(RankloopError, match="nowhere does not exist"):

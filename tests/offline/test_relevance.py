@@ -49,8 +49,8 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> tuple[rankloop.Log, rankl
     folder, logs = tmp_path_factory.mktemp("weeks"), []
     for week in range(2):
         clicks = gather_log(scores, split.offsets, split.labels / 4, people, 8_000, rng)
-        traffic = [rankloop.PolicyTraffic("production", scores, clicks)]
-        logs.append(rankloop.open_log(rankloop.write_simulated(folder / f"week{week}", split, traffic)))
+        traffic = [rankloop.logs.PolicyTraffic("production", scores, clicks)]
+        logs.append(rankloop.open_log(rankloop.logs.write_simulated(folder / f"week{week}", split, traffic)))
     # The log orders documents by their ids as text; features tell them apart.
     labels = {row.tobytes(): label for row, label in zip(split.features, split.labels / 4, strict=True)}
     return logs[0], logs[1], np.array([labels[row.tobytes()] for row in logs[0].split().features])
@@ -143,7 +143,7 @@ def test_documents_without_a_score_come_last_where_impressions_are_re_ranked(
     top = {name: [row[name] for row in best.values()] for name in ("query_id", "doc_id", "score")}
     pq.write_table(pa.table(top), tmp_path / "top.parquet")
     displays = rankloop.open_log(later.folder, exposure="displays")
-    options = rankloop.EvaluationOptions(rerank="impression")
+    options = rankloop.offline.EvaluationOptions(rerank="impression")
     found = displays.evaluate(tmp_path / "top.parquet", "production", bias="paper@5", options=options)
     assert any("have no score in top.parquet and are ranked last" in note for note in found.notes)
     assert found.new.estimate.value > 0.5 * found.against.estimate.value

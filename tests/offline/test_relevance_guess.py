@@ -29,8 +29,8 @@ def log(split: Split, tmp_path_factory: pytest.TempPathFactory) -> Log:
     scores = 0.5 * split.labels.astype(np.float64)
     clicks = gather_log(scores, split.offsets, split.labels >= 2, users(USERS), 3_000, rng)
     folder = tmp_path_factory.mktemp("guess") / "log"
-    traffic = [rankloop.PolicyTraffic("production", scores, clicks)]
-    return rankloop.open_log(rankloop.write_simulated(folder, split, traffic))
+    traffic = [rankloop.logs.PolicyTraffic("production", scores, clicks)]
+    return rankloop.open_log(rankloop.logs.write_simulated(folder, split, traffic))
 
 
 def write_table(path: Path, split: Split, values: np.ndarray) -> Path:
@@ -85,12 +85,12 @@ def test_no_guess_depends_on_the_clicks_of_its_query(log: Log, split: Split) -> 
     assert not np.array_equal(before, after)
 
 
-def _inverted(statistics: rankloop.Statistics, own: slice) -> rankloop.Statistics:
+def _inverted(statistics: rankloop.statistics.Statistics, own: slice) -> rankloop.statistics.Statistics:
     """The same statistics, but whatever was clicked in one query was not, and the other way round."""
     clicks = statistics.clicks_by_position.copy()
     clicks[own] = statistics.displays_by_position[own] - clicks[own]
     policy = statistics.policies["production"]
-    return rankloop.Statistics.of_policy(
+    return rankloop.statistics.Statistics.of_policy(
         "production",
         statistics.offsets,
         policy.exposure,
