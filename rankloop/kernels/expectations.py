@@ -22,6 +22,8 @@ from rankloop.types import Float64
 
 # Only differences of scores matter, and beyond this value a float64 no longer resolves them to 1e-8.
 LARGEST_SCORE = 1e8
+# Products of weights of documents and of ranks are summed; beyond this size the sums could overflow.
+LARGEST_WEIGHT = 1e100
 
 
 @kernel

@@ -40,8 +40,11 @@ def add_pl_rank(
     """Add PL-Rank-3 of one ranking, in O(documents + ranks).
 
     The sums are kept relative to the weight that remains at the current rank, which no document that comes
-    later exceeds: nothing overflows, however far scores are apart.
+    later exceeds: nothing overflows, however far scores are apart. A ranking without documents, of a query
+    that shows none, adds nothing.
     """
+    if not length:
+        return
     direct, risk, unit = 0.0, 0.0, remaining[0]
     for k in range(length):
         shrink = math.exp(remaining[k] - unit)

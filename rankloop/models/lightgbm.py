@@ -145,6 +145,11 @@ class LightGBMModel:
                 f"({TRAILER} …) nor the one that ends a model of LightGBM's own is there; store or copy "
                 "it again"
             )
+        if not mark and TRAILER in text:
+            raise ModelFileError(
+                f"the model file is damaged: the line that ends a stored model ({TRAILER} …) is not at "
+                "its end; store or copy it again"
+            )
         model = cls._of_lightgbm(text) if not mark else cls._stored(body, trailer, data)
         check_text(model.text)
         _ = model.booster

@@ -106,6 +106,8 @@ KNOWN = {*PER_NODE_WHOLE, *PER_NODE, *PER_LEAF, *REQUIRED, *LINEAR, *CATEGORIES,
 CATEGORICAL, LARGEST_DECISION = 1, 15
 Lines = Mapping[str, str]
 UNREAD = re.compile(r"=.*_")
+# Python also reads other digits and divides words at other white space; LightGBM knows spaces only.
+WRITTEN = re.compile(r"[\x20-\x7e]*")
 
 
 def check_text(text: str) -> None:
@@ -154,7 +156,7 @@ def _check_header(text: str) -> tuple[int, list[int]]:
         _list(lines, "monotone_constraints", features, np.int64, "the header", within=(-1, 1))
     known = {"version", "objective", "feature_names", "feature_infos", "tree_sizes", "monotone_constraints"}
     _refuse_others(lines, known | set(HEADER), "the header")
-    sizes = lines.get("tree_sizes", "").split()
+    sizes = _words(lines, "tree_sizes", "the header")
     if not all(INTEGER.fullmatch(size) and int(size) > 0 for size in sizes):
         raise _damaged("tree_sizes", "is not a list of lengths")
     return features, list(map(int, sizes))
@@ -162,8 +164,8 @@ def _check_header(text: str) -> tuple[int, list[int]]:
 
 def _check_tree(block: str, number: int, features: int) -> None:
     where = f"tree {number}"
-    # Python reads other digits, and underscores between digits; LightGBM does not.
-    if not block.isascii() or UNREAD.search(block):
+    # Python reads underscores between digits; LightGBM does not.
+    if UNREAD.search(block):
         raise _damaged(where, "has characters that LightGBM does not write")
     lines = _lines(block.split("\n", 1)[1], where)
     _refuse_others(lines, KNOWN, where)
@@ -242,6 +244,14 @@ def _whole(lines: Lines, name: str, where: str) -> int:
     return int(text)
 
 
+def _words(lines: Lines, name: str, where: str) -> list[str]:
+    """The words of a line, as LightGBM divides it."""
+    line = lines.get(name, "")
+    if not WRITTEN.fullmatch(line):
+        raise _damaged(where, f"has characters in {name} that LightGBM does not write")
+    return line.split()
+
+
 def _list(
     lines: Lines,
     name: str,
@@ -256,7 +266,7 @@ def _list(
     """The numbers of a line, which has exactly this many."""
     if optional and name not in lines:
         return np.zeros(length, dtype)
-    words = lines.get(name, "").split()
+    words = _words(lines, name, where)
     if len(words) != length:
         raise _damaged(where, f"has {len(words)} numbers in {name}, not {length}")
     try:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rankloop.errors import DataError
-from rankloop.kernels.expectations import metrics_of_queries
+from rankloop.kernels.expectations import LARGEST_WEIGHT, metrics_of_queries
 from rankloop.kernels.proximal_metrics import proximal_metrics_of_queries
 from rankloop.kernels.ranking_pairs import lambdas_of_queries
 from rankloop.policies.plackett_luce import Divided, check_rank_weights, check_scores
@@ -40,15 +40,15 @@ class MetricGradient:
 
 
 def check_document_weights(document_weights: object, n_documents: int) -> Float64:
-    """Convert weights to a flat float64 array with one finite number per document."""
+    """Convert weights to a flat float64 array, one number within ±`LARGEST_WEIGHT` per document."""
     array = as_numbers(document_weights, "weights")
     if array.shape != (n_documents,):
         raise DataError(f"{n_documents} documents need {n_documents} weights, got shape {array.shape}")
-    bad = np.flatnonzero(~np.isfinite(array))
+    bad = np.flatnonzero(~(np.abs(array) <= LARGEST_WEIGHT))
     if len(bad):
         raise DataError(
-            f"the weight of document {bad[0]} is {array[bad[0]]}, but weights must be finite ({len(bad)} "
-            f"such weights in total)"
+            f"the weight of document {bad[0]} is {array[bad[0]]}, but weights must be finite and within "
+            f"±{LARGEST_WEIGHT:g} ({len(bad)} such weights in total)"
         )
     return array
 

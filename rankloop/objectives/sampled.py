@@ -85,6 +85,13 @@ def _estimate(
             "expected one vector of rank weights and rankings of samples × queries × ranks, "
             f"got {theta.shape} and {drawn.shape}"
         )
+    document = np.where(drawn >= 0, offsets[:-1, None] + drawn, len(flat))
+    excluded = np.append(flat, 0.0)[document] == -np.inf
+    if excluded.any():
+        raise DataError(
+            f"query number {int(np.argwhere(excluded)[0][1])}: a ranking contains a document whose score is "
+            "-inf, which the policy never shows: draw the rankings from these scores"
+        )
     gradient = np.empty(len(flat))
     for_segments(sampled_gradients, offsets, flat, weights, theta, drawn, method, gradient)
     return gradient

@@ -18,7 +18,7 @@ import numpy as np
 
 from rankloop.errors import DataError
 from rankloop.kernels.deep_ranks import DEEP, add_deep_derivatives, add_deep_weights
-from rankloop.kernels.expectations import LARGEST_SCORE, expected_weights_of_queries
+from rankloop.kernels.expectations import LARGEST_SCORE, LARGEST_WEIGHT, expected_weights_of_queries
 from rankloop.kernels.quadrature import count_nodes
 from rankloop.kernels.ranking_samples import draw_rankings, log_probabilities
 from rankloop.ragged import descending, for_segments, offsets_of, run_all, segment_index
@@ -58,12 +58,12 @@ def check_scores(scores: object, offsets: Int64) -> Float64:
 
 
 def check_rank_weights(rank_weights: object) -> Float64:
-    """Convert rank weights to a finite float64 array whose last axis is ranks."""
+    """Convert rank weights to a float64 array of numbers within ±`LARGEST_WEIGHT`; its last axis is ranks."""
     array = as_numbers(rank_weights, "rank weights")
-    if array.ndim not in (1, 2) or array.shape[-1] == 0 or not np.isfinite(array).all():
+    if array.ndim not in (1, 2) or array.shape[-1] == 0 or not np.all(np.abs(array) <= LARGEST_WEIGHT):
         raise DataError(
-            "rank weights must be finite, one per rank from rank 1 to the cut-off (or a matrix with one "
-            f"vector per row), got shape {array.shape}"
+            f"rank weights must be finite and within ±{LARGEST_WEIGHT:g}, one per rank from rank 1 to the "
+            f"cut-off (or a matrix with one vector per row), got shape {array.shape}"
         )
     return array
 

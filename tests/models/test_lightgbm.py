@@ -168,6 +168,12 @@ def test_the_end_of_the_text_does_not_matter(model: LightGBMModel, end: str) -> 
     assert again.text == given.text
 
 
+def _with_last_line_in_the_middle(text: str) -> bytes:
+    """What is left looks like a file of LightGBM's own, which has no fingerprint."""
+    body, line = text.removesuffix("\n").rsplit("\n", 1)
+    return body.replace("\n\nfeature_importances:", f"\n{line}\nfeature_importances:", 1).encode() + b"\n"
+
+
 def test_damaged_and_foreign_files_are_refused(model: LightGBMModel) -> None:
     data = model.to_bytes()
     assert LightGBMModel.from_bytes(data).text == model.text
@@ -182,6 +188,7 @@ def test_damaged_and_foreign_files_are_refused(model: LightGBMModel) -> None:
         (text[:-3].encode(), "the last line .* is damaged"),
         (data[:-1], "damaged at its end"),
         (data + b"\n", "damaged at its end"),
+        (_with_last_line_in_the_middle(text), "is not at its end"),
         (b"tree\xff" + data, "not a LightGBM text file"),
     ]:  # fmt: skip
         with pytest.raises(ModelFileError, match=message):

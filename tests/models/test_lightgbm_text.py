@@ -81,6 +81,11 @@ CHANGES = {
     "values that are not finite": ("leaf_value", lambda words: ["inf", *words[1:]]),
     "thresholds that are not numbers": ("threshold", lambda words: ["nan", *words[1:]]),
     "digits that LightGBM does not read": ("left_child", lambda words: ["٣", *words[1:]]),
+    "words that only Python divides": ("leaf_value", lambda words: [f"{words[0]}\x1f{words[1]}", *words[2:]]),
+    "lengths that only Python divides": (
+        "tree_sizes",
+        lambda words: [f"{words[0]}\x0b{words[1]}", *words[2:]],
+    ),
     "linear leaves without coefficients": ("is_linear", lambda _: ["1"]),
     "more features than names": ("max_feature_idx", lambda _: ["9"]),
     "several scores per document": ("num_class", lambda _: ["5"]),

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from rankloop import rank_weights
+from rankloop.errors import DataError
 from rankloop.objectives import expected_metric, pl_rank_gradient, reinforce_gradient
 from rankloop.policies import sample_rankings
 
@@ -78,3 +79,29 @@ def test_scores_that_are_far_apart(distance: float) -> None:
     p = 1.0 / (1.0 + np.exp(-distance))
     exact = expected_metric(scores, offsets, metrics, [1.0, 0.5]).gradient
     np.testing.assert_allclose(p * likely + (1.0 - p) * unlikely, exact, rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_a_query_that_shows_nothing_has_no_gradient(name: str) -> None:
+    """Before: PL-Rank gave NaN."""
+    rankings = np.array([[[-1, -1], [1, 0]]])
+    gradient = ESTIMATORS[name](
+        [-np.inf, 0.0, 0.0], np.array([0, 1, 3]), [1.0, 0.5, 0.0], [1.0, 0.5], rankings
+    )
+    assert gradient[0] == 0.0
+    assert np.isfinite(gradient).all()
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_what_has_no_gradient_is_refused(name: str) -> None:
+    offsets, scores = np.array([0, 3]), np.array([0.0, -np.inf, 1.0])
+    for rankings in ([[[1, 0]]], [[[0, 2, 1]]]):
+        with pytest.raises(
+            DataError, match="query number 0: a ranking contains a document whose score is -inf"
+        ):
+            ESTIMATORS[name](scores, offsets, np.ones(3), np.ones(3), rankings)
+    for weights, theta in (([1e308, -1e308, 0.0], [1.0]), ([1.0, 0.0, 0.0], [1e308])):
+        with pytest.raises(DataError, match=r"must be finite and within ±1e\+100"):
+            ESTIMATORS[name](np.zeros(3), offsets, weights, theta, [[[0]]])
+    largest = ESTIMATORS[name](np.zeros(3), offsets, [1e100, -1e100, 0.0], [1e100], [[[0]]])
+    assert np.isfinite(largest).all()
