@@ -13,7 +13,7 @@ from sqlalchemy import ColumnElement, Connection, case, func, or_, select
 from rankloop.live.learner.control import Control
 from rankloop.live.learner.failures import recent_failures
 from rankloop.live.learner.health import Health, read_health
-from rankloop.live.learner.metric import AMOUNT, CLICKS, MetricName
+from rankloop.live.learner.metric import AMOUNT, CLICKS, MetricName, metric_of
 from rankloop.live.learner.monitor import Monitor
 from rankloop.live.learner.notes import (
     SETTINGS,
@@ -23,6 +23,7 @@ from rankloop.live.learner.notes import (
     load_trust,
     load_warnings,
 )
+from rankloop.live.learner.settings import LearnerSettings
 from rankloop.live.learner.trial import LiveTrial
 from rankloop.live.learner.trust import Trust
 from rankloop.live.ranking.deployment import LiveDeployment
@@ -112,7 +113,8 @@ def read_overview(store: Store) -> Overview:
     """Read the state of a service."""
     with read(store) as connection:
         trial = load_trial(connection)
-        metric = _metric(connection) if trial is None else trial.metric
+        choice = LearnerSettings.model_validate(load_note(connection, SETTINGS) or {}).metric
+        metric = metric_of(choice, _metric(connection)) if trial is None else trial.metric
         current, health = current_deployment(connection), read_health(connection)
         return Overview(
             current,

@@ -30,13 +30,15 @@ BETS = tuple(float(bet) for bet in np.geomspace(0.001, 2.0, 16))
 LARGEST_LOSS = 0.95
 
 
-def log_factors(values: Float64, losses: Float64, *, count: int = 0) -> Float64:
+def log_factors(values: Float64, losses: Float64, *, count: int = 0, unit: float = 1.0) -> Float64:
     """What each bet wins by each observation, ``log(1 + b x_t)``: bets × observations.
 
     Args:
         values: x_t.
         losses: the largest possible −x_t, known before the observation.
         count: the number of observations before, for messages.
+        unit: what is usual, known before the observations: bets are on values in this unit, so that evidence
+            is the same whatever amounts are counted in.
 
     Raises:
         DataError: an observation is not finite, or lower than it was said that it could be.
@@ -51,7 +53,7 @@ def log_factors(values: Float64, losses: Float64, *, count: int = 0) -> Float64:
             f"observation {count + bad[0]} is {values[bad[0]]}, and it may be no lower than {-losses[bad[0]]}"
         )
     with np.errstate(divide="ignore"):
-        bets = np.minimum(np.array(BETS)[:, None], LARGEST_LOSS / losses)
+        bets = np.minimum(np.array(BETS)[:, None] / unit, LARGEST_LOSS / losses)
     won: Float64 = np.log1p(bets * values)
     return won
 
@@ -85,19 +87,20 @@ class Bets:
         if len(self.log_bets) != len(BETS):
             raise DataError(f"this version has {len(BETS)} bets, got {len(self.log_bets)}")
 
-    def add(self, values: Float64, losses: Float64) -> Self:
+    def add(self, values: Float64, losses: Float64, *, unit: float = 1.0) -> Self:
         """Return the evidence after these observations, in their order.
 
         Args:
             values: x_t.
             losses: the largest possible −x_t, known before the observation.
+            unit: what is usual; see `log_factors`.
 
         Raises:
             DataError: an observation is not finite, or lower than it was said that it could be.
         """
         if not len(values):
             return self
-        won = np.cumsum(log_factors(values, losses, count=self.count), axis=1)
+        won = np.cumsum(log_factors(values, losses, count=self.count, unit=unit), axis=1)
         path = np.array(self.log_bets)[:, None] + won
         evidence = np.logaddexp.reduce(path, axis=0) - math.log(len(BETS))
         return replace(

@@ -71,19 +71,20 @@ class Detector:
         if len(self.log_bets) != len(BETS):
             raise DataError(f"a detector of this version has {len(BETS)} bets, got {len(self.log_bets)}")
 
-    def add(self, values: Float64, losses: Float64) -> Self:
+    def add(self, values: Float64, losses: Float64, *, unit: float = 1.0) -> Self:
         """Return the detector after these observations, in their order.
 
         Args:
             values: x_t.
             losses: the largest possible −x_t, known before the observation.
+            unit: what is usual; see `rankloop.statistics.bets.log_factors`.
 
         Raises:
             DataError: an observation is not finite, or lower than it was said that it could be.
         """
         if not len(values):
             return self
-        won = np.cumsum(log_factors(values, losses, count=self.count), axis=1)
+        won = np.cumsum(log_factors(values, losses, count=self.count, unit=unit), axis=1)
         # M_t = Π f_1..t · (M_0 + Σ_s 1/B / Π f_1..s−1), in logarithms.
         before = np.concatenate([np.zeros((len(BETS), 1)), won[:, :-1]], axis=1)
         begun = np.concatenate([np.array(self.log_bets)[:, None], -math.log(len(BETS)) - before], axis=1)

@@ -298,7 +298,7 @@ def test_a_trial_by_clicks_ends_when_actions_carry_amounts(store: Store) -> None
     world.run(100)
     (said,) = [line for line in learner.step() if line.startswith("the trial")]
     assert said == (
-        "the trial of new ended: actions carry amounts now, and it was learned and compared by clicks"
+        "the trial of new ended: what counts is amount now, and it was learned and compared by clicks"
     )
     assert learner.trial is None
     with read(store) as connection:
@@ -390,7 +390,7 @@ def test_evidence_is_the_same_however_often_the_learner_starts(store: Store) -> 
     )
     trial_of(store)
     world = World(store)
-    ask = SETTINGS.model_copy(update={"deploy": "ask", "least": 10_000})
+    ask = SETTINGS.model_copy(update={"deploy": "ask", "least": 10_000, "level": 1e-9})
     for _ in range(4):
         world.run(100)
         LiveLearner(store, ask).step()

@@ -27,6 +27,7 @@ from rankloop.live.overview import read_diary
 from rankloop.live.ranking.deployment import LiveDeployment, Share
 from rankloop.live.ranking.live_policy import policy_of
 from rankloop.live.store.database import read
+from rankloop.live.store.events import Reaction
 from rankloop.live.store.policies import current_deployment, deploy, history, register_policy, roll_back
 from tests.live.conftest import linear, put
 from tests.live.test_learner import BIAS, SETTINGS, World, expected_clicks, views
@@ -195,6 +196,48 @@ def test_who_deploys_something_else_ends_the_comparison(store: Store) -> None:
     with read(store) as connection:
         assert load_monitor(connection).equal is None
     assert live(store) == {"good": "live"}
+
+
+def test_a_canary_that_a_person_holds_stays_if_nothing_is_decided(store: Store) -> None:
+    """Lists do not tell it from what is live, or the metric changes: neither is harm."""
+    put(store, GOOD, replace(GOOD, name="same"), shares=(0.8, 0.2))
+    mixture = (Share("good", 0.8), Share("same", 0.2, "canary"))
+    world = World(store)
+    for amounts, words in ((None, "its lists do not tell it"), (lambda _: 7.0, "what counts is amount now")):
+        deploy_mix(store, *mixture, person=True)
+        put_trial(store, "canary", "same", "good", better=False)
+        world.amounts = amounts
+        world.run(100)
+        learner = LiveLearner(store, WATCHING.model_copy(update={"comparison_pages": 50}))
+        (text,) = [line for line in learner.step() if line.startswith("the trial")]
+        assert words in text
+        assert text.endswith("Ada decided on what is live, so it stays")
+        assert live(store) == {"good": "live", "same": "canary"}
+        assert learner.trial is None
+    world.service.close()
+
+
+@pytest.mark.parametrize("stage", ["shadow", "canary"])
+def test_pages_that_some_policy_cannot_rank_do_not_stop_the_learner(store: Store, stage: str) -> None:
+    """Anybody who may rank can leave features out, or send absurd ones: other pages count as before."""
+    put(store, policy_of(linear(3.0, 0.0, 0.0), "start"))
+    deploy_mix(store, Share("good", 0.5), Share("bad", 0.5, "canary" if stage == "canary" else "live"))
+    put_trial(store, stage, "bad", "good", better=False)
+    world = World(store)
+    service = world.service
+    for number in range(20):
+        given = (None, None) if number % 2 else ([3e38, 1.0, 1.0], [-3e38, 1.0, 1.0])
+        draft, choice = service.draft(RankRequest(f"p{number}", ("x", "y"), given)), service.choose()
+        service.keep(service.serve(draft, service.fall_back(choice, "values"))).result()
+    world.run(100)
+    learner = LiveLearner(store, SETTINGS.model_copy(update={"least": 10**6, "level": 1e-9}))
+    assert learner.step()[0].startswith("sealed part 1: 120 impressions")
+    with read(store) as connection:
+        (watch,) = load_monitor(connection).watches
+    assert watch.better.count == 100
+    assert learner.trial is not None
+    assert learner.trial.gain.count == 120
+    world.service.close()
 
 
 def test_people_are_told_once_that_their_canary_is_better(store: Store) -> None:
@@ -435,6 +478,57 @@ def test_amounts_are_capped_by_what_was_known_before(location: str) -> None:  # 
     monitor = monitor.after(huge, policies, 0.0, SETTINGS)
     assert monitor.watches[0].better.count == 300
     assert abs(monitor.watches[0].better.mean) < 10.0 * mean / 0.5
+
+
+def test_one_absurd_amount_does_not_decide_what_is_usual(location: str) -> None:  # noqa: ARG001
+    """A wrong or forged value among the first orders, or later: the cap stays near ten usual orders."""
+    new, old = policy_of(linear(1.0, -1.0, 0.5), "new"), policy_of(linear(0.0, 0.5, 0.0), "old")
+    policies = {"new": new, "old": old}.__getitem__
+    usual = np.array([2.0, 2.0, 2.0, 2.0])
+    monitor = Monitor()
+    for number in (1, 2):
+        part = replace(views(300, new=new, old=old, share=0.5, seed=number, amount=usual), number=number)
+        absurd = replace(part.views[0], reactions=(Reaction(True, 1e12),))
+        part = replace(part, views=(absurd, *part.views[1:]))
+        monitor = monitor.follow(part.shares[1], SETTINGS).after(part, policies, 0.0, SETTINGS)
+        assert 2.0 <= monitor.amount / monitor.orders < 4.0
+
+
+def test_evidence_is_the_same_in_every_currency(location: str) -> None:  # noqa: ARG001
+    """Bets are counted in mean orders: cents or thousands, E is the same."""
+    new, old = policy_of(linear(1.0, -1.0, 0.5), "new"), policy_of(linear(0.0, 0.5, 0.0), "old")
+    found = []
+    for unit in (0.01, 1.0, 1_000.0):
+        monitor = Monitor()
+        for number in (1, 2):
+            worth = unit * np.array([2.0, 5.0, 2.0, 2.0])
+            part = replace(views(600, new=new, old=old, share=0.5, seed=number, amount=worth), number=number)
+            monitor = monitor.follow(part.shares[1], SETTINGS)
+            monitor = monitor.after(part, {"new": new, "old": old}.__getitem__, 0.0, SETTINGS)
+        (watch,) = monitor.watches
+        assert watch.better.count == 600
+        found.append((watch.better.log_evidence, watch.worse.log_evidence, watch.harm.log_evidence))
+    assert found[0] == pytest.approx(found[1])
+    assert found[2] == pytest.approx(found[1])
+    assert abs(found[1][0]) > 0.5, "there is something to compare"
+
+
+def test_people_may_choose_what_counts(location: str) -> None:  # noqa: ARG001
+    """Then one event with an amount, which anybody may send who may send events, changes nothing."""
+    new, old = policy_of(linear(1.0, -1.0, 0.5), "new"), policy_of(linear(0.0, 0.5, 0.0), "old")
+    policies = {"new": new, "old": old}.__getitem__
+    part = replace(views(300, new=new, old=old, share=0.5, seed=1, amount=np.full(4, 2.0)), number=1)
+    for choice, metric, counted in (
+        ("auto", "amount", 0),
+        ("clicks", "clicks", 300),
+        ("amount", "amount", 0),
+    ):
+        settings = SETTINGS.model_copy(update={"metric": choice})
+        monitor = Monitor().follow(part.shares[1], settings).after(part, policies, 0.0, settings)
+        assert (monitor.metric, monitor.watches[0].better.count) == (metric, counted)
+    clicks = SETTINGS.model_copy(update={"metric": "clicks"})
+    again = monitor.after(replace(part, number=2), policies, 0.0, clicks)
+    assert (again.metric, again.watches[0].better.count) == ("clicks", 300)
 
 
 def test_pairs_follow_what_is_live_and_keep_what_is_known(location: str) -> None:  # noqa: ARG001

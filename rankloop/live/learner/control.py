@@ -126,24 +126,27 @@ def end_trial_as_person(connection: Connection, *, who: str, why: str) -> str:
     trial = load_trial(connection)
     if trial is None:
         raise RankloopError("nothing is on trial: there is nothing to end")
-    text = end_trial(connection, trial.candidate, f"{who} ended it: {why}", {**trial.numbers(), "who": who})
-    control = Control.load(connection)
-    current = current_deployment(connection)
-    if control.held and current is not None and current.who == WHO:
-        # The canary went by the decision of a person, who did not lift another one by it.
-        replace(control, held=current.number).save(connection)
-    return text
+    numbers = {**trial.numbers(), "who": who}
+    return end_trial(connection, trial.candidate, f"{who} ended it: {why}", numbers, person=True)
 
 
-def end_trial(connection: Connection, candidate: str, why: str, numbers: Mapping[str, Any]) -> str:
-    """End a trial without a decision: a canary is taken back, and what is fully deployed stays."""
+def end_trial(
+    connection: Connection, candidate: str, why: str, numbers: Mapping[str, Any], *, person: bool = False
+) -> str:
+    """End a trial without a decision: a canary is taken back, and what is fully deployed stays.
+
+    A canary that a person decided on stays, too, unless a person ends its trial.
+    """
     lock_deployments(connection)
     text = f"the trial of {candidate} ended: {why}"
     current = current_deployment(connection)
     if current is not None and any(
         share.policy == candidate and share.role == CANARY for share in current.shares
     ):
-        take_away(connection, current, candidate, why=text, numbers=numbers)
+        if not person and Control.load(connection).holds(current):
+            text += f"; {current.who} decided on what is live, so it stays"
+        else:
+            take_away(connection, current, candidate, why=text, numbers=numbers)
     save_note(connection, TRIAL, None)
     add_entry(connection, "ended", text, dict(numbers))
     return text
@@ -168,7 +171,20 @@ def take_away(
     content = {**numbers, FROM: current.number}
     if restored.number is not None:
         content[RESTORES] = restored.number
-    done = deploy(connection, restored.shares, who=WHO, why=why, kind=ROLLBACK, numbers=content)
+    return deploy_instead(connection, current, restored.shares, why=why, kind=ROLLBACK, numbers=content)
+
+
+def deploy_instead(
+    connection: Connection,
+    current: LiveDeployment,
+    shares: Sequence[Share],
+    *,
+    why: str,
+    kind: str,
+    numbers: Mapping[str, Any],
+) -> LiveDeployment:
+    """Deploy, as the learner, what takes the place of something; what a person held of it stays held."""
+    done = deploy(connection, shares, who=WHO, why=why, kind=kind, numbers=numbers)
     control = Control.load(connection)
     if control.holds(current):
         replace(control, held=done.number).save(connection)

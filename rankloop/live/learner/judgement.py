@@ -21,7 +21,7 @@ from typing import Any
 from sqlalchemy import Connection
 
 from rankloop.evidence import DecisionKind
-from rankloop.live.learner.control import Control, may_take_away, take_away
+from rankloop.live.learner.control import Control, deploy_instead, may_take_away, take_away
 from rankloop.live.learner.monitor import EqualShares, Watch, judged_pairs, main_share
 from rankloop.live.learner.notes import (
     MONITOR,
@@ -34,9 +34,8 @@ from rankloop.live.learner.notes import (
     save_note,
 )
 from rankloop.live.learner.settings import LearnerSettings
-from rankloop.live.learner.stages import WHO
 from rankloop.live.ranking.deployment import LiveDeployment
-from rankloop.live.store.policies import RESTORES, current_deployment, deploy
+from rankloop.live.store.policies import RESTORES, current_deployment
 
 EQUAL, RESTORED = "equal", "restored"
 
@@ -77,7 +76,7 @@ def _suspect(connection: Connection, current: LiveDeployment, watch: Watch) -> l
     shares = [replace(each, share=half) if each.policy in pair else each for each in current.shares]
     text = f"{why}: both get equal shares until their lists decide"
     numbers = watch.numbers(load_monitor(connection).metric)
-    done = deploy(connection, shares, who=WHO, why=text, kind=EQUAL, numbers=numbers)
+    done = deploy_instead(connection, current, shares, why=text, kind=EQUAL, numbers=numbers)
     _begin_again(connection, watch)
     equal = EqualShares(
         done.number,
@@ -87,9 +86,6 @@ def _suspect(connection: Connection, current: LiveDeployment, watch: Watch) -> l
         int(current.numbers.get(RESTORES, current.number)),
     )
     save_note(connection, MONITOR, replace(load_monitor(connection), equal=equal).to_dict())
-    control = Control.load(connection)
-    if control.holds(current):
-        replace(control, held=done.number).save(connection)
     add_entry(connection, EQUAL, text, numbers)
     return [text]
 
@@ -114,14 +110,8 @@ def _compare(
         return []
     because = "is better" if decision.kind is DecisionKind.BETTER else "does no harm that lists could tell"
     text = f"{watch.policy} {because} compared with {watch.against}: the shares before are restored"
-    deploy(
-        connection,
-        equal.before,
-        who=WHO,
-        why=text,
-        kind=RESTORED,
-        numbers={**numbers, RESTORES: equal.restores},
-    )
+    content = {**numbers, RESTORES: equal.restores}
+    deploy_instead(connection, current, equal.before, why=text, kind=RESTORED, numbers=content)
     save_note(connection, MONITOR, replace(monitor.replaced(watch.again()), equal=None).to_dict())
     add_entry(connection, RESTORED, text, numbers)
     return [text]

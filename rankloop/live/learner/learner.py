@@ -23,7 +23,7 @@ from rankloop.live.learner.clock import SteadyClock, Windows
 from rankloop.live.learner.control import Control, end_trial
 from rankloop.live.learner.failures import FEW_FAILURES, recent_failures
 from rankloop.live.learner.judgement import judge, remove
-from rankloop.live.learner.metric import AMOUNT, CLICKS
+from rankloop.live.learner.metric import MetricName, metric_of
 from rankloop.live.learner.monitor import Watch, main_share
 from rankloop.live.learner.notes import (
     LEARNED,
@@ -200,11 +200,8 @@ class LiveLearner:
             trust = None if trial is None else current_trust(connection, trial.part, trial)
         if current is None or not new:
             return []
-        monitor, counted, comparable = (
-            before.follow(current.shares, self.settings),
-            trial,
-            True,
-        )
+        monitor, counted = before.follow(current.shares, self.settings), trial
+        changed: MetricName | None = None
         for number in new:
             if counted is None and not monitor.watches:
                 monitor = replace(monitor, part=number)
@@ -213,8 +210,9 @@ class LiveLearner:
             monitor = monitor.after(views, self._policy, self._clock.now(), self.settings)
             if counted is None or trust is None or number <= counted.part:
                 continue
-            if counted.metric == CLICKS and views.metric == AMOUNT:
-                counted, comparable = None, False
+            metric = metric_of(self.settings.metric, counted.metric, views.metric)
+            if metric != counted.metric:
+                counted, changed = None, metric
             else:
                 counted, trust = self.count(counted, trust, views)
         with self._turn() as connection:
@@ -223,10 +221,10 @@ class LiveLearner:
             ):
                 return []
             save_note(connection, MONITOR, monitor.to_dict())
-            if trial is not None and not comparable:
-                # What is learned next is learned from the amounts: do not wait until the log has doubled.
+            if trial is not None and changed is not None:
+                # What is learned next is learned by the new one: do not wait until the log has doubled.
                 save_note(connection, LEARNED, None)
-                why = "actions carry amounts now, and it was learned and compared by clicks"
+                why = f"what counts is {changed} now, and it was learned and compared by {trial.metric}"
                 return [end_trial(connection, trial.candidate, why, trial.numbers())]
             if counted is not None and trust is not None:
                 save_note(connection, TRIAL, counted.to_dict())

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from rankloop.bias import BiasEstimate, BiasOptions
+from rankloop.errors import DataError
 from rankloop.evidence.findings import Setting, meaning_for, summary_of
 from rankloop.live.learner.metric import AMOUNT, CLICKS, MetricName
 from rankloop.live.learner.settings import LearnerSettings
@@ -63,7 +64,9 @@ def learn(folder: Path, settings: LearnerSettings) -> Learned:
     Raises:
         DataError: nothing can be learned from the log yet.
     """
-    log = open_log(folder)
+    log = open_log(folder, target=settings.metric)
+    if settings.metric == AMOUNT and not log.grading().graded:
+        raise DataError("what counts is the amount of actions, and none in the log carries one")
     bias = _bias(log, settings)
     # Features that were added later have no values in earlier parts.
     # The trial on pages that come later judges it.

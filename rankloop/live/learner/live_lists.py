@@ -11,7 +11,6 @@ import numpy as np
 from rankloop.live.learner.metric import CLICKS, MetricName
 from rankloop.live.learner.pages import PageView, PartViews
 from rankloop.live.ranking.live_policy import LivePolicy
-from rankloop.live.ranking.rules import RequestError
 from rankloop.policies import log_probability
 from rankloop.ragged import offsets_of
 from rankloop.types import Float64, Int64
@@ -27,11 +26,13 @@ class PageScale(NamedTuple):
         metric: ``clicks`` or ``amount``.
         usual: its mean per page, which lowers the variance.
         highest: what a page counts at most; None for the number of its documents.
+        unit: what bets are counted in: 1 for clicks, the mean order for amounts.
     """
 
     metric: MetricName
     usual: float
     highest: float | None = None
+    unit: float = 1.0
 
 
 class Observations(NamedTuple):
@@ -41,11 +42,13 @@ class Observations(NamedTuple):
         values: one number per page; their mean is the difference.
         losses: the largest loss that each could have said, known before it.
         gains: the largest gain.
+        unit: what bets on them are counted in.
     """
 
     values: Float64
     losses: Float64
     gains: Float64
+    unit: float = 1.0
 
 
 NOTHING = Observations(np.zeros(0), np.zeros(0), np.zeros(0))
@@ -61,7 +64,6 @@ class ListPages:
 
     def __init__(self, part: PartViews, policies: Policies) -> None:
         self.part, self._policies = part, policies
-        self._scores: dict[tuple[str, bytes], Float64 | None] = {}
         # A policy that lacks features fails on these requests whatever happens, and says nothing about them.
         self._failing = {view.failed for view in part.views if view.failed and self._able(view, view.failed)}
         self._logs: dict[str, Float64] = {}
@@ -104,7 +106,7 @@ class ListPages:
             tolerated=tolerated,
             log_ratios=ratios or (-np.inf, np.inf),
         )
-        return Observations(values, losses, gains)
+        return Observations(values, losses, gains, scale.unit)
 
     def _ratios(self, rows: Int64, policy: str, against: str) -> tuple[Float64, Float64]:
         """The bounds of the ratio of both policies over all lists that each page could have shown."""
@@ -154,13 +156,7 @@ class ListPages:
         return self._scores_of(policy, view.problem) is not None
 
     def _scores_of(self, policy: str, problem: bytes) -> Float64 | None:
-        key = (policy, problem)
-        if key not in self._scores:
-            try:
-                self._scores[key] = self._policies(policy).scores(self.part.problems[problem])
-            except RequestError:
-                self._scores[key] = None
-        return self._scores[key]
+        return self.part.scores(self._policies(policy), problem)
 
     def _log(self, policy: str) -> Float64:
         """The logarithm of the probability of each list under a policy; −∞ where it cannot rank."""

@@ -12,7 +12,20 @@ from rankloop.errors import RankloopError
 MetricName = Literal["clicks", "amount"]
 CLICKS: MetricName = "clicks"
 AMOUNT: MetricName = "amount"
+# What people may choose: by default, amounts as soon as there are any.
+MetricChoice = Literal["auto", "clicks", "amount"]
 PATTERN = re.compile(r"(\w+)\s*>=\s*-\s*(\d+(?:\.\d+)?)\s*%")
+
+
+def metric_of(choice: MetricChoice, *seen: MetricName) -> MetricName:
+    """What counts, by what people chose and by what actions carried so far.
+
+    >>> metric_of("auto", CLICKS, AMOUNT), metric_of("auto", CLICKS), metric_of("clicks", AMOUNT)
+    ('amount', 'clicks', 'clicks')
+    """
+    if choice != "auto":
+        return choice
+    return AMOUNT if AMOUNT in seen else CLICKS
 
 
 @dataclass(frozen=True)

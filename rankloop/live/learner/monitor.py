@@ -13,9 +13,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Self, TypeVar
 
+import numpy as np
+
 from rankloop.evidence import Decision, Evidence, decide
 from rankloop.live.learner.live_lists import ListPages, Observations, PageScale, Policies
-from rankloop.live.learner.metric import AMOUNT, CLICKS, Guard, MetricName
+from rankloop.live.learner.metric import CLICKS, Guard, MetricName, metric_of
 from rankloop.live.learner.pages import PartViews
 from rankloop.live.learner.settings import LearnerSettings
 from rankloop.live.ranking.deployment import CANARY, EXPLORE, HOLDOUT, Share
@@ -70,8 +72,8 @@ class GuardBets:
         """The evidence after more pages."""
         return replace(
             self,
-            held=self.held.add(pages.values, pages.losses),
-            broken=self.broken.add(-pages.values, pages.gains),
+            held=self.held.add(pages.values, pages.losses, unit=pages.unit),
+            broken=self.broken.add(-pages.values, pages.gains, unit=pages.unit),
         )
 
 
@@ -120,9 +122,9 @@ class Watch:
         )
         if not len(pages.values):
             return replace(self, guards=guards)
-        better = self.better.add(pages.values, pages.losses)
-        worse = self.worse.add(-pages.values, pages.gains)
-        harm = self.harm.add(-pages.values, pages.gains)
+        better = self.better.add(pages.values, pages.losses, unit=pages.unit)
+        worse = self.worse.add(-pages.values, pages.gains, unit=pages.unit)
+        harm = self.harm.add(-pages.values, pages.gains, unit=pages.unit)
         harmful, gainful = worse.log_evidence / LOG_TEN, better.log_evidence / LOG_TEN
         point = EvidencePoint(time, worse.count, harmful, gainful, better.mean)
         trail = thinned((*self.trail, point))
@@ -203,7 +205,8 @@ class Monitor:
         pages: how many were seen so far.
         clicks: the clicks on them.
         orders: those with an amount.
-        amount: what they were worth.
+        amount: what they were worth, each at most ten times as much as orders before it.
+        first: what the first orders were worth, until there are enough to tell a mean.
         equal: two policies that have equal shares until lists decide between them.
     """
 
@@ -214,6 +217,7 @@ class Monitor:
     clicks: int = 0
     orders: int = 0
     amount: float = 0.0
+    first: tuple[float, ...] = ()
     equal: EqualShares | None = None
 
     def follow(self, shares: Sequence[Share], settings: LearnerSettings) -> Self:
@@ -233,9 +237,10 @@ class Monitor:
         if part.number <= self.part:
             return self
         watches, metric = self.watches, self.metric
-        if metric == CLICKS and part.metric == AMOUNT:
+        wanted = metric_of(settings.metric, metric, part.metric)
+        if wanted != metric:
             # Clicks and amounts are not the same thing: nothing of one kind of evidence speaks for the other.
-            metric = AMOUNT
+            metric = wanted
             watches = tuple(Watch.begin(each.policy, each.against, settings) for each in watches)
         scale = self._scale(metric)
         if watches and scale is not None:
@@ -254,19 +259,26 @@ class Monitor:
             metric=metric,
             pages=self.pages + len(part.views),
             clicks=self.clicks + sum(each.clicked for view in part.views for each in view.reactions),
-            orders=self.orders + sum(each > 0.0 for each in sums),
-            amount=self.amount + float(sum(sums)),
-        )
+        )._with_orders([each for each in sums if each > 0.0])
+
+    def _with_orders(self, worth: Sequence[float]) -> Self:
+        """The monitor after more orders, of which no absurd one tells what is usual."""
+        known = (*self.first, *worth)
+        if not self.orders and len(known) < FEW_ORDERS:
+            return replace(self, first=known)
+        usual = self.amount / self.orders if self.orders else float(np.median(known))
+        amount = float(np.minimum(known, LARGEST_ORDER * usual).sum())
+        return replace(self, first=(), orders=self.orders + len(known), amount=self.amount + amount)
 
     def _scale(self, metric: MetricName) -> PageScale | None:
         """What is known about a metric by now; None if that is not enough to bound it."""
         pages = max(self.pages, 1)
         if metric == CLICKS:
             return PageScale(metric, self.clicks / pages)
-        if self.orders < FEW_ORDERS:
+        if not self.orders:
             return None
-        highest = LARGEST_ORDER * self.amount / self.orders
-        return PageScale(metric, min(self.amount / pages, highest), highest)
+        order = self.amount / self.orders
+        return PageScale(metric, self.amount / pages, LARGEST_ORDER * order, order)
 
     def _guarded(self, watch: Watch, lists: ListPages) -> list[Observations | None]:
         """What the pages say about each guard of a pair."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -80,12 +80,21 @@ class PartViews:
         problems: what was ranked, by key.
         shares: the shares of each deployment, by its number.
         number: the number of the part.
+        scored: what policies gave to the candidates so far, by policy and problem.
     """
 
     views: tuple[PageView, ...]
     problems: dict[bytes, RankingProblem]
     shares: dict[int, tuple[Share, ...]]
     number: int = 0
+    scored: dict[tuple[str, bytes], Float64 | None] = field(default_factory=dict)
+
+    def scores(self, policy: LivePolicy, problem: bytes) -> Float64 | None:
+        """The scores of a policy; None if it cannot rank these candidates, and they say nothing about it."""
+        key = policy.name, problem
+        if key not in self.scored:
+            self.scored[key] = policy.scores_if_able(self.problems[problem])
+        return self.scored[key]
 
     @property
     def metric(self) -> MetricName:
@@ -118,7 +127,7 @@ class PageEvidence:
         def contrast(expect: Expect, _offsets: Int64) -> Float64:
             return expect(new) - expect(old)
 
-        return self._increments(part, contrast)
+        return self._increments(part, contrast, (new, old))
 
     def agreement(self, part: PartViews, policy: LivePolicy) -> Float64:
         """Numbers that are above 0 on average if what a policy shows more is worth more: float64."""
@@ -127,14 +136,19 @@ class PageEvidence:
             given = np.maximum(expect(policy), 0.0)
             return agreement_contrast(given, given, offsets)
 
-        return self._increments(part, contrast)
+        return self._increments(part, contrast, (policy,))
 
-    def _increments(self, part: PartViews, contrast: Callable[[Expect, Int64], Float64]) -> Float64:
+    def _increments(
+        self, part: PartViews, contrast: Callable[[Expect, Int64], Float64], judged: Sequence[LivePolicy]
+    ) -> Float64:
         result = np.zeros(len(part.views))
         by_page: dict[tuple[tuple[int, ...], int], list[int]] = defaultdict(list)
         for number, view in enumerate(part.views):
+            live = [self.policies(share.policy) for share in part.shares[view.deployment]]
             # A fallback page was not drawn: nothing is known about what else could have been shown.
-            if self.policies(view.policy).draws:
+            if self.policies(view.policy).draws and all(
+                part.scores(policy, view.problem) is not None for policy in (*judged, *live)
+            ):
                 by_page[view.slots, view.deployment].append(number)
         for (slots, deployment), numbers in by_page.items():
             alpha = self.bias.alpha
@@ -181,8 +195,8 @@ class PageEvidence:
 
 
 def _expected(part: PartViews, keys: list[bytes], weights: Float64, policy: LivePolicy) -> Float64:
-    scores = np.concatenate([policy.scores(part.problems[key]) for key in keys])
-    return expected_rank_weights(scores, _offsets(part, keys), weights)
+    scores = [scores for key in keys if (scores := part.scores(policy, key)) is not None]
+    return expected_rank_weights(np.concatenate(scores), _offsets(part, keys), weights)
 
 
 def _offsets(part: PartViews, keys: list[bytes]) -> Int64:

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, field_validator
 
-from rankloop.live.learner.metric import Guard
+from rankloop.live.learner.metric import Guard, MetricChoice
 from rankloop.live.settings import OutputSettings, WindowSeconds
 from rankloop.option_field import option_field
 
@@ -73,6 +73,12 @@ class LearnerSettings(OutputSettings):
     )
     holdout: Annotated[float, Field(ge=0, lt=0.5)] = option_field(
         0.02, "The share that the previous policy keeps, to notice harm.", panel=LEARNING
+    )
+    metric: MetricChoice = option_field(
+        "auto",
+        "What counts: clicks, or amount for what actions are worth. auto: amount as soon as an action has "
+        "one.",
+        panel=LEARNING,
     )
     guard: str | None = option_field(
         None,

@@ -127,6 +127,14 @@ class LivePolicy:
             raise RankloopError(f"policy {self.name!r}: the model returned scores that are not finite")
         return scores
 
+    def scores_if_able(self, problem: RankingProblem) -> Float64 | None:
+        """The scores, or None if it cannot rank these candidates: a feature is missing, or a value absurd."""
+        try:
+            return self.scores(problem)
+        except Exception:
+            # Models of others may raise anything; what they cannot rank says nothing about them.
+            return None
+
     def _inputs(self, problem: RankingProblem) -> Float32:
         order = self._order(problem.feature_names)
         given = problem.features if order is None else problem.features[:, order]
