@@ -29,12 +29,11 @@ from rankloop.clicks import Impressions, bias_of, gather_log, users
 from rankloop.logs import PolicyTraffic, write_simulated
 from rankloop.offline import Comparison, EvaluationOptions, open_log
 from rankloop.offline.assumed_bias import BiasResamples
-from rankloop.offline.comparison import compare
-from rankloop.offline.conclusion import assumptions_of
+from rankloop.offline.comparison import assumptions_of, compare
 from rankloop.policies import expected_rank_weights, rank_marginals, sorted_rank_weights
 from rankloop.ragged import offsets_of, segment_std, segment_sum
 from rankloop.statistics import Counts, Exposure, Statistics, of_impressions
-from rankloop.statistics.tables import ImpressionRows
+from rankloop.statistics.counts import ImpressionRows
 from rankloop.types import Bias, Float64, Split
 from rankloop.value.uncertainty import BiasSpread, ImpressionTerms, Moments, bias_spread
 from rankloop.value.valuation import CLICKS, LoggedMetric, PolicyRanking, Valuation

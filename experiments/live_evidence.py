@@ -31,7 +31,7 @@ from experiments.live_monitor import DOCUMENTS, LISTS, RANKS, RELEVANCE, list_ch
 from experiments.rows import Row, append_row, read_rows
 from rankloop.policies import expected_rank_weights, log_probability, sample_rankings
 from rankloop.statistics import AsymptoticSequence, Bets
-from rankloop.statistics.tables import ImpressionRows
+from rankloop.statistics.counts import ImpressionRows
 from rankloop.types import ASSUMED, Bias, BiasEvidence, Float64, Int64
 from rankloop.value import Contribution
 from rankloop.value.arms import arm_differences

@@ -25,7 +25,7 @@ from rankloop.bias import BiasOptions, estimate_bias
 from rankloop.errors import DataError
 from rankloop.evidence.self_test import SelfTest, self_test
 from rankloop.statistics import Counts
-from rankloop.statistics.impression_table import ImpressionTable
+from rankloop.statistics.counts import ImpressionTable
 from rankloop.statistics.intervals import wilson
 from rankloop.types import Bias
 

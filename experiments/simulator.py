@@ -52,7 +52,7 @@ from experiments.simulated_users import (
     users_differ,
     weekends,
 )
-from rankloop.statistics.impression_table import ImpressionTable
+from rankloop.statistics.counts import ImpressionTable
 from rankloop.types import Float64, Int64
 
 QUERIES, DOCUMENTS, RANKS, IMPRESSIONS = 150, 10, 5, 10_000

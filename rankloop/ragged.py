@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rankloop.errors import DataError
 from rankloop.types import Float64, Int64
 
 THREADS_VARIABLE = "RANKLOOP_THREADS"
@@ -185,3 +186,28 @@ def run_all(jobs: Sequence[Iterator[object]]) -> None:
     finally:
         stopped.set()
         wait(running)
+
+
+def counts_by_share(total: int, shares: Sequence[float]) -> Int64:
+    """Divide a total into integers in the ratio of the shares, each at least 1.
+
+    Example:
+        >>> counts_by_share(10, (2, 1)), counts_by_share(3, (98, 1, 1))
+        (array([7, 3]), array([1, 1, 1]))
+    """
+    wanted = np.asarray(shares, dtype=np.float64)
+    if wanted.ndim != 1 or not len(wanted) or not np.isfinite(wanted).all() or (wanted <= 0).any():
+        raise DataError(f"shares must be positive numbers, one per part; got {shares!r}")
+    if total < len(wanted):
+        raise DataError(
+            f"{total} queries cannot be split into {len(wanted)} parts of at least one query: use more "
+            f"queries, or a folder with files for training, validation and test"
+        )
+    # Each part gets one query. The others are assigned by the largest remainder method.
+    missing = np.maximum(wanted / wanted.sum() * total - 1, 0)
+    exact = missing / missing.sum() * (total - len(wanted)) if missing.any() else missing
+    counts = np.floor(exact).astype(np.int64)
+    remainder = total - len(wanted) - int(counts.sum())
+    counts[np.argsort(counts - exact, kind="stable")[:remainder]] += 1
+    result: Int64 = counts + 1
+    return result

@@ -7,14 +7,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from rankloop.bias.bias_estimate import BiasEstimate, ModelComparison
-from rankloop.bias.bias_options import CURVE, BiasOptions
-from rankloop.bias.bootstrap import bootstrap, few_clusters, resamples_queries
-from rankloop.bias.harvesting import check_by_harvest, harvest
+from rankloop.bias.bias_estimate import CURVE, BiasEstimate, BiasOptions, ModelComparison
+from rankloop.bias.examination import check_by_harvest, estimate_curve, harvest, with_ranks_below
 from rankloop.bias.movement import measure_movement
 from rankloop.bias.newton import BiasFit, fit
-from rankloop.bias.power_curve import estimate_curve, with_ranks_below
-from rankloop.bias.query_sample import sample_queries
+from rankloop.bias.resampling import bootstrap, few_clusters, resamples_queries, sample_queries
 from rankloop.errors import DataError
 from rankloop.progress import Progress, report
 from rankloop.relevance.cross_fit import FOLDS, folds

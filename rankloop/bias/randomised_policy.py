@@ -6,13 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from rankloop.bias.bias_estimate import ASSUMPTIONS, BiasEstimate
-from rankloop.bias.bias_options import CURVE, BiasOptions
-from rankloop.bias.bootstrap import bootstrap, few_clusters
-from rankloop.bias.harvesting import check_by_harvest, harvest
+from rankloop.bias.bias_estimate import ASSUMPTIONS, CURVE, BiasEstimate, BiasOptions
+from rankloop.bias.examination import check_by_harvest, estimate_curve, harvest, with_ranks_below
 from rankloop.bias.moved_documents import estimate_from_movement
 from rankloop.bias.movement import measure_movement
-from rankloop.bias.power_curve import estimate_curve, with_ranks_below
+from rankloop.bias.resampling import bootstrap, few_clusters
 from rankloop.errors import DataError
 from rankloop.names import unknown
 from rankloop.progress import Progress

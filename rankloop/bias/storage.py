@@ -10,16 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from rankloop.bias.bias_estimate import METHODS, BiasEstimate
+from rankloop.bias.bias_estimate import METHODS, VALUES, BiasEstimate, bias_details
 from rankloop.errors import DataError, one_line
 from rankloop.storage.files import write_whole
 from rankloop.storage.plain import to_plain
 from rankloop.types import Bias, BiasEvidence, ContextEffects
 
 FORMAT, VERSION = "rankloop-bias", 1
-VALUES = ("alpha", "beta", "examination")
-# Decimals of resampled values: far finer than their spread.
-DIGITS = 6
 
 
 def save_bias(bias: BiasEstimate | Bias, path: str | os.PathLike[str]) -> Path:
@@ -60,20 +57,6 @@ def bias_to_text(bias: BiasEstimate | Bias, details: Mapping[str, Any] | None = 
     if known is not None:
         content["estimate"] = dict(known)
     return _format_json(content) + "\n"
-
-
-def bias_details(estimate: BiasEstimate) -> dict[str, Any]:
-    """What is known about an estimate besides its values: intervals, anchor, movement, notes; for JSON."""
-    details = {
-        name: value
-        for name, value in estimate.to_dict().items()
-        if name not in (*VALUES, "ranks", "contexts")
-    }
-    evidence = estimate.bias.evidence
-    if evidence is not None and evidence.resamples is not None:
-        drawn = evidence.resamples.round(DIGITS)
-        details["resampled"] = {name: to_plain(drawn[:, i]) for i, name in enumerate(VALUES)}
-    return details
 
 
 def load_bias(path: str | os.PathLike[str]) -> Bias:

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rankloop.data.prepare import counts_by_share, min_max_into
+from rankloop.data.prepare import min_max_into
 from rankloop.errors import DataError
-from rankloop.ragged import offsets_of, segment_index
+from rankloop.ragged import counts_by_share, offsets_of, segment_index
 from rankloop.types import Dataset, Float32, Float64, Int64, Split
 
 

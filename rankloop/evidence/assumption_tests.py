@@ -23,7 +23,7 @@ from rankloop.evidence.score_test import (
     combine,
     sum_scores,
 )
-from rankloop.statistics.impression_table import ImpressionTable
+from rankloop.statistics.counts import ImpressionTable
 from rankloop.statistics.intervals import normal_quantile, tail_quantile
 from rankloop.types import Bias, Float64, Int64
 

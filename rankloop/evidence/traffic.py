@@ -10,7 +10,7 @@ from scipy.special import xlogy
 
 from rankloop.evidence.attraction import fold_of
 from rankloop.evidence.score_test import CellGroups, combine
-from rankloop.statistics.impression_table import ImpressionTable
+from rankloop.statistics.counts import ImpressionTable
 from rankloop.types import Float64, Int64
 
 # Rankings count as changed if they did by so many standard errors; a wrong yes costs little.

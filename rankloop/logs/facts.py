@@ -20,8 +20,8 @@ from rankloop.logs.defects import DefectFinder
 from rankloop.logs.display_order import DisplayOrder, measure_order
 from rankloop.logs.features import why_unusable
 from rankloop.logs.folder import LogFolder
+from rankloop.logs.log_statistics import CandidateExposures, compute_exposures
 from rankloop.logs.periods import Periods, count_by_period
-from rankloop.logs.policy_exposures import CandidateExposures, compute_exposures
 from rankloop.logs.problems import KEPT, Problem, ProblemCounter
 from rankloop.logs.sanity import Sanity, check_sanity
 from rankloop.logs.schema import CANDIDATES, FEATURES, QUERY_DOCUMENT, REPORT_FILE

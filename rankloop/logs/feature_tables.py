@@ -16,8 +16,15 @@ import pyarrow.compute as pc
 import pyarrow.csv
 
 from rankloop.errors import DataError, one_line
-from rankloop.logs.parquet_file import PARQUET_ERRORS, checked_batches, parquet_footer
-from rankloop.logs.schema import QUERY_DOCUMENT, feature_columns, feature_ids, is_list
+from rankloop.logs.schema import (
+    PARQUET_ERRORS,
+    QUERY_DOCUMENT,
+    checked_batches,
+    feature_columns,
+    feature_ids,
+    is_list,
+    parquet_footer,
+)
 from rankloop.types import Float32, Int64
 
 # Numbers held in memory at a time while a table is read, 4 bytes each.

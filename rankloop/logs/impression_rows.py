@@ -13,19 +13,17 @@ from ibis import _
 from numpy.typing import NDArray
 
 from rankloop.errors import DataError
-from rankloop.logs.counter import CONTEXT, as_text, context_of_rows
+from rankloop.logs.counter import CONTEXT, MISSING, WHOLE, Span, as_text, context_of_rows
 from rankloop.logs.engines import Batches, Engine, Expression, Mapped
 from rankloop.logs.folder import LogFolder
 from rankloop.logs.grading import CLICKS, Grading, share_of
 from rankloop.logs.impression_shapes import CLIENT_COLUMNS
 from rankloop.logs.schema import COLUMNS as KNOWN
 from rankloop.logs.schema import IMPRESSIONS, QUERY_DOCUMENT
-from rankloop.logs.span import MISSING, WHOLE, Span
 from rankloop.logs.writer import AMOUNT
 from rankloop.ragged import offsets_of, segment_index
 from rankloop.statistics import Counts
-from rankloop.statistics.impression_table import ImpressionTable
-from rankloop.statistics.tables import ImpressionRows
+from rankloop.statistics.counts import ImpressionRows, ImpressionTable
 from rankloop.types import ContextEffects, Float64, Int64
 
 # What identifies an impression: a hash of its id and of its policy, and its query, which one id may share.

@@ -11,22 +11,25 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from rankloop.errors import RankloopError
-from rankloop.logs.counter import DEEPEST_POSITION, LogCounter
+from rankloop.logs.counter import DEEPEST_POSITION, LogCounter, Span
 from rankloop.logs.engines import Engine, check_engine, engine
 from rankloop.logs.facts import LogFacts, find_facts
 from rankloop.logs.features import read_feature_names, split_of_log
 from rankloop.logs.folder import LogFolder
 from rankloop.logs.grading import TARGETS, Grading, find_grading
 from rankloop.logs.impression_rows import client_of, read_impression_table
-from rankloop.logs.log_statistics import LogStatistics, assemble_statistics
-from rankloop.logs.policy_exposures import RankShares, compute_exposures, compute_rank_shares
+from rankloop.logs.log_statistics import (
+    LogStatistics,
+    RankShares,
+    assemble_statistics,
+    compute_exposures,
+    compute_rank_shares,
+)
 from rankloop.logs.schema import CANDIDATES, IMPRESSIONS
 from rankloop.logs.slots import Slots, find_placements, find_slots
-from rankloop.logs.span import Span
 from rankloop.progress import Progress, report
 from rankloop.ragged import segment_index
-from rankloop.statistics.counts import Counts
-from rankloop.statistics.impression_table import ImpressionTable
+from rankloop.statistics.counts import Counts, ImpressionTable
 from rankloop.statistics.statistics import Statistics
 from rankloop.types import Bias, ContextEffects, Float64, Split
 
@@ -56,7 +59,7 @@ class LogReader(LogFolder):
         target: what policies are fitted to and judged by: ``clicks``, ``amount``, or ``auto`` for the amount
             of logs that have one.
         self_tests: none or one: the last self-test, with the bias that it was given;
-            `rankloop.offline.self_tests` keeps it here.
+            `rankloop.offline.assumed_bias` keeps it here.
         periods: none or one: the periods of the log; `rankloop.offline.periods` keeps them here.
     """
 

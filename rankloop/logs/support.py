@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import chdtri
 
-from rankloop.logs.policy_exposures import CandidateExposures
+from rankloop.logs.log_statistics import CandidateExposures
 from rankloop.statistics.counts import Counts
 
 # Levels of the probability of being shown: a document at the last one is shown once in 10⁶ impressions of

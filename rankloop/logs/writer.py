@@ -13,8 +13,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rankloop.errors import DataError, one_line
-from rankloop.logs.checksums import CHECKSUMS_FILE, write_checksums
-from rankloop.logs.folder import RANDOMISED_KEY, STARTS_KEY, VERSION_KEY, check_file, open_folder
+from rankloop.logs.folder import (
+    CHECKSUMS_FILE,
+    RANDOMISED_KEY,
+    STARTS_KEY,
+    VERSION_KEY,
+    check_file,
+    open_folder,
+    write_checksums,
+)
 from rankloop.logs.schema import (
     FEATURES,
     IMPRESSIONS,

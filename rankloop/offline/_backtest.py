@@ -12,13 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankloop.bias import BiasOptions, ask_bias
-from rankloop.bias.bias_estimate import AUTO
-from rankloop.bias.storage import bias_details
+from rankloop.bias.bias_estimate import AUTO, bias_details
 from rankloop.errors import DataError
 from rankloop.evidence.traffic import traffic_cuts
 from rankloop.logs import LogReader
+from rankloop.logs.counter import WHOLE, Span
 from rankloop.logs.reader import context_of
-from rankloop.logs.span import WHOLE, Span
+from rankloop.logs.sanity import require_contrast
 from rankloop.names import unknown
 from rankloop.notebook import NotebookResult
 from rankloop.offline.assumed_bias import (
@@ -28,7 +28,6 @@ from rankloop.offline.assumed_bias import (
     document_features,
     find_context,
 )
-from rankloop.offline.click_contrast import require_contrast
 from rankloop.offline.log_sums import sum_moments, sum_units
 from rankloop.offline.periods import period_of
 from rankloop.offline.policy_rankings import RankingResolver

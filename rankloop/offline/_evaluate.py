@@ -13,28 +13,33 @@ from numpy.typing import NDArray
 
 from rankloop.errors import DataError, RankloopError
 from rankloop.evidence.assumption_tests import POLICY
+from rankloop.evidence.attraction import know_clicks
 from rankloop.evidence.decision import Assumption
-from rankloop.evidence.findings import Setting, meaning_for
-from rankloop.evidence.known_clicks import know_clicks
-from rankloop.evidence.self_test import SelfTest, drifts_within
+from rankloop.evidence.self_test import SelfTest, Setting, drifts_within, meaning_for
 from rankloop.evidence.traffic import rankings_changed
 from rankloop.logs import LogReader, LogStatistics
 from rankloop.logs.grading import Grading
 from rankloop.logs.impression_rows import (
     unit_name,
 )
+from rankloop.logs.sanity import only_clicked_impressions, read_graded_clicks
 from rankloop.offline.assumed_bias import (
     NO_RESAMPLES,
     AssumedBias,
     BiasSource,
     accounted_tests,
     assume_bias,
+    self_test_of,
 )
-from rankloop.offline.click_contrast import only_clicked_impressions, read_graded_clicks
-from rankloop.offline.comparison import LITTLE_GAIN, Comparison, GuessGain, RankingExample, compare
-from rankloop.offline.conclusion import assumptions_of
+from rankloop.offline.comparison import (
+    LITTLE_GAIN,
+    Comparison,
+    GuessGain,
+    RankingExample,
+    assumptions_of,
+    compare,
+)
 from rankloop.offline.fit_result import Fit, QueryChoice, is_fit, judge_on, load_fit, name_of
-from rankloop.offline.judged_documents import grades_of
 from rankloop.offline.log_sums import in_periods, spread_of, sum_moments, sum_units, support_of
 from rankloop.offline.periods import periods_of
 from rankloop.offline.policy_rankings import DISPLAYED, WITHIN, Policy, Ranking, RankingResolver
@@ -43,11 +48,11 @@ from rankloop.offline.relevance_guess import (
     SCORES,
     ScaledGuess,
     check_guess,
+    grades_of,
     guess_by_features,
     guess_by_scores,
 )
 from rankloop.offline.segments import SegmentedLog, SegmentedResult, compare_segments
-from rankloop.offline.self_tests import self_test_of
 from rankloop.progress import Progress, report
 from rankloop.relevance.judge import judge_agreement
 from rankloop.statistics import CellTable, Counts

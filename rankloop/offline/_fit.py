@@ -12,6 +12,7 @@ from rankloop import extras
 from rankloop.errors import RankloopError
 from rankloop.estimators import InterventionAware
 from rankloop.logs import LogReader
+from rankloop.logs.sanity import read_graded_clicks
 from rankloop.models import LightGBMModel
 from rankloop.models.feature_names import with_names
 from rankloop.models.specs import (
@@ -24,7 +25,6 @@ from rankloop.models.specs import (
 )
 from rankloop.offline._evaluate import evaluate
 from rankloop.offline.assumed_bias import BiasSource, assume_bias
-from rankloop.offline.click_contrast import read_graded_clicks
 from rankloop.offline.division import Division, Judge, Missing, Part, Turn, divide, parse_time
 from rankloop.offline.fit_result import Fit, GuessReport, HeldOutEstimate, PolicyEvidence
 from rankloop.offline.judged_scores import JudgedScores

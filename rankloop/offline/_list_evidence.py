@@ -19,7 +19,7 @@ from rankloop.offline.scores import DocumentIndex, read_candidates
 from rankloop.policies import log_probability
 from rankloop.ragged import offsets_of
 from rankloop.statistics import Bets
-from rankloop.statistics.impression_table import ImpressionTable
+from rankloop.statistics.counts import ImpressionTable
 from rankloop.statistics.intervals import tail_quantile
 from rankloop.storage.plain import plain_fields
 from rankloop.types import Float64, Int64

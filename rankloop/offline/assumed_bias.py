@@ -13,13 +13,12 @@ import numpy as np
 
 from rankloop import clicks
 from rankloop.bias import BiasAnswer, BiasEstimate, BiasOptions, ask_bias
-from rankloop.bias.bias_estimate import AUTO
-from rankloop.bias.bias_options import CURVE, LENGTH, NO_CONTEXT
-from rankloop.bias.storage import bias_details, read_bias
+from rankloop.bias.bias_estimate import AUTO, CURVE, LENGTH, NO_CONTEXT, bias_details
+from rankloop.bias.storage import read_bias
 from rankloop.errors import DataError, RankloopError
 from rankloop.evidence.assumption_tests import COLUMN
 from rankloop.evidence.assumption_tests import LENGTH as LENGTH_TEST
-from rankloop.evidence.self_test import context_found
+from rankloop.evidence.self_test import SelfTest, context_found, self_test
 from rankloop.logs import LogReader
 from rankloop.logs.features import read_features
 from rankloop.logs.schema import FEATURES
@@ -251,3 +250,24 @@ def explain_missing_bias() -> Iterator[None]:
             f"the bias cannot be estimated from this log: {reason}. Or give one (--bias, bias=…): a file "
             f"that `rankloop bias` wrote, or the name of simulated users such as paper@5"
         ) from error
+
+
+def self_test_of(log: LogReader, assumed: AssumedBias | None) -> SelfTest | None:
+    """What the clicks of a log say about the assumptions of decisions; None if no row can be tested.
+
+    The last result is kept, and returned again for the same bias.
+
+    Args:
+        log: the log.
+        assumed: how users click; None if that is not known. Only a bias from clicks is used.
+    """
+    bias = assumed.bias if assumed is not None and assumed.estimated else None
+    for known, found in log.self_tests:
+        if known is bias:
+            return found
+    try:
+        found = self_test(log.impression_table(), bias)
+    except DataError:
+        return None
+    log.self_tests[:] = [(bias, found)]
+    return found

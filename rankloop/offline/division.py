@@ -15,7 +15,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from rankloop.data.prepare import counts_by_share
 from rankloop.errors import DataError, RankloopError
 from rankloop.logs import LogReader, LogStatistics
 from rankloop.logs.feature_tables import Names
@@ -23,6 +22,7 @@ from rankloop.logs.features import LogFeatures, read_features
 from rankloop.logs.folder import open_folder
 from rankloop.logs.grading import CLICKS, Grading
 from rankloop.logs.schema import CANDIDATES, FEATURES, IMPRESSIONS
+from rankloop.ragged import counts_by_share
 from rankloop.relevance.cross_fit import each_fold, folds
 from rankloop.statistics import Statistics
 from rankloop.storage.locks import scratch_folder

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rankloop.errors import ModelFileError
-from rankloop.logs.parquet_file import PARQUET_ERRORS
+from rankloop.logs.schema import PARQUET_ERRORS
 from rankloop.storage.fingerprints import fingerprint
 from rankloop.types import Float64, Str
 

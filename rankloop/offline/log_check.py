@@ -9,16 +9,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from rankloop.bias import BiasAnswer, BiasOptions
 from rankloop.errors import RankloopError
-from rankloop.evidence.findings import Setting
-from rankloop.evidence.self_test import SelfTest
+from rankloop.evidence.self_test import SelfTest, Setting
 from rankloop.logs.facts import LogFacts
+from rankloop.logs.sanity import count_clicks, read_graded_clicks
 from rankloop.notebook import NotebookResult
 from rankloop.offline._evaluate import evaluation_assumptions
-from rankloop.offline.assumed_bias import AssumedBias, accounted_tests, ask_log, assume_bias
-from rankloop.offline.click_contrast import count_clicks, read_graded_clicks
-from rankloop.offline.conclusion import BIAS
+from rankloop.offline.assumed_bias import AssumedBias, accounted_tests, ask_log, assume_bias, self_test_of
+from rankloop.offline.comparison import BIAS
 from rankloop.offline.division import read_documents
-from rankloop.offline.self_tests import self_test_of
 from rankloop.progress import Progress, report
 from rankloop.statistics.intervals import FEW_UNITS
 from rankloop.storage.plain import to_plain

@@ -12,10 +12,9 @@ from rankloop.bias.movement import count_movement
 from rankloop.errors import DataError
 from rankloop.evidence.traffic import traffic_cuts
 from rankloop.logs import LogReader
-from rankloop.logs.counter import DEEPEST_POSITION
-from rankloop.logs.span import Span
+from rankloop.logs.counter import DEEPEST_POSITION, Span
 from rankloop.statistics import Counts
-from rankloop.statistics.impression_table import ImpressionTable
+from rankloop.statistics.counts import ImpressionTable
 from rankloop.statistics.tables import CellTable
 from rankloop.types import Float64, Int64
 

@@ -35,7 +35,7 @@ from rankloop.offline.scores import (
 from rankloop.policies import expected_rank_weights, rank_marginals, sorted_rank_weights
 from rankloop.ragged import offsets_of, segment_index
 from rankloop.statistics import Counts
-from rankloop.statistics.tables import ImpressionRows
+from rankloop.statistics.counts import ImpressionRows
 from rankloop.types import Float64, Int64, Model
 from rankloop.value.uncertainty import without_last_bits
 from rankloop.value.valuation import LoggedMetric, PolicyRanking, RankingPair

@@ -21,8 +21,15 @@ from rankloop.kernels.expectations import LARGEST_SCORE
 from rankloop.logs import LogFolder
 from rankloop.logs.feature_tables import Names, feature_name, match_features
 from rankloop.logs.features import DocumentNames, document_keys, read_features
-from rankloop.logs.parquet_file import PARQUET_ERRORS, checked_batches, parquet_footer
-from rankloop.logs.schema import CANDIDATES, COLUMNS, QUERY_DOCUMENT, check_columns
+from rankloop.logs.schema import (
+    CANDIDATES,
+    COLUMNS,
+    PARQUET_ERRORS,
+    QUERY_DOCUMENT,
+    check_columns,
+    checked_batches,
+    parquet_footer,
+)
 from rankloop.models.feature_names import names_of_model, scaling_of_model, takes_missing
 from rankloop.models.lightgbm_text import spellable
 from rankloop.offline.fit_result import Fit

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from rankloop.offline import Comparison, PolicyEstimate, RankingExample, Sensitivity
-from rankloop.offline.conclusion import BIAS, EXPLORATION
+from rankloop.offline.comparison import BIAS, EXPLORATION
 from rankloop.relevance.judge import JudgeAgreement
 from rankloop.reports.document import (
     Column,

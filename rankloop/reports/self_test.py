@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rankloop.evidence.assumption_tests import EIGHTH, HALVES, POLICY, WEEKDAY, AssumptionTest
-from rankloop.evidence.findings import finding_of, summary_of
-from rankloop.evidence.self_test import SelfTest
+from rankloop.evidence.self_test import SelfTest, finding_of, summary_of
 from rankloop.reports.document import NONE, Block, Column, Figure, Figures, Section, Table, Text
 from rankloop.reports.drawing import (
     draw_band,

@@ -308,40 +308,6 @@ def _sum_by(index: Int64, values: NDArray[Any], size: int) -> Float64:
     return np.bincount(index, weights=values, minlength=size).astype(np.float64, copy=False)
 
 
-@dataclass(frozen=True, eq=False)
-class ImpressionRows:
-    """What impressions showed and what was clicked: rows of documents, impression by impression.
-
-    Attributes:
-        offsets: int64, impressions + 1; impression t owns rows ``offsets[t]:offsets[t + 1]``.
-        query: int64, impressions; the number of its query.
-        document: int64, rows; the number of the document over all queries.
-        position: int64, rows; where it stood, from 0.
-        amount: float64, rows; 1 for a click, or what it was worth.
-        weight: float64, rows; how much the display counts, by its context; None if all count alike.
-    """
-
-    offsets: Int64
-    query: Int64
-    document: Int64
-    position: Int64
-    amount: Float64
-    weight: Float64 | None = None
-
-    def __len__(self) -> int:
-        return len(self.offsets) - 1
-
-    @property
-    def impression_of(self) -> Int64:
-        """int64, rows; the number of the impression."""
-        return segment_index(self.offsets)
-
-    def at_level(self, level: float) -> ImpressionRows:
-        """The same rows if users click so many times as often: displays count as often."""
-        weight = np.ones(len(self.document)) if self.weight is None else self.weight
-        return replace(self, weight=level * weight)
-
-
 def of_impressions(
     policy: str, offsets: Int64, exposure: Exposure, *, queries: object, rankings: object, clicks: object
 ) -> Statistics:

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from rankloop.errors import DataError
 from rankloop.ragged import segment_sum
 from rankloop.statistics import Statistics
-from rankloop.statistics.tables import ImpressionRows
+from rankloop.statistics.counts import ImpressionRows
 from rankloop.types import Bias, Float64, Int64, Lines
 
 # A bound that bounds nothing.

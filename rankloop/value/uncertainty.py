@@ -14,6 +14,7 @@ from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
 
+from rankloop.statistics.counts import ImpressionRows
 from rankloop.statistics.intervals import (
     CONFIDENCE,
     draw_units,
@@ -21,7 +22,6 @@ from rankloop.statistics.intervals import (
     normal_quantile,
     percentile,
 )
-from rankloop.statistics.tables import ImpressionRows
 from rankloop.types import Bias, Float64, Int64, Lines
 from rankloop.value.contribution import Contribution
 from rankloop.value.valuation import Valuation

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from rankloop.bias import BiasOptions, estimate_bias
-from rankloop.bias.bootstrap import bootstrap, few_clusters
+from rankloop.bias.resampling import bootstrap, few_clusters
 from rankloop.progress import Update
 from rankloop.statistics import CellTable
 from rankloop.statistics.intervals import FEW_UNITS

@@ -15,8 +15,7 @@ from rankloop.errors import DataError
 from rankloop.offline import open_log
 from rankloop.reports.bias import bias_document
 from rankloop.statistics import Counts, Exposure, Statistics
-from rankloop.statistics.counts import Cells
-from rankloop.statistics.tables import ImpressionRows
+from rankloop.statistics.counts import Cells, ImpressionRows
 from rankloop.types import LIST_LENGTH, OTHER, Bias, ContextEffects, Float64
 from rankloop.value.contribution import Contribution
 

@@ -7,7 +7,7 @@ import pytest
 
 from rankloop.bias import harvest
 from rankloop.bias.anchor import as_bias
-from rankloop.bias.harvesting import check_by_harvest, expected_clicks
+from rankloop.bias.examination import check_by_harvest, expected_clicks
 from rankloop.statistics import CellTable
 from rankloop.types import Lines
 from tests.bias.counts_of import counts_of, expected

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rankloop.bias import BiasOptions, estimate_bias, moved_documents, query_sample
+from rankloop.bias import BiasOptions, estimate_bias, moved_documents, resampling
 from rankloop.bias.movement import count_movement
-from rankloop.bias.query_sample import QuerySample, sample_queries
+from rankloop.bias.resampling import QuerySample, sample_queries
 from rankloop.statistics import CellTable
 from rankloop.statistics.tables import CellTable as Table
 from tests.bias.counts_of import simulated
@@ -54,4 +54,4 @@ def test_the_result_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     # The sample was drawn before the resamples, so these cannot be drawn again from a seed.
     assert found.resample_seed is None
     assert found.to_dict()["query_share"] == found.query_share
-    assert query_sample.MOST_CELLS > 100_000
+    assert resampling.MOST_CELLS > 100_000

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rankloop.data import cache, letor, load_split
+from rankloop.data import letor, load_split
 from rankloop.errors import DataError
 from rankloop.types import Split
 
@@ -63,7 +63,7 @@ def test_a_new_parser_version_ignores_old_entries(
 ) -> None:
     path = write("a.txt", TEXT)
     load_split(path)
-    monkeypatch.setattr(cache, "PARSER_VERSION", cache.PARSER_VERSION + 1)
+    monkeypatch.setattr(letor, "PARSER_VERSION", letor.PARSER_VERSION + 1)
     load_split(path)
     assert len(parses) == 2
 
@@ -129,8 +129,8 @@ def test_the_location_of_the_folder(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RANKLOOP_CACHE", "/a")
     monkeypatch.setenv("XDG_CACHE_HOME", "/b")
     monkeypatch.setenv("HOME", "/c")
-    assert cache.cache_folder() == Path("/a")
+    assert letor.cache_folder() == Path("/a")
     monkeypatch.delenv("RANKLOOP_CACHE")
-    assert cache.cache_folder() == Path("/b/rankloop")
+    assert letor.cache_folder() == Path("/b/rankloop")
     monkeypatch.delenv("XDG_CACHE_HOME")
-    assert cache.cache_folder() == Path("/c/.cache/rankloop")
+    assert letor.cache_folder() == Path("/c/.cache/rankloop")

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from rankloop.data import drop_constant, normalise_queries, split_queries, varying_features
-from rankloop.data.prepare import counts_by_share
 from rankloop.errors import DataError
+from rankloop.ragged import counts_by_share
 from rankloop.types import Dataset, Split
 
 

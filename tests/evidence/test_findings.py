@@ -18,8 +18,7 @@ from rankloop.evidence.assumption_tests import (
     PartialEffect,
 )
 from rankloop.evidence.decision import DecisionKind, Evidence, decide
-from rankloop.evidence.findings import Setting, meaning_for
-from rankloop.evidence.self_test import SelfTest
+from rankloop.evidence.self_test import SelfTest, Setting, meaning_for
 
 USUAL = Setting()
 # Nothing else is the case.

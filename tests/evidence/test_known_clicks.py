@@ -9,9 +9,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from rankloop.evidence.known_clicks import KNOWN, excess, know_clicks
+from rankloop.evidence.attraction import KNOWN, excess, know_clicks
 from rankloop.offline import Log, open_log
-from rankloop.statistics.impression_table import ImpressionTable
+from rankloop.statistics.counts import ImpressionTable
 from rankloop.types import Float64
 from tests.offline.worlds_of_logs import Simulated, simulated
 

@@ -12,8 +12,7 @@ from experiments.simulator import BROKEN, SOUND
 from rankloop.errors import DataError
 from rankloop.evidence.attraction import SHRINKAGE, fold_of, surroundings
 from rankloop.evidence.self_test import Gates, SelfTest, drifts_within, self_test
-from rankloop.statistics.impression_table import ImpressionTable
-from rankloop.statistics.tables import ImpressionRows
+from rankloop.statistics.counts import ImpressionRows, ImpressionTable
 from rankloop.types import Bias
 
 # Which test is to find a broken world.

@@ -6,7 +6,7 @@ import numpy as np
 
 from experiments.self_test_table import table_of
 from rankloop.evidence.traffic import MOST_PERIODS, rankings_changed, traffic_cuts
-from rankloop.statistics.impression_table import ImpressionTable
+from rankloop.statistics.counts import ImpressionTable
 from rankloop.types import Int64
 
 

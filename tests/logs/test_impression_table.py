@@ -13,7 +13,7 @@ from rankloop.errors import DataError
 from rankloop.logs import write_simulated
 from rankloop.logs.impression_rows import read_impression_table
 from rankloop.offline import open_log
-from rankloop.statistics.impression_table import ImpressionTable
+from rankloop.statistics.counts import ImpressionTable
 from tests.logs.logs_of import Row, simulated, write_rows
 
 SECOND = 10**6

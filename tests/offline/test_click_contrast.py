@@ -11,9 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from rankloop.errors import DataError
-from rankloop.logs.sanity import lacks_unclicked
+from rankloop.logs.sanity import lacks_unclicked, only_clicked_impressions
 from rankloop.offline import Log, open_log
-from rankloop.offline.click_contrast import only_clicked_impressions
 from tests.logs.logs_of import Row, write_rows
 
 RANKS = 4

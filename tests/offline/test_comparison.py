@@ -10,7 +10,7 @@ import pytest
 from rankloop.errors import RankloopError
 from rankloop.evidence import Assumption, DecisionKind, exit_code
 from rankloop.offline import Comparison, Difference, PolicyEstimate
-from rankloop.offline.conclusion import assumptions_of
+from rankloop.offline.comparison import assumptions_of
 from rankloop.value.uncertainty import ValueInterval
 
 

@@ -12,7 +12,7 @@ import rankloop
 from rankloop.clicks import gather_log, users
 from rankloop.errors import DataError, RankloopError
 from rankloop.offline import EvaluationOptions, Log
-from rankloop.offline.judged_documents import grades_of, read_judgments
+from rankloop.offline.relevance_guess import grades_of, read_judgments
 from rankloop.types import Float64, Split
 
 # Users who click on whatever is relevant: which documents were shown is then all that is left to chance.

@@ -13,7 +13,7 @@ from rankloop.errors import DataError, RankloopError
 from rankloop.offline import open_log
 from rankloop.offline._list_evidence import _refuse_kept_policies
 from rankloop.policies import log_probability
-from rankloop.statistics.impression_table import ImpressionTable
+from rankloop.statistics.counts import ImpressionTable
 from tests.cli.commands import Run
 from tests.logs.logs_of import Row, write_rows
 

@@ -6,12 +6,11 @@ import numpy as np
 import pytest
 
 from experiments.self_test_table import by_moments, table_of
-from rankloop.evidence.findings import finding_of, summary_of
-from rankloop.evidence.self_test import SelfTest, self_test
+from rankloop.evidence.self_test import SelfTest, finding_of, self_test, summary_of
 from rankloop.reports.document import Document
 from rankloop.reports.html import html_page
 from rankloop.reports.self_test import self_test_section
-from rankloop.statistics.impression_table import ImpressionTable
+from rankloop.statistics.counts import ImpressionTable
 from tests.reports.shown import shown
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankloop.ragged import offsets_of
-from rankloop.statistics.tables import ImpressionRows
+from rankloop.statistics.counts import ImpressionRows
 from rankloop.types import Bias
 from rankloop.value.valuation import PolicyRanking
 

@@ -10,7 +10,7 @@ import pytest
 
 from rankloop.policies import expected_rank_weights, log_probability
 from rankloop.statistics.bets import Bets
-from rankloop.statistics.tables import ImpressionRows
+from rankloop.statistics.counts import ImpressionRows
 from rankloop.types import ASSUMED, Bias, BiasEvidence
 from rankloop.value import Contribution
 from rankloop.value.arms import arm_differences

@@ -12,16 +12,15 @@ import numpy as np
 
 from rankloop.bias import BiasEstimate, BiasOptions
 from rankloop.errors import DataError
-from rankloop.evidence.findings import Setting, meaning_for, summary_of
+from rankloop.evidence.self_test import Setting, meaning_for, summary_of
 from rankloop.live.learner.metric import AMOUNT, CLICKS, MetricName
 from rankloop.live.learner.settings import LearnerSettings
 from rankloop.live.learner.trial import FIRST_LOOK
 from rankloop.live.ranking.live_policy import LivePolicy, policy_of
 from rankloop.logs.features import read_features
 from rankloop.loop.exploration import Spread
-from rankloop.offline.assumed_bias import assume_bias
+from rankloop.offline.assumed_bias import assume_bias, self_test_of
 from rankloop.offline.log import Log, open_log
-from rankloop.offline.self_tests import self_test_of
 from rankloop.relevance import mean_relevance
 from rankloop.relevance.click_model import Totals
 from rankloop.types import Bias

@@ -31,7 +31,7 @@ from rankloop.live.store.impressions import read_drawn, read_pins
 from rankloop.live.store.tables import deployments, impressions, policies, problems
 from rankloop.policies import expected_rank_weights
 from rankloop.ragged import offsets_of
-from rankloop.statistics.tables import ImpressionRows
+from rankloop.statistics.counts import ImpressionRows
 from rankloop.storage.plain import from_plain
 from rankloop.types import Bias, Float64, Int64
 from rankloop.value import Contribution

@@ -33,8 +33,8 @@ from rankloop.logs.importers.formats import (
     ending_of,
 )
 from rankloop.logs.importers.json_records import JsonRecords
-from rankloop.logs.parquet_file import PARQUET_ERRORS, checked_batches
 from rankloop.logs.problems import ProblemCounter
+from rankloop.logs.schema import PARQUET_ERRORS, checked_batches
 from rankloop.text_file import open_text
 
 # Number of rows of a Parquet file to convert to Python objects at a time.

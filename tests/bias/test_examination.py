@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from rankloop.bias import BiasEstimate, BiasOptions, ask_bias
-from rankloop.bias.power_curve import PowerCurve, fit_curve, power
+from rankloop.bias.examination import PowerCurve, fit_curve, power
 from rankloop.errors import DataError
-from rankloop.offline.conclusion import BIAS, assumptions_of
+from rankloop.offline.comparison import BIAS, assumptions_of
 from rankloop.statistics import CellTable, Counts
 from rankloop.types import Float64
 from tests.bias.counts_of import counts_of, expected
