@@ -14,7 +14,7 @@ from rankloop.bias.resampling import bootstrap, few_clusters
 from rankloop.errors import DataError
 from rankloop.names import unknown
 from rankloop.progress import Progress
-from rankloop.statistics import Counts
+from rankloop.statistics.counts import EXPLORES, Counts
 from rankloop.statistics.tables import CellTable, Unit
 from rankloop.types import BiasEvidence, ContextEffects, Lines
 
@@ -49,11 +49,17 @@ def estimate_from_randomised(
 
     Raises:
         RankloopError: the log has no such policy.
-        DataError: the policy has too few clicks.
+        DataError: the policy has too few clicks, or never changes its rankings.
     """
     if policy not in counts.policy_ids:
         raise unknown("policy", policy, counts.policy_ids)
     own = counts.of_policy(policy)
+    varied = own.exploration()
+    if varied is not None and varied < EXPLORES:
+        raise DataError(
+            f"policy {policy!r} was declared randomised, but it ranked {1.0 - varied:.0%} of the queries that came "
+            "again in the same way each time; declare a policy that draws its rankings"
+        )
     unit: Unit = "queries"
     by_query = CellTable.of(own, unit=unit, effects=effects)
     if len(by_query.position) == by_query.n_documents:

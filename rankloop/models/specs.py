@@ -180,6 +180,6 @@ def model_spec(text: str) -> ModelSpec:
     """The spec that a name spells.
 
     >>> model_spec("mlp(hidden=64-32, activation=relu)")
-    MLPSpec(hidden=(64, 32), activation='relu')
+    MLPSpec(hidden=(64, 32), activation='relu', objective='auto')
     """
     return MODELS.parse(text)

@@ -124,7 +124,7 @@ def run_pipeline(
     evaluated = evaluation_document(comparison)
     publish("Evaluation", evaluated)
     # The decision and its number first: they are what the reader came for. What to do about it is last.
-    sections.insert(0, Section("Decision", evaluated.blocks[:2]))
+    sections.insert(0, Section("Decision", evaluated.blocks[:3]))
     export = f"`rankloop export {place / POLICY} --to opensearch` takes it to a search engine."
     better = comparison.decision.kind in (DecisionKind.BETTER, DecisionKind.LEANS_BETTER)
     advice = f"{what_now(comparison)}{f' {export}' if better else ''}"

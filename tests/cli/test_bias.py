@@ -95,7 +95,7 @@ def test_one_policy_that_never_explores(run: Run, tmp_path: Path) -> None:
     assert (outcome.code, json.loads(outcome.out)["method"]) == (0, "assumed")
     outcome = run("bias", "log", "--randomised", "a", "--model", "position", "--resamples", "20", "--json")
     assert outcome.code == 2
-    assert "policy 'a' has too few clicks" in outcome.err
+    assert "policy 'a' was declared randomised, but it ranked 100% of the queries" in outcome.err
 
 
 def test_no_log_at_all(run: Run) -> None:
