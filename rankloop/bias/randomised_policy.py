@@ -57,8 +57,8 @@ def estimate_from_randomised(
     varied = own.exploration()
     if varied is not None and varied < EXPLORES:
         raise DataError(
-            f"policy {policy!r} was declared randomised, but it ranked {1.0 - varied:.0%} of the queries that came "
-            "again in the same way each time; declare a policy that draws its rankings"
+            f"policy {policy!r} was declared randomised, but it ranked {1.0 - varied:.0%} of the queries "
+            "that came again in the same way each time; declare a policy that draws its rankings"
         )
     unit: Unit = "queries"
     by_query = CellTable.of(own, unit=unit, effects=effects)

@@ -144,7 +144,8 @@ def test_a_wrong_value_names_its_option() -> None:
 
 def test_every_field_of_a_run_is_an_option_of_run() -> None:
     assert set(RunSpec.model_fields) <= set(signature(experiments.run).parameters)
-    chosen = {"data", "runs", "horizon", "relevance", "learning", "supervision", "temperature", "fold", "times"}
+    chosen = {"data", "runs", "horizon", "times", "relevance"}
+    chosen |= {"learning", "supervision", "temperature", "fold"}
     assert chosen == set(Preset.model_fields) & set(signature(experiments.reproduce).parameters)
     for name in ("data", "horizon", "fold", "seed"):
         default = signature(experiments.demo).parameters[name].default
