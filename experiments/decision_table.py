@@ -63,7 +63,7 @@ from rankloop import RankloopError, open_log
 from rankloop.bias import BiasEstimate, BiasOptions
 from rankloop.logs.engines import Engine, engine
 from rankloop.offline import Comparison, Log
-from rankloop.offline.assumed_bias import assume_bias, self_test_of
+from rankloop.offline.assumptions import assume_bias, self_test_of
 from rankloop.statistics.intervals import wilson
 from rankloop.types import Float64
 

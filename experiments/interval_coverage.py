@@ -28,7 +28,7 @@ from rankloop.bias import BiasEstimate, BiasOptions, estimate_bias
 from rankloop.clicks import Impressions, bias_of, gather_log, users
 from rankloop.logs import PolicyTraffic, write_simulated
 from rankloop.offline import Comparison, EvaluationOptions, open_log
-from rankloop.offline.assumed_bias import BiasResamples
+from rankloop.offline.assumptions import BiasResamples
 from rankloop.offline.comparison import assumptions_of, compare
 from rankloop.policies import expected_rank_weights, rank_marginals, sorted_rank_weights
 from rankloop.ragged import offsets_of, segment_std, segment_sum

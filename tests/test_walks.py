@@ -1,6 +1,6 @@
 """How many files a reader of a command visits: those in which a function runs, as a profiler sees it.
 
-The bounds are what was reached, so that walks do not become longer unnoticed; docs/architecture.md has them.
+The bounds are those of docs/architecture.md: what was reached, so that walks do not become longer unnoticed.
 """
 
 from __future__ import annotations

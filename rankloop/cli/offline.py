@@ -545,7 +545,7 @@ def _choose_bias(
     log: Log, text: str | None, ranks: int | None, seed: int, progress: Progress
 ) -> str | BiasEstimate | None:
     """The bias that was asked for; None for the default of the function that is called."""
-    from rankloop.offline.assumed_bias import explain_missing_bias
+    from rankloop.offline.assumptions import explain_missing_bias
 
     if text not in (None, ESTIMATE):
         if ranks is not None:

@@ -26,7 +26,7 @@ from rankloop.logs.feature_tables import (
     refuse_repeated,
 )
 from rankloop.logs.folder import LogFolder
-from rankloop.logs.schema import FEATURES, QUERY_DOCUMENT, feature_columns
+from rankloop.logs.schema import FEATURES, QUERY_DOCUMENT, document_keys, feature_columns
 from rankloop.logs.writer import LogWriter
 from rankloop.types import Float32, Int64, Split, Str
 
@@ -211,12 +211,6 @@ def same_width(matrix: Float32, width: int | None, path: object) -> int:
     if width is not None and matrix.shape[1] != width:
         raise DataError(f"{path}: {matrix.shape[1]} features, but other rows have {width}")
     return int(matrix.shape[1])
-
-
-def document_keys(queries: pa.Array, documents: pa.Array) -> pa.Array:
-    """One string per pair; the length in front tells where the query's id ends."""
-    lengths = pc.binary_length(queries).cast(pa.string())
-    return pc.binary_join_element_wise(lengths, queries, documents, ":")
 
 
 def as_feature_paths(paths: PathLike | Sequence[PathLike]) -> list[Path]:

@@ -35,7 +35,7 @@ from rankloop.types import Bias, ContextEffects, Float64, Split
 
 if TYPE_CHECKING:
     from rankloop.evidence.self_test import SelfTest
-    from rankloop.offline.periods import LogPeriods
+    from rankloop.offline.assumptions import LogPeriods
 
 # Candidates' probabilities by rank are kept up to so many numbers: about 130 MB.
 MOST_SHARES = 2**24
@@ -59,8 +59,8 @@ class LogReader(LogFolder):
         target: what policies are fitted to and judged by: ``clicks``, ``amount``, or ``auto`` for the amount
             of logs that have one.
         self_tests: none or one: the last self-test, with the bias that it was given;
-            `rankloop.offline.assumed_bias` keeps it here.
-        periods: none or one: the periods of the log; `rankloop.offline.periods` keeps them here.
+            `rankloop.offline.assumptions` keeps it here.
+        periods: none or one: the periods of the log; `rankloop.offline.assumptions` keeps them here.
     """
 
     engine: str = "duckdb"

@@ -16,6 +16,7 @@ from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from rankloop.errors import DataError
@@ -234,3 +235,9 @@ def parquet_footer(path: Path) -> tuple[pa.Schema, dict[bytes, bytes], int]:
     # Names that cannot be decoded are an error here, not where they are first used.
     list(schema.names)
     return schema, footer.metadata or {}, footer.num_rows
+
+
+def document_keys(queries: pa.Array, documents: pa.Array) -> pa.Array:
+    """One string per pair; the length in front tells where the query's id ends."""
+    lengths = pc.binary_length(queries).cast(pa.string())
+    return pc.binary_join_element_wise(lengths, queries, documents, ":")

@@ -21,15 +21,15 @@ from rankloop.logs.reader import context_of
 from rankloop.logs.sanity import require_contrast
 from rankloop.names import unknown
 from rankloop.notebook import NotebookResult
-from rankloop.offline.assumed_bias import (
+from rankloop.offline.assumptions import (
     AssumedBias,
     BiasSource,
     assume_bias,
     document_features,
     find_context,
+    period_of,
 )
 from rankloop.offline.log_sums import sum_moments, sum_units
-from rankloop.offline.periods import period_of
 from rankloop.offline.policy_rankings import RankingResolver
 from rankloop.progress import Progress, report
 from rankloop.ragged import segment_sum

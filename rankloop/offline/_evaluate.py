@@ -23,12 +23,13 @@ from rankloop.logs.impression_rows import (
     unit_name,
 )
 from rankloop.logs.sanity import only_clicked_impressions, read_graded_clicks
-from rankloop.offline.assumed_bias import (
+from rankloop.offline.assumptions import (
     NO_RESAMPLES,
     AssumedBias,
     BiasSource,
     accounted_tests,
     assume_bias,
+    periods_of,
     self_test_of,
 )
 from rankloop.offline.comparison import (
@@ -41,7 +42,6 @@ from rankloop.offline.comparison import (
 )
 from rankloop.offline.fit_result import Fit, QueryChoice, is_fit, judge_on, load_fit, name_of
 from rankloop.offline.log_sums import in_periods, spread_of, sum_moments, sum_units, support_of
-from rankloop.offline.periods import periods_of
 from rankloop.offline.policy_rankings import DISPLAYED, WITHIN, Policy, Ranking, RankingResolver
 from rankloop.offline.relevance_guess import (
     MEAN,

@@ -24,7 +24,7 @@ from rankloop.models.specs import (
     model_spec,
 )
 from rankloop.offline._evaluate import evaluate
-from rankloop.offline.assumed_bias import BiasSource, assume_bias
+from rankloop.offline.assumptions import BiasSource, assume_bias
 from rankloop.offline.division import Division, Judge, Missing, Part, Turn, divide, parse_time
 from rankloop.offline.fit_result import Fit, GuessReport, HeldOutEstimate, PolicyEvidence
 from rankloop.offline.judged_scores import JudgedScores

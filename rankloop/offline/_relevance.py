@@ -15,7 +15,7 @@ from rankloop.errors import RankloopError
 from rankloop.frames import Tabular
 from rankloop.logs import LogReader
 from rankloop.logs.sanity import count_clicks
-from rankloop.offline.assumed_bias import BiasSource, assume_bias
+from rankloop.offline.assumptions import BiasSource, assume_bias
 from rankloop.offline.judgments import ENDINGS, FORMS, HIGHEST_GRADE, grade, write_judgments
 from rankloop.offline.scores import LOG_KEY, read_scores
 from rankloop.progress import Progress

@@ -18,7 +18,7 @@ from rankloop.logs import LogWriter
 from rankloop.logs.schema import FEATURES, IMPRESSIONS
 from rankloop.models.specs import LightGBMSpec, model_spec
 from rankloop.offline._evaluate import evaluate
-from rankloop.offline.assumed_bias import BiasSource
+from rankloop.offline.assumptions import BiasSource
 from rankloop.offline.comparison import Comparison
 from rankloop.offline.fit_result import Fit
 from rankloop.offline.log import Log, open_log

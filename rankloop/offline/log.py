@@ -21,7 +21,7 @@ from rankloop.offline._fit import fit
 from rankloop.offline._list_evidence import compare_lists
 from rankloop.offline._rank import FeatureSource, Rankings, rank
 from rankloop.offline._relevance import Relevances, relevance
-from rankloop.offline.assumed_bias import BiasSource, ask_log
+from rankloop.offline.assumptions import BiasSource, ask_log
 from rankloop.offline.fit_result import Fit
 from rankloop.offline.log_check import LogCheck, check_log
 from rankloop.progress import Progress

@@ -14,7 +14,7 @@ from rankloop.logs.facts import LogFacts
 from rankloop.logs.sanity import count_clicks, read_graded_clicks
 from rankloop.notebook import NotebookResult
 from rankloop.offline._evaluate import evaluation_assumptions
-from rankloop.offline.assumed_bias import AssumedBias, accounted_tests, ask_log, assume_bias, self_test_of
+from rankloop.offline.assumptions import AssumedBias, accounted_tests, ask_log, assume_bias, self_test_of
 from rankloop.offline.comparison import BIAS
 from rankloop.offline.division import read_documents
 from rankloop.progress import Progress, report

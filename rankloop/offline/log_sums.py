@@ -15,8 +15,7 @@ from rankloop.logs import LogReader, LogStatistics
 from rankloop.logs.counter import WHOLE, Segment, Span
 from rankloop.logs.impression_rows import UNIT_GROUPS, map_impressions, rows_and_units, rows_of
 from rankloop.logs.reader import context_of
-from rankloop.offline.assumed_bias import BiasResamples
-from rankloop.offline.periods import counts_of_periods, periods_of
+from rankloop.offline.assumptions import BiasResamples, counts_of_periods, periods_of
 from rankloop.statistics import Counts, Statistics
 from rankloop.value.uncertainty import (
     BiasSpread,

@@ -20,7 +20,7 @@ from rankloop.frames import ArrowRows, Tabular, arrow_table
 from rankloop.kernels.expectations import LARGEST_SCORE
 from rankloop.logs import LogFolder
 from rankloop.logs.feature_tables import Names, feature_name, match_features
-from rankloop.logs.features import DocumentNames, document_keys, read_features
+from rankloop.logs.features import DocumentNames, read_features
 from rankloop.logs.schema import (
     CANDIDATES,
     COLUMNS,
@@ -28,6 +28,7 @@ from rankloop.logs.schema import (
     QUERY_DOCUMENT,
     check_columns,
     checked_batches,
+    document_keys,
     parquet_footer,
 )
 from rankloop.models.feature_names import names_of_model, scaling_of_model, takes_missing

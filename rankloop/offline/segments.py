@@ -14,7 +14,7 @@ from rankloop.evidence.decision import Assumption
 from rankloop.logs import LogReader, LogStatistics
 from rankloop.logs.counter import Segment, Span
 from rankloop.logs.impression_rows import unit_name
-from rankloop.offline.assumed_bias import BiasResamples
+from rankloop.offline.assumptions import BiasResamples
 from rankloop.offline.comparison import SegmentComparison, compare
 from rankloop.offline.log_sums import in_periods, spread_of, sum_moments, sum_units
 from rankloop.offline.policy_rankings import DISPLAYED, RankingResolver

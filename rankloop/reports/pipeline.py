@@ -11,7 +11,7 @@ from rankloop.bias import BiasEstimate, save_bias
 from rankloop.errors import RankloopError
 from rankloop.evidence import DecisionKind, exit_code
 from rankloop.offline import Comparison, Fit, Log
-from rankloop.offline.assumed_bias import BiasSource, explain_missing_bias
+from rankloop.offline.assumptions import BiasSource, explain_missing_bias
 from rankloop.progress import Progress, report
 from rankloop.reports.bias import bias_document
 from rankloop.reports.check import check_document

@@ -1,8 +1,8 @@
 """Sums over any log, simulated or real: what estimators learn from."""
 
 from rankloop.statistics.bets import Bets as Bets
+from rankloop.statistics.bets import Detector as Detector
 from rankloop.statistics.counts import Counts as Counts
-from rankloop.statistics.detector import Detector as Detector
 from rankloop.statistics.intervals import Interval as Interval
 from rankloop.statistics.sequences import AsymptoticSequence as AsymptoticSequence
 from rankloop.statistics.sequences import BoundedSequence as BoundedSequence

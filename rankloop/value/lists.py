@@ -2,7 +2,7 @@
 
 The chance that a list was drawn is known, under each policy and under the mixture that was live. So a page
 speaks for every policy that could have shown it, not only for the one that a coin chose: the evidence is that
-of two arms (`rankloop.value.arms`) with the label averaged out.
+of two arms, amount · (1[new] / share_new − 1[old] / share_old), with the label averaged out.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def list_differences(
     y is the list that was shown, s_j the share of each policy of the mixture that drew it, and m_k the guess
     for the document at rank k. The mean is the value of the new policy minus that of the old one, whatever
     users do and whatever m, α and β are: they only lower the variance. Without them the evidence is what
-    `arm_differences` expects, given the list, so it is never noisier; where both policies show the same lists
+    that of two arms expects, given the list, so it is never noisier; where both policies show the same lists
     it has no noise.
 
     Args:

@@ -11,7 +11,7 @@ from rankloop.bias import BiasOptions
 from rankloop.errors import DataError
 from rankloop.logs import PolicyTraffic, write_simulated
 from rankloop.offline import open_log
-from rankloop.offline.assumed_bias import document_features
+from rankloop.offline.assumptions import document_features
 from tests.offline.worlds_of_logs import simulated
 
 

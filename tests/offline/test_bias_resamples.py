@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from rankloop.bias import BiasEstimate, BiasOptions, save_bias
-from rankloop.offline.assumed_bias import NO_RESAMPLES, BiasResamples, assume_bias
+from rankloop.offline.assumptions import NO_RESAMPLES, BiasResamples, assume_bias
 from rankloop.offline.policy_rankings import RankingResolver
 from rankloop.types import BiasEvidence, Lines
 from rankloop.value.uncertainty import BiasSpread, QueryValues, bias_spread

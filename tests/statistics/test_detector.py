@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from rankloop.errors import DataError, RankloopError
-from rankloop.statistics.detector import BETS, Detector
+from rankloop.statistics.bets import BETS, Detector
 
 
 def test_its_evidence_minus_the_count_is_a_martingale_at_a_mean_of_0() -> None:

@@ -8,12 +8,12 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from experiments.live_evidence import arm_differences
 from rankloop.policies import expected_rank_weights, log_probability
 from rankloop.statistics.bets import Bets
 from rankloop.statistics.counts import ImpressionRows
 from rankloop.types import ASSUMED, Bias, BiasEvidence
 from rankloop.value import Contribution
-from rankloop.value.arms import arm_differences
 from rankloop.value.lists import list_differences, list_ranges, log_ratio_range, prefix_differences
 
 OFFSETS = np.array([0, 4])

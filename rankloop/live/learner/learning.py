@@ -19,7 +19,7 @@ from rankloop.live.learner.trial import FIRST_LOOK
 from rankloop.live.ranking.live_policy import LivePolicy, policy_of
 from rankloop.logs.features import read_features
 from rankloop.loop.exploration import Spread
-from rankloop.offline.assumed_bias import assume_bias, self_test_of
+from rankloop.offline.assumptions import assume_bias, self_test_of
 from rankloop.offline.log import Log, open_log
 from rankloop.relevance import mean_relevance
 from rankloop.relevance.click_model import Totals

@@ -2,7 +2,7 @@
 
 What is live is compared with each holdout, and every other policy, such as a canary, with what is live. The
 evidence is that of whole lists (`rankloop.value.lists`): no model of users, and nothing to estimate. Bets on
-it (`rankloop.statistics.bets`) decide, and a detector (`rankloop.statistics.detector`) notices harm whenever
+it (`rankloop.statistics.bets`) decide, and a detector (`rankloop.statistics.bets`) notices harm whenever
 it begins: trials come and go above both.
 """
 
