@@ -19,7 +19,9 @@ import pytest
 import rankloop
 from rankloop.clicks import gather_log, users
 from rankloop.logs import write_simulated
+from rankloop.logs.importers.mapped import import_files
 from rankloop.offline import Log, open_log
+from tests.logs.importers.searches import ONLY_ROWS, flat, table
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = f"{ROOT}/rankloop/"
@@ -61,6 +63,16 @@ def bound(command: str) -> int:
     found = re.search(rf"^\| `{command}` \| (\d+) \|", PAGE, re.MULTILINE)
     assert found is not None
     return int(found[1])
+
+
+def test_an_import_is_no_longer_than_the_page_says(tmp_path: Path) -> None:
+    """A clean table: first looked at, then as the mapping in its log says."""
+    path = table(tmp_path / "t.csv", list(ONLY_ROWS), flat())
+    _, looked = files_of(lambda: import_files(path, tmp_path / "log"))
+    mapping = tmp_path / "log" / "mapping.toml"
+    _, mapped = files_of(lambda: import_files(path, tmp_path / "again", mapping=mapping))
+    assert len(looked) <= bound("import")
+    assert len(mapped) <= bound("import --map")
 
 
 def test_walks_are_no_longer_than_the_page_says(folder: Path) -> None:

@@ -177,7 +177,7 @@ def ubi(
 ) -> None:
     """Import OpenSearch's User Behavior Insights: ubi_queries and ubi_events."""
     from rankloop.logs import import_ubi
-    from rankloop.logs.importers.amounts import parse_amounts
+    from rankloop.logs.importers.actions import parse_amounts
     from rankloop.logs.importers.mapping import CLICK_ACTIONS
 
     amounts = parse_amounts(amount or [])
@@ -227,7 +227,7 @@ def metarank(
 ) -> None:
     """Import Metarank's ranking, interaction and item events."""
     from rankloop.logs import MetarankFields, import_metarank
-    from rankloop.logs.importers.amounts import parse_amounts
+    from rankloop.logs.importers.actions import parse_amounts
     from rankloop.logs.importers.mapping import CLICK_TYPES
 
     fields = MetarankFields(query=query, policy=policy_field, score=score_field, items=items)
@@ -322,7 +322,7 @@ def columns(
 ) -> None:
     """Import any table: one row per document shown, per search with a list of documents, or per event."""
     from rankloop.logs import Columns, Events, import_columns
-    from rankloop.logs.importers.amounts import parse_amounts
+    from rankloop.logs.importers.actions import parse_amounts
 
     events = Events(tuple(shown_event or ()), tuple(click_event or ()))
     amounts = parse_amounts(amount or [])

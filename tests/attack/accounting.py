@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import rankloop
 from rankloop.logs import ImportOptions, ImportReport, import_columns, import_metarank, import_ubi
-from rankloop.logs.importers.losses import ROW_PROBLEMS
+from rankloop.logs.importers.report import ROW_PROBLEMS
 from tests.attack.campaign import Attack, campaign
 from tests.logs.importers.reading import rows_of
 

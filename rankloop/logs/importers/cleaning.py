@@ -13,9 +13,8 @@ from ibis import _
 from rankloop.errors import DataError
 from rankloop.logs.defects import IMPRESSION, DefectFinder
 from rankloop.logs.engines import Batches, Engine, Expression
-from rankloop.logs.importers.earlier_log import EarlierLog
 from rankloop.logs.importers.files import LINE_BITS, place_of
-from rankloop.logs.importers.staging import CLICKS, SCORES
+from rankloop.logs.importers.staging import CLICKS, SCORES, EarlierLog
 from rankloop.logs.schema import CANDIDATES, COLUMNS, FEATURES, IMPRESSIONS, QUERY_DOCUMENT
 from rankloop.logs.writer import AMOUNT, LogWriter
 

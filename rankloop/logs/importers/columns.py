@@ -11,7 +11,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from types import MappingProxyType
 
-from rankloop.logs.importers.amounts import NO_AMOUNTS, Actions
+from rankloop.logs.importers.actions import NO_AMOUNTS, Actions, Events
 from rankloop.logs.importers.column_names import Columns
 from rankloop.logs.importers.files import Paths, as_paths
 from rankloop.logs.importers.mapping import TableMapping, stored_text
@@ -19,7 +19,6 @@ from rankloop.logs.importers.pipeline import DEFAULTS, ImportOptions, ImportSess
 from rankloop.logs.importers.proposal import propose_table
 from rankloop.logs.importers.report import ImportReport
 from rankloop.logs.importers.staging import CLICKS
-from rankloop.logs.importers.tables.events import Events
 from rankloop.logs.importers.tables.feature_columns import TableFeatures
 from rankloop.logs.importers.tables.fields import RowFields
 from rankloop.logs.importers.tables.readers import CandidateReader, ClickReader, ImpressionReader

@@ -10,8 +10,13 @@ from __future__ import annotations
 import csv
 import re
 from collections import Counter, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache
+from itertools import islice
 from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.csv
 
 from rankloop.errors import DataError
 from rankloop.logs.importers.formats import WHITE_SPACE
@@ -26,7 +31,12 @@ OFTEN = 0.05
 # The number of columns with a value that comes again from which on the first line has no names.
 SEVERAL = 2
 
+# Lines that are read as whole columns at a time.
+BLOCK = 50_000
+_LINE_ENDS = (b"\n\n", b"\n\r\n")
+
 Broken = Callable[[int, object], None]
+TakeColumns = Callable[[pa.Table, Sequence[int]], None]
 
 
 def read_csv_rows(
@@ -35,8 +45,11 @@ def read_csv_rows(
     delimiter: str,
     add_broken: Broken,
     add_note: Callable[[str], None] = lambda _: None,
+    take_columns: TakeColumns | None = None,
 ) -> Iterator[tuple[int, dict[str, str]]]:
     """Iterate over the rows of a file with the numbers of their first lines.
+
+    Blocks of lines that are all written as CSV is usually written are taken as whole columns instead.
 
     Args:
         lines: the lines of the file with their numbers.
@@ -44,6 +57,7 @@ def read_csv_rows(
         delimiter: what separates fields; a space stands for any white space.
         add_broken: counts a broken line, by number and reason.
         add_note: takes a sentence on how the file was understood.
+        take_columns: takes the columns of a block as text, and the numbers of its lines.
     """
     source = _Lines(lines, packed=delimiter == WHITE_SPACE)
     reader = csv.reader(source, delimiter=delimiter, strict=True)
@@ -52,6 +66,13 @@ def read_csv_rows(
     heading: list[str] = []
     above: list[str] = []
     while True:
+        if take_columns is not None and header is not None and widths == {len(header)} and not heading:
+            while (block := source.block()) and (found := _columns(block, header, delimiter)) is not None:
+                columns, broken = found
+                for line, width in broken:
+                    add_broken(line, _wrong_width(width, header))
+                take_columns(columns, _kept_lines(block, broken))
+            source.read_lines(block)
         source.taken.clear()
         error: csv.Error | None = None
         fields: list[str] = []
@@ -111,7 +132,57 @@ def read_csv_rows(
                 | dict(zip(header, fields + [""] * (len(header) - len(fields)), strict=True)),
             )
         elif fields:
-            add_broken(first, f"{len(fields)} fields where the first line has {len(header)}")
+            add_broken(first, _wrong_width(len(fields), header))
+
+
+def _wrong_width(fields: int, header: Sequence[str]) -> str:
+    return f"{fields} fields where the first line has {len(header)}"
+
+
+def _columns(
+    block: Sequence[tuple[int, bytes]], header: Sequence[str], delimiter: str
+) -> tuple[pa.Table, list[tuple[int, int]]] | None:
+    """The columns of a block of lines, and the lines with another number of fields with that number.
+
+    None if the block has anything that programs write in more than one way: empty lines, quotes within
+    fields, text that is not UTF-8.
+    """
+    data = b"".join(line for _, line in block)
+    if b"\0" in data or data.count(b"\r") != data.count(b"\r\n"):
+        return None
+    if data.startswith((b"\n", b"\r\n")) or any(ends in data for ends in _LINE_ENDS):
+        return None
+    if b'"' in data and _well_quoted(delimiter).fullmatch(data) is None:
+        return None
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return None
+    broken = []
+
+    def take_broken(row: pa.csv.InvalidRow) -> str:
+        broken.append((block[row.number - 1][0], row.actual_columns))
+        return "skip"
+
+    columns = pa.csv.read_csv(
+        pa.BufferReader(data),
+        pa.csv.ReadOptions(use_threads=False, block_size=len(data) + 1, column_names=header),
+        pa.csv.ParseOptions(delimiter=delimiter, invalid_row_handler=take_broken),
+        pa.csv.ConvertOptions(column_types=dict.fromkeys(header, pa.string()), null_values=[]),
+    )
+    return columns, broken
+
+
+@cache
+def _well_quoted(delimiter: str) -> re.Pattern[bytes]:
+    """Lines whose fields have no quotes, or are quoted as a whole."""
+    end = re.escape(delimiter).encode()
+    return re.compile(rb'(?:(?:"(?:[^"\r\n]|"")*+"|[^"\r\n%b]*+)(?:%b|\r?\n|\Z))*+' % (end, end))
+
+
+def _kept_lines(block: Sequence[tuple[int, bytes]], broken: Sequence[tuple[int, int]]) -> list[int]:
+    left_out = {line for line, _ in broken}
+    return [line for line, _ in block if line not in left_out]
 
 
 def _is_data(fields: list[str]) -> bool:
@@ -179,11 +250,7 @@ class _Lines:
         number, line = next(self._lines)
         # Any white space stands for one delimiter.
         line = b" ".join(line.split()) if self._packed else line
-        try:
-            # Some programs write a byte-order mark.
-            return number, line.decode("utf-8-sig" if number == 1 else "utf-8"), True
-        except UnicodeDecodeError:
-            return number, line.decode("utf-8", "replace"), False
+        return _decoded(number, line)
 
     def ahead(self) -> list[str]:
         """The next lines, which are read again."""
@@ -193,6 +260,14 @@ class _Lines:
             except StopIteration:
                 break
         return [text for _, text, _ in self._again]
+
+    def block(self) -> list[tuple[int, bytes]]:
+        """The next lines as they are; none if there are lines to be read again."""
+        return [] if self._again or self._packed else list(islice(self._lines, BLOCK))
+
+    def read_lines(self, block: Iterable[tuple[int, bytes]]) -> None:
+        """Read the lines of a block one by one."""
+        self._again.extend(_decoded(number, line) for number, line in block)
 
     def headings(self, delimiter: str, widths: set[int]) -> int:
         """The number of fields of lines that come before the rows of each search; 0 if there are none.
@@ -226,3 +301,12 @@ class _Lines:
         """Read all taken lines but the first again."""
         self._again.extendleft(reversed(self.taken[1:]))
         del self.taken[1:]
+
+
+def _decoded(number: int, line: bytes) -> tuple[int, str, bool]:
+    """The number and the text of a line, and whether it is UTF-8."""
+    try:
+        # Some programs write a byte-order mark.
+        return number, line.decode("utf-8-sig" if number == 1 else "utf-8"), True
+    except UnicodeDecodeError:
+        return number, line.decode("utf-8", "replace"), False

@@ -12,7 +12,7 @@ from typing import Any
 import duckdb
 
 from rankloop.errors import DataError, one_line
-from rankloop.logs.importers.formats import SQLITE_MAGIC
+from rankloop.logs.importers.formats import SQLITE_MAGIC, file_of
 
 # Tables that look like those of what was shown, and of clicks.
 SHOWN = re.compile(r"impression|shown|display|result|search|serp", re.IGNORECASE)
@@ -21,12 +21,6 @@ CLICKS = re.compile(r"click", re.IGNORECASE)
 ROWS = 10_000
 _SQLITE_TABLES = "SELECT name FROM sqlite_master WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite_%'"
 _DUCKDB_TABLES = "SELECT table_name FROM information_schema.tables WHERE table_schema = 'main'"
-
-
-def file_of(path: Path) -> Path:
-    """The file that a path names: ``shop.db`` of ``shop.db:impressions``, unless a file is called so."""
-    before, colon, _ = path.name.rpartition(":")
-    return path.with_name(before) if colon and before and not path.exists() else path
 
 
 def read_database(path: Path, add_note: Callable[[str], None]) -> Iterator[dict[str, Any]]:

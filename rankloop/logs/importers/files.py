@@ -7,17 +7,17 @@ unknown part of it is missing.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import pyarrow as pa
 
 from rankloop.errors import DataError, one_line
 from rankloop.logs.importers.csv_rows import read_csv_rows
-from rankloop.logs.importers.database_rows import file_of, read_database
+from rankloop.logs.importers.database_rows import read_database
 from rankloop.logs.importers.formats import (
     COMPRESSED_ENDINGS,
     CSV,
@@ -31,8 +31,9 @@ from rankloop.logs.importers.formats import (
     check_importer,
     detect_format,
     ending_of,
+    file_of,
 )
-from rankloop.logs.importers.json_records import JsonRecords
+from rankloop.logs.importers.json_records import JsonRecords, Numbered
 from rankloop.logs.problems import ProblemCounter
 from rankloop.logs.schema import PARQUET_ERRORS, checked_batches
 from rankloop.text_file import open_text
@@ -41,6 +42,8 @@ from rankloop.text_file import open_text
 ROWS_PER_BATCH = 10_000
 # A place in the staged tables is one integer with the number of the file and the line.
 LINE_BITS = 40
+# The column of places in a table that is read as a whole; a source may have a column of any other name.
+PLACE = "\1place"
 
 Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
@@ -72,19 +75,27 @@ class SourceFiles:
         self.notes: list[str] = []
         self._units: list[str] = []
 
-    def records(self, sources: Paths, what: str, command: str | None = None) -> Iterator[Record]:
+    def records(
+        self,
+        sources: Paths,
+        what: str,
+        command: str | None = None,
+        reader: ColumnReader | None = None,
+    ) -> Iterator[Record]:
         """Iterate over the records of files.
 
         Args:
             sources: one path or several.
             what: the expected content, for messages.
             command: the importer that reads them, to refuse files that are for another one.
+            reader: takes most rows as whole columns; they are then not among the records.
         """
+        reader = None if self.first is not None else reader
         for path in as_paths(sources):
             number = self.add_file(path)
             kind, delimiter = detect_format(file_of(path), what)
             first = command is not None
-            for line, values in islice(self._rows(path, number, kind, delimiter), self.first):
+            for line, values in islice(self._rows(path, number, kind, delimiter, reader), self.first):
                 place = place_of(number, line)
                 if first and command is not None:
                     check_importer(command, values, self.place_name(place))
@@ -109,7 +120,12 @@ class SourceFiles:
         self.found.add("broken_lines", f"{self.place_name(place)}: {reason}")
 
     def _rows(
-        self, path: Path, number: int, kind: str, delimiter: str
+        self,
+        path: Path,
+        number: int,
+        kind: str,
+        delimiter: str,
+        reader: ColumnReader | None,
     ) -> Iterator[tuple[int, dict[str, Any]]]:
         def add_broken(line: int, reason: object, unit: str = "line") -> None:
             self._units[number] = unit
@@ -123,12 +139,60 @@ class SourceFiles:
             self._units[number] = "row"
             yield from enumerate(read_database(path, self.notes.append), 1)
         elif kind == JSON:
-            records = JsonRecords(numbered_lines(path), path, add_broken)
+            take_block = None if reader is None else _take_objects(number, reader)
+            records = JsonRecords(numbered_lines(path), path, add_broken, take_block)
             for line, values in records:
                 self._units[number] = records.unit
                 yield line, values
         else:
-            yield from read_csv_rows(numbered_lines(path), path, delimiter, add_broken, self.notes.append)
+            take = None if reader is None else _take_text(number, reader)
+            yield from read_csv_rows(
+                numbered_lines(path), path, delimiter, add_broken, self.notes.append, take
+            )
+
+
+class ColumnReader(Protocol):
+    """Reads whole columns."""
+
+    @property
+    def columns(self) -> Sequence[str]:
+        """The columns that it reads."""
+
+    def take_columns(self, table: pa.Table, rows: Sequence[dict[str, Any]] | None = None) -> None:
+        """Take a table with the places of its rows in `PLACE`.
+
+        Args:
+            table: the columns.
+            rows: the rows as they are in the file, if they may have more than these columns.
+        """
+
+
+def _take_text(number: int, reader: ColumnReader) -> Callable[[pa.Table, Sequence[int]], None]:
+    """Take columns of text with the numbers of their lines."""
+
+    def take(columns: pa.Table, lines: Sequence[int]) -> None:
+        places = pa.array([place_of(number, line) for line in lines], pa.int64())
+        reader.take_columns(columns.append_column(PLACE, places))
+
+    return take
+
+
+def _take_objects(number: int, reader: ColumnReader) -> Callable[[Numbered], bool]:
+    """Take numbered objects as columns, if all of them have the same columns with values of one type each."""
+
+    def take(records: Numbered) -> bool:
+        rows = [values for _, values in records]
+        places = [place_of(number, line) for line, _ in records]
+        try:
+            columns = {name: pa.array([values[name] for values in rows]) for name in reader.columns}
+        except (KeyError, ValueError, TypeError, OverflowError, pa.ArrowException):
+            return False
+        if len(set(places)) < len(places):
+            return False
+        reader.take_columns(pa.table(columns | {PLACE: pa.array(places, pa.int64())}), rows)
+        return True
+
+    return take
 
 
 def as_paths(sources: Paths) -> list[Path]:

@@ -41,6 +41,12 @@ _MAGIC = {
 }
 
 
+def file_of(path: Path) -> Path:
+    """The file that a path names: ``shop.db`` of ``shop.db:impressions``, unless a file is called so."""
+    before, colon, _ = path.name.rpartition(":")
+    return path.with_name(before) if colon and before and not path.exists() else path
+
+
 def ending_of(path: Path) -> str:
     """Return the suffix of a file name, without that of a compressed file."""
     name = Path(path.name)

@@ -26,8 +26,7 @@ from typing import Any
 import numpy as np
 
 from rankloop.errors import DataError
-from rankloop.logs.importers.parsing import BadValueError, is_unicode, shortened, text_id
-from rankloop.logs.importers.times import microseconds
+from rankloop.logs.importers.parsing import BadValueError, is_unicode, microseconds, shortened, text_id
 from rankloop.types import Float32
 
 # One column each: more are hashed.

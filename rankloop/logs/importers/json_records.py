@@ -14,8 +14,11 @@ from typing import Any
 
 from rankloop.errors import DataError
 
+# Lines that are read at a time, if they may be staged as whole columns.
+BLOCK = 20_000
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _DECODER = json.JSONDecoder()
+Numbered = list[tuple[int, dict[str, Any]]]
 
 
 class JsonRecords:
@@ -25,15 +28,20 @@ class JsonRecords:
         lines: the lines of the file with their numbers.
         path: the file, for messages.
         add_broken: counts a broken line, by number, reason and unit.
+        take_block: takes numbered objects of several lines as whole columns; returns whether it did.
 
     Attributes:
         unit: what the numbers count: lines or records.
     """
 
     def __init__(
-        self, lines: Iterator[tuple[int, bytes]], path: Path, add_broken: Callable[[int, object, str], None]
+        self,
+        lines: Iterator[tuple[int, bytes]],
+        path: Path,
+        add_broken: Callable[[int, object, str], None],
+        take_block: Callable[[Numbered], bool] | None = None,
     ) -> None:
-        self.lines, self.path, self.add_broken = lines, path, add_broken
+        self.lines, self.path, self.add_broken, self.take_block = lines, path, add_broken, take_block
         self.unit = "line"
         self._records = 0
 
@@ -48,7 +56,15 @@ class JsonRecords:
             if _elements(value) is not None:
                 self.unit = "record"
             yield from self._expand(number, value)
-        for number, text in chain([] if second is None else [second], lines):
+        yield from self._of_lines([] if second is None else [second])
+        while self.take_block is not None and (block := list(islice(lines, BLOCK))):
+            records = list(self._of_lines(block))
+            if self.unit != "line" or not self.take_block(records):
+                yield from records
+        yield from self._of_lines(lines)
+
+    def _of_lines(self, lines: Iterable[tuple[int, bytes]]) -> Iterator[tuple[int, dict[str, Any]]]:
+        for number, text in lines:
             for value in self._read_line(number, text):
                 yield from self._expand(number, value)
 

@@ -14,12 +14,10 @@ from pathlib import Path
 from typing import Any, Self
 
 from rankloop.errors import DataError
-from rankloop.logs.importers.amounts import NO_AMOUNTS
+from rankloop.logs.importers.actions import NO_AMOUNTS, Events
 from rankloop.logs.importers.column_names import Columns
 from rankloop.logs.importers.files import Paths
-from rankloop.logs.importers.tables.events import Events
-from rankloop.logs.importers.tables.pages import Pages
-from rankloop.logs.importers.tables.shape import TableShape
+from rankloop.logs.importers.tables.shape import Pages, TableShape
 from rankloop.storage.files import write_whole
 
 TABLE, UBI, METARANK = "table", "ubi", "metarank"

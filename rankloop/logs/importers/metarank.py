@@ -43,7 +43,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rankloop.logs.importers.amounts import NO_AMOUNTS, Actions
+from rankloop.logs.importers.actions import NO_AMOUNTS, Actions
 from rankloop.logs.importers.files import Paths, Record
 from rankloop.logs.importers.item_features import ItemFields
 from rankloop.logs.importers.mapping import (
@@ -53,11 +53,10 @@ from rankloop.logs.importers.mapping import (
     MetarankMapping,
     stored_text,
 )
-from rankloop.logs.importers.parsing import BadValueError, score, text_id
+from rankloop.logs.importers.parsing import BadValueError, microseconds, score, text_id
 from rankloop.logs.importers.pipeline import DEFAULTS, ImportOptions, ImportSession, run
 from rankloop.logs.importers.report import ImportReport
 from rankloop.logs.importers.staging import CLICKS, SCORES
-from rankloop.logs.importers.times import microseconds
 from rankloop.logs.schema import IMPRESSIONS
 
 # Where the query of a ranking comes from, apart from a field: the field ``query`` or else the ranking, the

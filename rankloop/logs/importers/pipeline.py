@@ -17,13 +17,17 @@ from rankloop.errors import DataError
 from rankloop.logs.engines import engine
 from rankloop.logs.features import PathLike, as_feature_paths, copy_features
 from rankloop.logs.importers.cleaning import Cleaning
-from rankloop.logs.importers.earlier_log import EarlierLog
-from rankloop.logs.importers.files import Paths, Record, SourceFiles
-from rankloop.logs.importers.hints import describe_ids, describe_source
-from rankloop.logs.importers.losses import Loss, check_losses, measure_losses
+from rankloop.logs.importers.files import ColumnReader, Paths, Record, SourceFiles
 from rankloop.logs.importers.parsing import BadValueError
-from rankloop.logs.importers.report import ImportReport
-from rankloop.logs.importers.staging import Staging
+from rankloop.logs.importers.report import (
+    ImportReport,
+    Loss,
+    check_losses,
+    describe_ids,
+    describe_source,
+    measure_losses,
+)
+from rankloop.logs.importers.staging import EarlierLog, Staging
 from rankloop.logs.problems import ProblemCounter
 from rankloop.logs.schema import FEATURES, IMPRESSIONS, MAPPING_FILE, REPORT_FILE
 from rankloop.logs.writer import LogWriter
@@ -131,6 +135,7 @@ class ImportSession:
         *,
         command: str | None = None,
         kind: Callable[[Record], str] | None = None,
+        reader: ColumnReader | None = None,
     ) -> None:
         """Process every record; a record with invalid values counts as a broken line.
 
@@ -140,8 +145,9 @@ class ImportSession:
             take: processes a record.
             command: the importer, to refuse files that are for another one.
             kind: the kind of a record, by which losses are measured.
+            reader: takes whole columns, where a file has them.
         """
-        for record in self.files.records(sources, what, command):
+        for record in self.files.records(sources, what, command, reader):
             self.take(record, take, what if kind is None else kind(record))
 
     def take(self, record: Record, take: Callable[[Record], None], kind: str) -> None:

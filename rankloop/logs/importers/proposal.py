@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from rankloop.errors import DataError
+from rankloop.logs.importers.actions import Events
 from rankloop.logs.importers.column_names import Columns
 from rankloop.logs.importers.files import Paths, SourceFiles, as_paths
 from rankloop.logs.importers.formats import recognise
@@ -17,20 +18,20 @@ from rankloop.logs.importers.mapping import (
     TableMapping,
     mapping_text,
 )
-from rankloop.logs.importers.tables.choices import FieldChoice, choose_columns
-from rankloop.logs.importers.tables.click_guess import shared_columns
-from rankloop.logs.importers.tables.events import Events
+from rankloop.logs.importers.parsing import are_slashed
+from rankloop.logs.importers.tables import words
+from rankloop.logs.importers.tables.choices import FIELDS, FieldChoice, choose_columns
 from rankloop.logs.importers.tables.feature_columns import (
     choose_features,
     has_decimal_comma,
     suggest_features,
 )
-from rankloop.logs.importers.tables.guess_notes import describe_guesses
 from rankloop.logs.importers.tables.guesses import Guess, guess_columns
-from rankloop.logs.importers.tables.paths import column_parts
+from rankloop.logs.importers.tables.lists import column_parts
+from rankloop.logs.importers.tables.profile import Sample
 from rankloop.logs.importers.tables.refusals import refuse_unusable
-from rankloop.logs.importers.tables.sample import Sample
 from rankloop.logs.importers.tables.shape import TableShape
+from rankloop.logs.importers.tables.value_guess import shared_columns
 from rankloop.logs.problems import ProblemCounter
 
 # Columns and kinds in a message.
@@ -174,6 +175,8 @@ def propose_table(sources: Paths, given: TableMapping) -> Proposal:
     """Propose how a table is read, as far as it is not given."""
     sample = Sample.read(as_paths(sources), "impressions")
     clicked = None if given.clicks is None else Sample.read(as_paths(given.clicks), "clicks")
+    if given.is_complete:
+        return _as_it_is(sample, given)
     columns = given.columns if given.policy is None else replace(given.columns, policy_id=None)
     settled = columns.settled
     if given.is_decided:
@@ -207,7 +210,7 @@ def propose_table(sources: Paths, given: TableMapping) -> Proposal:
         if rival.column == getattr(first, one.field) != one.column
     ]
     mapping, suggestion = replace(given, columns=names, events=kinds), None
-    if refusal is None and not given.is_complete:
+    if refusal is None:
         if given.features:
             features, about = choose_features(sample, names, given.features)
             are = (
@@ -224,6 +227,16 @@ def propose_table(sources: Paths, given: TableMapping) -> Proposal:
         notes += mapping.shape.notes(names if given.clicks is None else replace(names, clicked=None))
     unused = _unused(sample, mapping)
     return Proposal(mapping, tuple(choices), tuple(questions), tuple(notes), unused, refusal, suggestion)
+
+
+def _as_it_is(sample: Sample, mapping: TableMapping) -> Proposal:
+    """A complete mapping: nothing is guessed, and the import itself checks what it reads."""
+    names = mapping.columns
+    notes = [] if names.event is None else [mapping.events.sentence]
+    if mapping.shape is not None:
+        notes += mapping.shape.notes(names if mapping.clicks is None else replace(names, clicked=None))
+    choices = tuple(FieldChoice(field, getattr(names, field), GIVEN) for field in FIELDS)
+    return Proposal(mapping, choices, notes=tuple(notes), unused=_unused(sample, mapping))
 
 
 def _as_given(sample: Sample, columns: Columns, events: Events, clicks: Sample | None) -> Guess:
@@ -290,3 +303,52 @@ def _or(names: Sequence[str]) -> str:
 def mapping_path(out: Path) -> Path:
     """Where a proposal is written that a person has to decide: beside the log."""
     return out.with_name(f"{out.name}-mapping.toml")
+
+
+def describe_guesses(
+    columns: Columns,
+    events: Events | None,
+    found: Mapping[str, Any],
+    rejected: Mapping[str, str],
+    sample: Sample,
+) -> Iterable[str]:
+    """One sentence for each kind of guess.
+
+    Args:
+        columns: all columns, given or guessed.
+        events: the kinds of events, if rows are events.
+        found: the guesses by field; None where nothing was found.
+        rejected: by field, why a column with a fitting name was not taken.
+        sample: the first rows.
+    """
+    guessed = {name: value for name, value in found.items() if value is not None}
+    if guessed:
+        named = ", ".join(f"{name}={_joined(value)}" for name, value in guessed.items())
+        yield f"Columns were guessed: {named}. Correct a guess with --columns, as in 'doc_id=sku'."
+    if columns.event is not None and events is not None:
+        yield events.sentence
+    if "query_id" in found and columns.query_id is None:
+        why = f" ({rejected['query_id']})" if "query_id" in rejected else ""
+        yield (
+            f"No column holds queries{why}: each impression is a query of its own. Learn from features "
+            f"and from documents that come again (--columns query_id=NAME names a column)."
+        )
+    if columns.page is not None:
+        yield (
+            f"Positions begin again on every page ({columns.page}): they are counted on from page to "
+            f"page (--columns page=- prevents it)."
+        )
+    if "timestamp" in found and columns.timestamp is None:
+        names = [name for name in sample.columns if set(words.spellings(name)) & {*words.TIME}]
+        why = f": {_no_times(names[0], sample)}" if names else ""
+        yield f"No column holds times{why}. Impressions are kept without them."
+
+
+def _no_times(column: str, sample: Sample) -> str:
+    if are_slashed(sample.present(column)):
+        return f"in {column}, it is not known whether the day or the month comes first (write 2024-05-31)"
+    return f"{column} does not hold dates or numbers since 1970"
+
+
+def _joined(value: str | tuple[str, ...]) -> str:
+    return value if isinstance(value, str) else "+".join(value)

@@ -34,14 +34,13 @@ import os
 from collections.abc import Collection, Mapping
 
 from rankloop.errors import DataError
-from rankloop.logs.importers.amounts import DWELL, NO_AMOUNTS, Actions
+from rankloop.logs.importers.actions import DWELL, NO_AMOUNTS, Actions
 from rankloop.logs.importers.files import Paths, Record
 from rankloop.logs.importers.mapping import CLICK_ACTIONS, UbiMapping, stored_text
-from rankloop.logs.importers.parsing import BadValueError, at_path, score, text_id
+from rankloop.logs.importers.parsing import BadValueError, at_path, microseconds, score, text_id
 from rankloop.logs.importers.pipeline import DEFAULTS, ImportOptions, ImportSession, run
 from rankloop.logs.importers.report import ImportReport
 from rankloop.logs.importers.staging import CLICKS, SCORES, Staging
-from rankloop.logs.importers.times import microseconds
 from rankloop.logs.importers.ubi_displays import AUTO, EVENTS, RAW_SCHEMAS, RAW_TABLES, SHOWN, Displays
 from rankloop.logs.importers.ubi_documents import (
     QUERY,

@@ -181,7 +181,7 @@ def test_what_a_click_caused_is_not_a_feature_of_a_list(tmp_path: Path) -> None:
 
 def test_a_column_that_tells_all_clicks_is_not_a_feature(tmp_path: Path) -> None:
     """Before, it was one if rows without a click had any value apart from 0."""
-    rows = [[*row, 30 * row[5] - 1, position] for position, row in enumerate(flat())]
+    rows = [[*row, 30 * row[5] - 1, 7 * place % 11 + 0.5] for place, row in enumerate(flat())]
     path = table(tmp_path / "t.csv", [*ONLY_ROWS, "seconds", "price"], rows)
     report = import_columns(path, tmp_path / "log", feature_columns=("auto",))
     assert set(rows_of(report.log, "features")[0]) == {"query_id", "doc_id", "price"}

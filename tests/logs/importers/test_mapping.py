@@ -131,7 +131,7 @@ def test_reading_is_stored_and_said_to_be_found_out() -> None:
 def test_the_examples_of_the_page_are_mappings(tmp_path: Path) -> None:
     page = (Path(__file__).parents[3] / "docs" / "logs.md").read_text(encoding="utf-8")
     examples = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
-    assert len(examples) == 10
+    assert len(examples) == 11
     for text in examples:
         (tmp_path / "m.toml").write_text(text)
         read_mapping(tmp_path / "m.toml")

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from rankloop.logs.importers.parsing import BadValueError, clicked, score, text_id, whole
-from rankloop.logs.importers.times import microseconds
+from rankloop.logs.importers.parsing import BadValueError, clicked, microseconds, score, text_id, whole
 
 NOON = 1_714_564_800  # 2024-05-01T12:00:00Z
 

@@ -13,14 +13,14 @@ from tests.logs.importers.reading import rows_of
 from tests.logs.importers.searches import EXPECTED, SEARCHES, content, flat, table
 
 
-def test_the_message_names_the_columns(tmp_path: Path) -> None:
-    """Before, it gave an example of other columns. What it says works as it is."""
+def test_values_tell_what_columns_hold(tmp_path: Path) -> None:
+    """Names say nothing: what values cannot tell is asked, and the message says how to answer."""
     path = table(tmp_path / "t.csv", None, flat())
-    with pytest.raises(DataError) as caught:
+    with pytest.raises(DataError, match=r"query_id could be c3 .* clicked could be c6 ") as caught:
         import_columns(path, tmp_path / "log")
-    found = re.search("--columns '(impression_id=[^']*)'", str(caught.value))
-    assert found is not None
-    report = import_columns(path, tmp_path / "log", columns=Columns.parse(found[1]))
+    named = re.search("--columns '([^']*)'", str(caught.value))
+    assert named is not None
+    report = import_columns(path, tmp_path / "log", columns=Columns.parse(named[1]))
     assert (content(report), report.impressions) == (EXPECTED, len(SEARCHES))
     assert {row["query_id"] for row in rows_of(report.log)} == {search.query for search in SEARCHES}
 

@@ -23,9 +23,8 @@ import numpy as np
 from rankloop.logs.importers.column_names import Columns
 from rankloop.logs.importers.tables import words
 from rankloop.logs.importers.tables.guesses import Guess
-from rankloop.logs.importers.tables.lists import hold_lists
-from rankloop.logs.importers.tables.paths import ColumnPath, column_parts
-from rankloop.logs.importers.tables.relations import MOST, Codes, Flags, Relations, first_rows
+from rankloop.logs.importers.tables.lists import ColumnPath, column_parts, hold_lists
+from rankloop.logs.importers.tables.profile import AGREE, Codes, Flags, Relations, first_rows
 
 FIELDS = ("impression_id", "query_id", "timestamp", "policy_id", "position", "doc_id", "clicked")
 # Positions of an impression may have gaps: this many times as many as it has rows.
@@ -309,7 +308,7 @@ class _Chooser:
             same = both == groups.max() + 1 == self.impressions.max() + 1
             well = self._repeated(groups, position) <= FEW and self._begins(groups, places) >= NEARLY
             query = self.at("query_id")
-            well &= query is None or self.table.is_constant(groups, query) >= MOST
+            well &= query is None or self.table.is_constant(groups, query) >= AGREE
             if well and not same and len(groups) >= 1.5 * (groups.max() + 1):
                 options.append(name)
         joined = columns[0] if len(columns) == 1 else None
@@ -325,7 +324,7 @@ class _Chooser:
 
         def fits(name: str) -> bool:
             places = self.table.whole_numbers(name)
-            if places is None or self.table.differs(self.pages, name) < MOST:
+            if places is None or self.table.differs(self.pages, name) < AGREE:
                 return False
             sizes = np.bincount(self.pages)
             high, low = np.zeros(len(sizes), np.int64), np.full(len(sizes), places.max())
@@ -364,7 +363,7 @@ class _Chooser:
         def fits(name: str) -> bool:
             codes = self.table.codes(name)
             return (
-                self.table.differs(self.impressions, name) >= MOST
+                self.table.differs(self.impressions, name) >= AGREE
                 and len(np.unique(codes)) < NEARLY * len(codes)
                 and self.table.moments(name) is None
                 and not any(isinstance(value, float) for value in self.sample.present(name)[:20])
@@ -442,7 +441,7 @@ class _Chooser:
         again: dict[str, float] = {}
         shared: dict[str, float] = {}
         for name in self.columns:
-            if not self.lists and self.table.is_constant(self.impressions, name) < MOST:
+            if not self.lists and self.table.is_constant(self.impressions, name) < AGREE:
                 continue
             texts = map(str, np.array(self.sample.values(name), object)[firsts])
             if np.mean([text in documents for text, documents in zip(texts, shown, strict=True)]) > HALF:

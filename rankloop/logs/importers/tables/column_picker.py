@@ -9,9 +9,9 @@ from typing import Any
 from rankloop.logs.importers.column_names import AUTO, Columns
 from rankloop.logs.importers.parsing import shortened
 from rankloop.logs.importers.tables import words
-from rankloop.logs.importers.tables.list_guess import speaks_of_clicks
-from rankloop.logs.importers.tables.paths import STEP, ColumnPath
-from rankloop.logs.importers.tables.sample import Sample
+from rankloop.logs.importers.tables.lists import STEP, ColumnPath
+from rankloop.logs.importers.tables.profile import Sample
+from rankloop.logs.importers.tables.value_guess import speaks_of_clicks
 
 DEFAULTS = Columns()
 Accept = Callable[[list[Any]], bool]

@@ -17,13 +17,11 @@ import pyarrow as pa
 
 from rankloop.errors import DataError
 from rankloop.logs.importers.column_names import Columns
-from rankloop.logs.importers.parsing import BadValueError
+from rankloop.logs.importers.parsing import BadValueError, is_missing
 from rankloop.logs.importers.staging import Staging
-from rankloop.logs.importers.tables.list_guess import speaks_of_clicks
-from rankloop.logs.importers.tables.lists import as_list, clicked_of
-from rankloop.logs.importers.tables.paths import STEP, ColumnPath
-from rankloop.logs.importers.tables.sample import Sample
-from rankloop.logs.importers.tables.shape import is_missing
+from rankloop.logs.importers.tables.lists import STEP, ColumnPath, as_list, clicked_of
+from rankloop.logs.importers.tables.profile import Sample
+from rankloop.logs.importers.tables.value_guess import speaks_of_clicks
 from rankloop.logs.importers.tables.words import OUTCOMES, POSITION, normalised
 from rankloop.logs.schema import QUERY_DOCUMENT
 
@@ -243,15 +241,19 @@ class TableFeatures:
         self._staging.add(TABLE, rows)
 
     def add_batch(self, rows: pa.Table, source: pa.Table) -> bool:
-        """Add whole columns; False if they are not all numbers."""
-        kinds = [
-            source.schema.field(name).type if name in source.column_names else None for name in self.names
-        ]
-        if any(kind is None or not (_is_number(kind) or pa.types.is_boolean(kind)) for kind in kinds):
-            return False
-        features = {
-            f"f{at}": source[name].cast(pa.float32(), safe=False) for at, name in enumerate(self.names)
-        }
+        """Add whole columns; False if they hold neither numbers nor text."""
+        features = {}
+        for at, (name, comma) in enumerate(zip(self.names, self._commas, strict=True)):
+            column = source[name] if name in source.column_names else None
+            if column is None:
+                return False
+            if pa.types.is_string(column.type):
+                numbers = [number(value, decimal_comma=comma) for value in column.to_pylist()]
+                features[f"f{at}"] = pa.array(numbers, pa.float32())
+            elif _is_number(column.type) or pa.types.is_boolean(column.type):
+                features[f"f{at}"] = column.cast(pa.float32(), safe=False)
+            else:
+                return False
         ids = {name: rows[name].cast(pa.string()) for name in QUERY_DOCUMENT}
         self._staging.add_batch(TABLE, pa.table({"place": rows["place"], **ids, **features}))
         return True

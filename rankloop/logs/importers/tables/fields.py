@@ -7,11 +7,17 @@ from datetime import date
 from typing import Any, NamedTuple
 
 from rankloop.logs.importers.column_names import Columns
-from rankloop.logs.importers.parsing import BadValueError, clicked, score, text_id, whole
-from rankloop.logs.importers.tables.lists import as_list, before_comma, clicked_of, labelled
-from rankloop.logs.importers.tables.paths import ColumnPath
-from rankloop.logs.importers.tables.shape import TableShape, is_missing
-from rankloop.logs.importers.times import microseconds
+from rankloop.logs.importers.parsing import (
+    BadValueError,
+    clicked,
+    is_missing,
+    microseconds,
+    score,
+    text_id,
+    whole,
+)
+from rankloop.logs.importers.tables.lists import ColumnPath, as_list, before_comma, clicked_of, labelled
+from rankloop.logs.importers.tables.shape import TableShape
 
 # Between the parts of an id of several columns.
 SEPARATOR = "|"

@@ -16,32 +16,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from rankloop.logs.importers.actions import Events
 from rankloop.logs.importers.column_names import AUTO, Columns
-from rankloop.logs.importers.parsing import whole
+from rankloop.logs.importers.parsing import is_no_time, whole
 from rankloop.logs.importers.tables import words
-from rankloop.logs.importers.tables.click_guess import (
-    are_rows_of_their_own,
-    guess_document,
-    guess_position,
-    guess_row_id,
-)
-from rankloop.logs.importers.tables.column_families import find_family
 from rankloop.logs.importers.tables.column_picker import DEFAULTS, ColumnPicker
-from rankloop.logs.importers.tables.events import Events
 from rankloop.logs.importers.tables.impression_guess import ImpressionGuess
-from rankloop.logs.importers.tables.list_guess import (
-    guess_clicked,
-    guess_documents,
-    guess_siblings,
-)
-from rankloop.logs.importers.tables.lists import are_labelled, are_lists, hold_lists
-from rankloop.logs.importers.tables.pages import are_pages, restarts_on_pages
-from rankloop.logs.importers.tables.paths import OR
-from rankloop.logs.importers.tables.sample import Sample
-from rankloop.logs.importers.tables.shape import is_no_time
-from rankloop.logs.importers.tables.unnamed_events import guess_unnamed
-from rankloop.logs.importers.tables.value_kinds import (
+from rankloop.logs.importers.tables.lists import OR, are_labelled, are_lists, hold_lists
+from rankloop.logs.importers.tables.profile import (
     MOST,
+    Sample,
     are_dates,
     are_events,
     are_flags,
@@ -50,6 +34,17 @@ from rankloop.logs.importers.tables.value_kinds import (
     are_positions,
     are_times,
 )
+from rankloop.logs.importers.tables.shape import are_pages, restarts_on_pages
+from rankloop.logs.importers.tables.value_guess import (
+    are_rows_of_their_own,
+    guess_clicked,
+    guess_document,
+    guess_documents,
+    guess_position,
+    guess_row_id,
+    guess_siblings,
+)
+from rankloop.logs.importers.tables.words import find_family
 
 KNOWN = ("position", "page", "doc_id", "query_id", "timestamp", "clicked")
 # How many times as many positions as rows an impression may have, typically, if positions are guessed.
@@ -200,8 +195,6 @@ class _Guesser(ColumnPicker):
     def _documents(self) -> None:
         """Find documents: one per row if there are positions, lists otherwise."""
         like = (words.LIKE_DOCUMENT, words.UNLIKE_DOCUMENT)
-        if self.is_open("doc_id") and self._unnamed_events():
-            return
         position = self.at("position")
         if position is not None and any(isinstance(one, list) for one in self.sample.present(position)):
             name = guess_siblings(self.sample, position, self.named().values())
@@ -243,20 +236,6 @@ class _Guesser(ColumnPicker):
             name = guess_clicked(self.sample, column, self.named().values())
             if name is not None:
                 self.found["clicked"] = name
-
-    def _unnamed_events(self) -> bool:
-        """Whether columns of events without names were found, by what searches and clicks share."""
-        event = self.at("event")
-        if event is None or self.clicks is None or not self.sample.is_unnamed:
-            return False
-        guess = guess_unnamed(self.sample, self.clicks, event)
-        if guess is None:
-            return False
-        names = guess.impression
-        found: dict[str, Any] = {"doc_id": guess.documents, "position": None, "query_id": guess.query}
-        found["impression_id"] = names[0] if len(names) == 1 else names
-        self.found.update({name: value for name, value in found.items() if self.is_open(name)})
-        return True
 
     def _are_lists(self, values: list[Any]) -> bool:
         """Whether the values of a column of documents are lists of them."""

@@ -14,13 +14,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from rankloop.logs.importers.parsing import BadValueError, whole
+from rankloop.logs.importers.parsing import BadValueError, microseconds, whole
 from rankloop.logs.importers.tables import words
-from rankloop.logs.importers.tables.lists import as_list, hold_lists
-from rankloop.logs.importers.tables.paths import OR
-from rankloop.logs.importers.tables.sample import Sample
-from rankloop.logs.importers.tables.value_kinds import HALF, MOST
-from rankloop.logs.importers.times import microseconds
+from rankloop.logs.importers.tables.lists import OR, as_list, hold_lists
+from rankloop.logs.importers.tables.profile import HALF, MOST, Sample
 
 # Share of impressions with two queries, or two documents at one position, that an id may have.
 FEW = 0.05

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,21 +10,27 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rankloop.errors import DataError
-from rankloop.logs.importers.amounts import Actions
+from rankloop.logs.importers.actions import Actions
 from rankloop.logs.importers.column_names import Columns
-from rankloop.logs.importers.database_rows import file_of
-from rankloop.logs.importers.files import Paths, Record, as_paths, parquet_batches, place_of, python_rows
-from rankloop.logs.importers.formats import JSON, PARQUET, check_importer, detect_format, recognise
-from rankloop.logs.importers.parsing import BadValueError, score, text_id, whole
+from rankloop.logs.importers.files import (
+    PLACE,
+    Paths,
+    Record,
+    as_paths,
+    parquet_batches,
+    place_of,
+    python_rows,
+)
+from rankloop.logs.importers.formats import JSON, PARQUET, check_importer, detect_format, file_of, recognise
+from rankloop.logs.importers.parsing import BadValueError, is_missing, score, text_id, whole
 from rankloop.logs.importers.pipeline import ImportSession
 from rankloop.logs.importers.staging import CLICKS, SCORES
 from rankloop.logs.importers.tables.feature_columns import TableFeatures
 from rankloop.logs.importers.tables.fields import RowFields
-from rankloop.logs.importers.tables.parquet_columns import PLACE, whole_columns
-from rankloop.logs.importers.tables.paths import ColumnPath
+from rankloop.logs.importers.tables.lists import ColumnPath
+from rankloop.logs.importers.tables.select import ColumnSelect, StagedColumns
 from rankloop.logs.importers.tables.session_lists import SessionLists
-from rankloop.logs.importers.tables.shape import is_missing
-from rankloop.logs.schema import IMPRESSIONS, is_id, missing_column
+from rankloop.logs.schema import IMPRESSIONS, missing_column
 
 # Added to the name of a policy for rows that were shown in random order.
 RANDOMISED = "-randomised"
@@ -42,6 +48,8 @@ class TableReader:
     """
 
     what: str
+    # Whether whole columns can be staged.
+    takes_columns = False
 
     def __init__(self, session: ImportSession, needed: Iterable[str | None]) -> None:
         self.session = session
@@ -60,13 +68,19 @@ class TableReader:
             else:
                 # JSON objects may have different keys; all lines of a CSV file have the same columns.
                 self._lenient = kind == JSON
-                self.session.each(path, self.what, self._record)
+                reader = self if self.takes_columns else None
+                self.session.each(path, self.what, self._record, reader=reader)
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns that are read."""
+        return self.needed
 
     def take(self, place: int, values: dict[str, Any]) -> None:
         """Stage one record."""
         raise NotImplementedError
 
-    def staged(self, _batch: pa.Table) -> pa.Table | None:
+    def staged(self, _table: pa.Table) -> StagedColumns | None:
         """Prepare whole columns for staging; None if the rows must be processed one by one."""
         return None
 
@@ -103,15 +117,35 @@ class TableReader:
                 raise DataError(f"{path}: there are several columns called {repeated[0]!r}: keep one of them")
             places = place_of(number, row) + np.arange(len(batch))
             table = pa.Table.from_batches([batch]).append_column(PLACE, pa.array(places))
-            whole_table = self.staged(table)
-            if whole_table is not None:
-                self.session.staging.add_batch(IMPRESSIONS, whole_table)
-                self.session.count_records(self.what, len(batch))
-            else:
-                rows = python_rows(batch, path, row)
-                for place, values in zip(places.tolist(), rows, strict=True):
+            rest = self._stage(table)
+            first = row
+            for part in rest.combine_chunks().to_batches():
+                columns = part.drop_columns([PLACE])
+                found = zip(part.column(PLACE).to_pylist(), python_rows(columns, path, first), strict=True)
+                for place, values in found:
                     self.session.take(Record(place, values), self._record, self.what)
             row += len(batch)
+
+    def take_columns(self, table: pa.Table, rows: Sequence[dict[str, Any]] | None = None) -> None:
+        """Stage rows with their places; those that need it are read one by one."""
+        rest = self._stage(table)
+        if not len(rest):
+            return
+        originals = {} if rows is None else dict(zip(table[PLACE].to_pylist(), rows, strict=True))
+        for values in rest.to_pylist():
+            place = values.pop(PLACE)
+            self.session.take(Record(place, originals.get(place, values)), self._record, self.what)
+
+    def _stage(self, table: pa.Table) -> pa.Table:
+        """Stage whole columns; return the rows that must be read one by one."""
+        staged = self.staged(table)
+        if staged is None:
+            return table
+        if len(staged.rows):
+            self.session.staging.add_batch(IMPRESSIONS, staged.rows)
+        self.session.aside.update(staged.aside)
+        self.session.count_records(self.what, len(table) - len(staged.rest))
+        return staged.rest
 
 
 class ImpressionReader(TableReader):
@@ -155,6 +189,8 @@ class ImpressionReader(TableReader):
         self.shown, self.actions, self.features, self.lists = shown, actions, features, lists
         self.marks = marks
         self._clicks = ClickReader(session, fields, lists)
+        self._select = ColumnSelect(names, fields.shape, policy, only)
+        self.takes_columns = self._has_columns()
         session.amounts |= names.amount is not None or bool(fields.amounts) or actions.any_amounts
 
     def take(self, place: int, values: dict[str, Any]) -> None:
@@ -215,28 +251,29 @@ class ImpressionReader(TableReader):
         self.session.randomised.add(policy + RANDOMISED)
         return policy + RANDOMISED
 
-    def staged(self, _batch: pa.Table) -> pa.Table | None:
+    def staged(self, _table: pa.Table) -> StagedColumns | None:
         """Prepare whole columns, if all that is needed is in columns of the right types."""
-        names, batch, aside = self.names, _batch, {}
-        by_row = (names.randomised, names.amount, names.event, names.page)
-        shape = self.fields.shape
-        if any(name is not None for name in by_row) or self.fields.amounts:
+        if not self.takes_columns:
             return None
-        if shape.lists or shape.timed_clicks or self.lists is not None:
-            return None
-        for column, wanted in self.only.items():
-            if not is_id(batch[column].type):
+        staged = self._select.run(_table)
+        if staged is not None and self.features is not None:
+            sources = _table.filter(pc.is_in(_table[PLACE], value_set=staged.rows["place"].combine_chunks()))
+            if not self.features.add_batch(staged.rows, sources):
                 return None
-            matching = pc.fill_null(pc.equal(batch[column].cast(pa.string()), wanted), False)
-            aside[f"rows where {column} is not {wanted!r}"] = len(batch) - pc.sum(matching).as_py()
-            batch = batch.filter(matching)
-        if not len(batch):
-            return None
-        ready = whole_columns(batch, names, self.policy)
-        if ready is None or (self.features is not None and not self.features.add_batch(ready, batch)):
-            return None
-        self.session.aside.update(aside)
-        return ready
+        return staged
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns that are read."""
+        return [*self.needed, *(self.features.names if self.features is not None else ())]
+
+    def _has_columns(self) -> bool:
+        """Whether each row is a document, so that one SELECT can stage it."""
+        names, shape = self.names, self.fields.shape
+        by_row = (names.randomised, names.amount, names.event, names.page, self.lists)
+        return all(name is None for name in by_row) and not (
+            self.fields.amounts or shape.lists or shape.arrays or shape.timed_clicks
+        )
 
 
 class ClickReader(TableReader):

@@ -7,14 +7,11 @@ from collections.abc import Sequence
 from rankloop.errors import DataError
 from rankloop.logs.importers.column_names import Columns
 from rankloop.logs.importers.formats import recognise
-from rankloop.logs.importers.parsing import shortened
+from rankloop.logs.importers.parsing import is_missing, shortened
 from rankloop.logs.importers.tables import words
 from rankloop.logs.importers.tables.guesses import Guess
-from rankloop.logs.importers.tables.paths import ColumnPath
-from rankloop.logs.importers.tables.sample import Sample
-from rankloop.logs.importers.tables.shape import is_missing
-from rankloop.logs.importers.tables.unnamed_rows import UNKNOWN, suggest_columns
-from rankloop.logs.importers.tables.value_kinds import are_counts, are_kinds, are_marks
+from rankloop.logs.importers.tables.lists import ColumnPath
+from rankloop.logs.importers.tables.profile import Sample, are_counts, are_kinds, are_marks
 
 HOW_TO_NAME = "Name columns as in --columns 'doc_id=sku, position=rank'."
 # Share of rows without a mark from which on it is no accident.
@@ -148,9 +145,6 @@ def _missing_columns(unknown: Sequence[str], guess: Guess, sample: Sample) -> Mi
         row = max(sample.rows, key=lambda values: sum(value != "" for value in values.values()))
         first = ", ".join(f"{name}={shortened(value, LONGEST)}" for name, value in row.items())
         listed = f"not named in the first line. One row is {first}. Documents may be a range, as in c6..c15"
-        if (suggested := suggest_columns(sample)) is not None:
-            more = "" if UNKNOWN not in suggested else f", with columns in the place of {UNKNOWN}"
-            listed += f". By their values, they may be --columns '{suggested}': check it, and give it{more}"
     remedies = " ".join([*(REMEDIES[field] for field in unknown if field in REMEDIES), HOW_TO_NAME])
     return MissingColumnError(f"{'; '.join(reasons)}. {remedies} The columns are {listed}")
 

@@ -1,10 +1,12 @@
-"""The words by which columns and events are recognised, as the field uses them."""
+"""The words by which columns and events are recognised, in six languages, and families of columns."""
 
 from __future__ import annotations
 
 import re
+import unicodedata
+from collections.abc import Sequence
 
-from rankloop.logs.importers.tables.translations import in_english, without_accents
+from rankloop.logs.importers.tables.lists import RANGE
 
 # The plural of an abbreviation: URLs, IDs.
 _PLURAL = re.compile(r"([A-Z]{2,})s(?![a-z])")
@@ -133,19 +135,6 @@ OUTCOMES = (
     "liked", "shared", "watched", "viewed", "seen",
 )  # fmt: skip
 
-# Kinds of events: clicks, and what was shown, the most explicit first.
-CLICK_EVENT = re.compile(r"click|select_item|^c$", re.IGNORECASE)
-SHOWN_EVENTS = tuple(
-    re.compile(pattern, re.IGNORECASE)
-    for pattern in (
-        r"impression|shown|display",
-        r"result|serp|view_item_list|list.?view|item.?list|slate|ranking",
-        r"search|query|^q$",
-        r"view|exposure|served",
-    )
-)
-
-
 # Names that no list has, by their words: the last resort, and only with values of the right kind.
 LIKE_POSITION = re.compile(r"(^|_)(pos|position|rank|slot|ordinal|list_index)(_|$)")
 UNLIKE_POSITION = re.compile(
@@ -168,3 +157,85 @@ UNLIKE_LIST = re.compile(rf"{UNLIKE_DOCUMENT.pattern}|histor|filter|label|score|
 LIKE_CLICK = re.compile(r"(^|_)(is_?|was_?|has_?|did_?)?click(s|ed)?(_|$)")
 UNLIKE_CLICK = re.compile(r"time|date|rank|pos|order|url|id$|rate|ctr|history|prior|past|avg|before")
 LIKE_ID = re.compile(r"(^|_)(\w*id|uuid|guid|key|hash)$")
+
+# German, French, Spanish, Italian, Portuguese and Dutch, without accents.
+_WORDS = {
+    "query": "suchanfrage suchabfrage requete requetes consulta interrogazione zoekopdracht zoekvraag",
+    "search_term": "suchbegriff suchwort suchtext suchphrase suchstring suchausdruck stichwort zoekterm "
+    "termebusqueda",
+    "keyword": "schlagwort palabra motcle",
+    "term": "termino terme termine termo",
+    "search": "suche suchvorgang recherche busqueda ricerca busca pesquisa zoeken",
+    "request": "anfrage abfrage solicitud demande richiesta aanvraag",
+    "position": "posicion posizione posicao positie stelle",
+    "rank": "rang platz platzierung rango",
+    "product": "produkt produit producto prodotto produto",
+    "article": "artikel articulo articolo artigo",
+    "article_number": "artikelnummer artikelnr",
+    "product_number": "produktnummer produktnr",
+    "document": "dokument documento",
+    "result": "ergebnis treffer resultat resultado risultato resultaat",
+    "hotel": "unterkunft",
+    "offer": "angebot offre oferta offerta",
+    "clicked": "geklickt angeklickt clique cliquee clicado pulsado cliccato geklikt clicou",
+    "click": "klick clic klik",
+    "clicks": "klicks clics",
+    "timestamp": "zeitpunkt zeitstempel horodatage tijdstip",
+    "time": "zeit uhrzeit heure hora ora tijd",
+    "date": "datum fecha",
+    "session": "sitzung sesion sessione sessao sessie",
+    "user": "nutzer benutzer utilisateur usuario utente gebruiker",
+    "customer": "kunde cliente klant",
+    "page": "seite pagina",
+    "variant": "variante",
+    "number": "nummer numero",
+}
+ENGLISH = {word: english for english, words in _WORDS.items() for word in words.split()}
+
+
+def without_accents(text: str) -> str:
+    """Text in plain letters, where there are any.
+
+    >>> without_accents("Requête à Straße")
+    'Requete a Strasse'
+    """
+    decomposed = unicodedata.normalize("NFKD", text.replace("ß", "ss"))
+    return "".join(letter for letter in decomposed if not unicodedata.combining(letter))
+
+
+def in_english(name: str) -> str:
+    """A normalised name in English; as it is if none of its words is known in another language.
+
+    >>> in_english("id_producto"), in_english("suchbegriff"), in_english("search_id")
+    ('product_id', 'search_term', 'search_id')
+    """
+    words = name.split("_")
+    if not any(word in ENGLISH for word in words):
+        return name
+    translated = [ENGLISH.get(word, word) for word in words if word not in ("de", "du", "del", "di", "do")]
+    # These languages put the noun last: the id of the product.
+    if translated[0] in ("id", "number") and len(translated) > 1:
+        translated = [*translated[1:], translated[0]]
+    return "_".join(translated)
+
+
+_NUMBERED = re.compile(r"(.*\D)(\d+)$")
+# Two columns with numbers are hardly a list of results.
+LEAST = 3
+
+
+def find_family(columns: Sequence[str], names: Sequence[str]) -> str | None:
+    """The range of columns whose common name is one of these; None if there is none.
+
+    >>> find_family(["query", "doc_1", "doc_2", "doc_3"], ["doc", "item"])
+    'doc_1..doc_3'
+    """
+    numbers: dict[str, list[int]] = {}
+    for column in columns:
+        if match := _NUMBERED.match(column):
+            numbers.setdefault(match[1], []).append(int(match[2]))
+    for stem, found in numbers.items():
+        together = sorted(found) == list(range(min(found), max(found) + 1))
+        if len(found) >= LEAST and together and normalised(stem) in names:
+            return f"{stem}{min(found)}{RANGE}{stem}{max(found)}"
+    return None
