@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import threading
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -13,8 +15,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from rankloop.errors import RankloopError
-from rankloop.live import Client, ServiceError, ServiceSettings, Store, prepare
+from rankloop.live import Client, RankRequest, Service, ServiceError, ServiceSettings, Store, prepare
 from rankloop.live.http.openapi import OPERATIONS, describe
+from rankloop.live.http.requests import serve
+from rankloop.live.http.state import FAILURES, SCORING_THREADS, ServerState
+from rankloop.live.learner.failures import recent_failures
 from rankloop.live.ranking.live_policy import policy_of
 from rankloop.live.sealing import seal
 from rankloop.live.server import check_host, check_port, read_feature_options
@@ -175,6 +180,41 @@ def test_a_model_that_fails_or_is_slow_serves_the_incoming_order(
             assert (answer["policy"], answer["ranking"]) == ("fallback", ["x", "y"])
             assert note in answer["note"]
         assert "left out" in client.rank("cat", {"x": [0, 0, 0]})["note"]
+
+
+def test_waiting_for_other_requests_is_not_the_fault_of_a_policy(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A burst of requests would have a policy left out, and rolled back."""
+    put(store, policy_of(linear(1.0, 0.0, 0.0), "start"))
+    free = threading.Event()
+    server = ServerState(Service(store, ServiceSettings(model_seconds=0.05)), "127.0.0.1")
+    monkeypatch.setattr("rankloop.live.ranking.live_policy.QUICK_MODELS", ())
+    waiting = [server.scoring.submit(free.wait) for _ in range(SCORING_THREADS)]
+    request = RankRequest("cat", ("x", "y"), ([0.0, 0.0, 0.0], [1.0, 0.0, 0.0]))
+    for _ in range(FAILURES):
+        served, note = asyncio.run(serve(server, request))
+        assert "too many requests waited" in note
+        assert served.rules["failed"] == ("start", "busy")
+    free.set()
+    assert all(each.result() for each in waiting)
+    assert not server.breaker.rests(served.policy)
+    with read(store) as connection:
+        assert recent_failures(connection, served.deployment) == ({}, {})
+    server.close()
+
+
+def test_pages_while_a_policy_is_left_out_do_not_count_against_it(store: Store) -> None:
+    put(store, policy_of(linear(1.0, 0.0, 0.0), "start"))
+    service = Service(store)
+    draft = service.draft(RankRequest("cat", ("x",), ([0.0, 0.0, 0.0],)))
+    for reason in ("timeout", "resting", "resting", "busy", "error"):
+        choice = service.choose()
+        service.keep(service.serve(draft, service.fall_back(choice, reason))).result()
+    service.keep(service.serve(draft, service.choose())).result()
+    with read(store) as connection:
+        assert recent_failures(connection, choice.deployment) == ({"start": 2}, {"start": 3})
+    service.close()
 
 
 def test_deploy_and_roll_back(url: str, connect: Connect) -> None:

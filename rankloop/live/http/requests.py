@@ -21,7 +21,7 @@ from rankloop.live.http.messages import (
     RankMessage,
 )
 from rankloop.live.http.state import ServerState
-from rankloop.live.ranking.live_policy import FALLBACK
+from rankloop.live.ranking.live_policy import FALLBACK, FAULTS, RESTING
 from rankloop.live.ranking.rules import FeatureFilter, RequestError
 from rankloop.live.service import OWN, Choice, Draft, RankRequest
 from rankloop.live.store.events import ACCEPTED, Recorded, UserEvent, record_events
@@ -94,21 +94,29 @@ async def serve(state: ServerState, request: RankRequest) -> tuple[Served, str]:
 
 async def _scored(state: ServerState, draft: Draft, choice: Choice) -> tuple[Served, str]:
     service, breaker, policy = state.service, state.breaker, choice.policy
+    begun: list[float] = []
+
+    def score() -> Served:
+        begun.append(time.monotonic())
+        return service.serve(draft, choice)
+
     if breaker.rests(policy):
-        reason, note = (
-            "resting",
-            f"the policy {policy.name!r} failed several times and is left out for a while",
-        )
+        reason = RESTING
+        note = f"the policy {policy.name!r} failed several times and is left out for a while"
     else:
         try:
             if policy.quick:
                 served = service.serve(draft, choice)
             else:
                 loop = asyncio.get_running_loop()
-                scoring = loop.run_in_executor(state.scoring, service.serve, draft, choice)
+                scoring = loop.run_in_executor(state.scoring, score)
                 served = await asyncio.wait_for(scoring, state.settings.model_seconds)
         except TimeoutError:
-            reason, note = "timeout", f"the policy {policy.name!r} took too long"
+            # Who waits for others to be scored is late whatever the policy does.
+            slow = begun and time.monotonic() - begun[0] >= state.settings.model_seconds / 2.0
+            reason, note = "busy", f"too many requests waited for the policy {policy.name!r}"
+            if slow:
+                reason, note = "timeout", f"the policy {policy.name!r} took too long"
         except RequestError as error:
             reason, note = "features", str(error)
         except Exception as error:
@@ -119,7 +127,7 @@ async def _scored(state: ServerState, draft: Draft, choice: Choice) -> tuple[Ser
         else:
             breaker.succeeded(policy)
             return served, ""
-        if reason not in ("features", "values"):
+        if reason in FAULTS:
             breaker.failed(policy)
     state.instruments.fallbacks.labels(reason).inc()
     return service.serve(draft, service.fall_back(choice, reason)), note

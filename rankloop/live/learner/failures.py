@@ -6,22 +6,22 @@ import json
 
 from sqlalchemy import Connection, select
 
-from rankloop.live.ranking.live_policy import FALLBACK
+from rankloop.live.ranking.live_policy import FALLBACK, FAULTS, RESTING
 from rankloop.live.store.tables import impressions, policies
 
 # Failures are looked for among the last impressions; fewer are no reason to act.
 RECENT, FEW_FAILURES = 2000, 20
-# Why a policy failed, where that is its own fault; a request can lack features, or have absurd ones.
-FAULTS = {"error", "timeout", "resting"}
 
 
 def recent_failures(connection: Connection, deployment: int) -> tuple[dict[str, int], dict[str, int]]:
     """By policy, failures and requests among the last impressions of a deployment.
 
     Only failures of the policy count: a request without the features that it needs would fail any policy.
+    Pages while it is left out do not count, or a moment in which everything was slow would be hundreds.
     """
     rows = connection.execute(
         select(impressions.c.rules, impressions.c.policy, impressions.c.deployment)
+        .where(impressions.c.rules.not_like(f'%"failed": [%"{RESTING}"]%'))
         .order_by(impressions.c.number.desc())
         .limit(RECENT)
     ).all()

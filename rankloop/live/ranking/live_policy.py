@@ -26,6 +26,9 @@ from rankloop.types import Float32, Float64, Int64, Model
 MODEL, UNIFORM, INCOMING, FALLBACK = "model", "uniform", "incoming", "fallback"
 # How a ranker is registered whose scores come with the candidates; it is stored as the model of one feature.
 SCORES = "scores"
+# Why the incoming order is served in place of a policy: by its own fault, or because it failed several times
+# before and is left out for a while. Other reasons are those of the request, or of many at once.
+FAULTS, RESTING = ("error", "timeout"), "resting"
 KINDS = (MODEL, UNIFORM, INCOMING, FALLBACK)
 LONGEST_NAME = 100
 # Nothing is drawn any more from scores that differ by more: the best is always first.
