@@ -104,15 +104,13 @@ class World:
         # What is live ranked well; then users like the opposite, and the holdout is better by the loss.
         after = click_chances(users, RELEVANCE[::-1])
         value = worth(good, after)
-        best = worth(-good, after)
-
-        aim = min(loss, 1.0 - value / best - 1e-6)
         tastes = np.array([1.0, -1.0, 1.0, -1.0, 1.0, -1.0]) if far else np.zeros(DOCUMENTS)
-        softness = brentq(
-            lambda x: worth(good * x + tastes, after) * (1.0 - aim) - value,
-            -2.0 if far else -1.0,
-            3.0 if far else 1.0,
-        )
+        grid = np.linspace(-2.0, 3.0, 51)
+        worths = np.array([worth(good * x + tastes, after) for x in grid])
+        aim = value / (1.0 - min(loss, 1.0 - value / worths.max() - 1e-6))
+        # Between what is worth least and what is worth most.
+        ends = grid[[worths.argmin(), worths.argmax()]]
+        softness = brentq(lambda x: worth(good * x + tastes, after) - aim, *ends)
         other = good * softness + tastes
         self.before, self.after = [(good, other, before)], [(good, other, after)]
         self.loss = 1.0 - value / worth(other, after)
