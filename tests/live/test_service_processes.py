@@ -20,6 +20,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import lightgbm
 import numpy as np
 import pytest
 
@@ -63,6 +64,8 @@ class Running:
         self.server: subprocess.Popen[bytes] | None = None
         self.client = Client(f"http://127.0.0.1:{self.port}", retries=10)
         self.rng, self.pages, self.inverted = np.random.default_rng(0), 0, False
+        # What a click on a document is worth whose second feature is 1; others are worth a click.
+        self.worth = 1.0
 
     def start(self, *words: str) -> subprocess.Popen[bytes]:
         """Start `serve` or `learn`."""
@@ -83,7 +86,10 @@ class Running:
                 relevance = features[names.index(name)][0]
                 chance = BIAS.alpha[rank] * (1 - relevance if self.inverted else relevance) + BIAS.beta[rank]
                 if self.rng.random() < chance:
-                    events.append({"impression": shown["impression"], "document": name})
+                    event = {"impression": shown["impression"], "document": name}
+                    if self.worth != 1.0:
+                        event["value"] = self.worth if features[names.index(name)][1] else 1.0
+                    events.append(event)
             if events:
                 self.client.send_events(events)
 
@@ -186,6 +192,35 @@ def test_a_bad_canary_of_a_person_is_stopped(tmp_path: Path) -> None:
         service.visit_until(lambda: "bad" not in service.live())
         assert service.live() == {"good": 1.0}
         assert any("bad does harm" in text for text in service.diary())
+
+
+def test_a_canary_that_answers_too_late_is_stopped(tmp_path: Path) -> None:
+    """Evidence by lists could not tell: nothing but the clock is against it."""
+    rng = np.random.default_rng(0)
+    table = lightgbm.Dataset(rng.normal(size=(200, 3)), rng.normal(size=200), feature_name=["a", "b", "c"])
+    trees = lightgbm.train({"verbosity": -1, "num_threads": 1}, table, num_boost_round=2)
+    settings = {**WATCHING, "model-seconds": 1e-6, "level": 1e-9, "pages-per-alarm": 10**12}
+    with running(tmp_path, settings, "--learn") as service:
+        service.register("good", 3.0, 0.0, 0.0)
+        service.client.send("POST", "/policies?name=slow", trees.model_to_string().encode())
+        service.deploy("a larger model", "canary", good=0.8, slow=0.2)
+        service.visit_until(lambda: "slow" not in service.live(), 20_000)
+        assert service.live() == {"good": 1.0}
+        assert any("slow failed or was too slow" in text for text in service.diary())
+
+
+def test_a_canary_that_earns_more_and_breaks_a_guard_is_stopped(tmp_path: Path) -> None:
+    with running(tmp_path, {**WATCHING, "guard": "clicks>=-5%"}, "--learn") as service:
+        service.worth = 20.0
+        service.register("good", 3.0, 0.0, 0.0)
+        service.register("rich", 0.0, 3.0, 0.0)
+        service.deploy("a test of dearer documents", "canary", good=0.6, rich=0.4)
+        service.visit_until(lambda: "rich" not in service.live())
+        (text,) = [text for text in service.diary() if text.startswith("rolled back")]
+        assert "rich does harm: clicks>=-5% does not hold compared with good" in text
+        (last, *_) = service.client.send("GET", "/deployments")["deployments"]
+        assert last["numbers"]["metric"] == "amount"
+        assert last["numbers"]["mean"] > 0.0, "it earned more"
 
 
 def test_a_world_that_changes_brings_the_holdout_back(tmp_path: Path) -> None:

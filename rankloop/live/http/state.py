@@ -24,7 +24,7 @@ REFRESH_SECONDS = 0.25
 # Models score in these threads, so that a slow one delays only the requests that it serves.
 SCORING_THREADS = 8
 # A policy that fails this often in a row is left out for a while.
-FAILURES, REST_SECONDS = 5, 10.0
+FAILURES, REST_SECONDS = 5, 2.0
 
 
 class ServerState:
