@@ -57,7 +57,7 @@ def watch_blocks(found: Overview) -> tuple[Block, ...]:
     level = LearnerSettings.model_validate(found.learner or {}).level
     caption = (
         f"Every policy with traffic, by what users do with the lists of both; the difference is in {metric} "
-        f"per page, with its standard error. The columns worse and better are bets, E: at {1.0 / level:.0f} "
+        f"per page, with its standard error. The columns worse and better are bets, E: at {1.0 / level:,.0f} "
         f"they decide, and without a difference one of them gets there with a chance of {level:.0%} at most, "
         f"however long it runs. The alarm is for harm that begins late: at "
         f"{_power(math.log10(_alarm(found)))} what is live and its holdout get equal shares until the "
@@ -67,7 +67,7 @@ def watch_blocks(found: Overview) -> tuple[Block, ...]:
     columns: list[str | Column] = [
         *(
             "policy",
-            Column("against", words=True),
+            "against",
             "difference",
             "worse",
             "better",
@@ -92,7 +92,7 @@ def watch_blocks(found: Overview) -> tuple[Block, ...]:
         ]
     ]
     if guards:
-        caption = f"What may not be lost. More traffic needs E of at least {1.0 / level:.0f} for each."
+        caption = f"What may not be lost. More traffic needs E of at least {1.0 / level:,.0f} for each."
         blocks.append(Table.build(caption, ["policy", "against", "guard", "E", "state"], guards))
     figures = [
         Figure(

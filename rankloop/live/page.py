@@ -143,7 +143,7 @@ def _live(found: Overview) -> tuple[Block, ...]:
             rows.append([rate.policy, "not live", "0 %", f"{rate.impressions:,}", mean])
     columns: list[str | Column] = [
         "policy",
-        Column("role", words=True),
+        "role",
         "share",
         "recent pages",
         f"{found.metric} per page",
@@ -181,10 +181,10 @@ def _learned(found: Overview, keys: bool) -> tuple[Block, ...]:
         return (Text("No learner is running: start one with `rankloop serve --learn` or `rankloop learn`."),)
     if trial is None:
         least = int(found.learner["least"])
-        missing = max(least - found.sealed, 0)
-        return (Text(f"Nothing is on trial. The first policy is learned after {missing:,} more pages."),)
+        return (Text(f"Nothing is on trial. {_next_policy(found, least)}"),)
+    watch = found.monitor.watch_of(trial.candidate, trial.baseline)
     blocks: list[Block] = [
-        Text(_conclusion(trial, found.learner["deploy"])),
+        Text(_conclusion(trial, found.learner["deploy"], proven=trial.proven(watch))),
         Table.build(
             f"What the learned policy gains, in {trial.metric} per page, by all pages and the model of "
             f"users. It may open a canary; more traffic needs the lists of both policies, live. The "
@@ -204,13 +204,24 @@ def _learned(found: Overview, keys: bool) -> tuple[Block, ...]:
     if found.trust is not None and settings.deploy == "auto":
         blocks.append(Text(_limit(found.trust, settings)))
     values = (("candidate", trial.candidate),)
-    watch = found.monitor.watch_of(trial.candidate, trial.baseline)
     if trial.stage == "shadow" and trial.gained.kind in (DecisionKind.BETTER, DecisionKind.LEANS_BETTER):
         label = f"Try {trial.candidate} on {settings.canary:.0%}"
         blocks.append(Button(label, DEPLOY, values, keys))
     if trial.stage == "canary" and trial.proven(watch):
         blocks.append(Button(f"Deploy {trial.candidate}", DEPLOY, values, keys))
     return tuple(blocks)
+
+
+def _next_policy(found: Overview, least: int) -> str:
+    """When a policy is learned, if nothing is on trial."""
+    if found.control.paused:
+        return "The learner is paused."
+    if found.sealed < least:
+        return f"The first policy is learned after {least - found.sealed:,} more pages."
+    last = next((one for one in found.diary if one["kind"] in ("learned", "not learned")), None)
+    if last is None:
+        return "The first policy is being learned."
+    return f"The last attempt, at {moment(last['created_at'])}: {last['text']}."
 
 
 def _limit(trust: Trust, settings: LearnerSettings) -> str:
@@ -225,9 +236,13 @@ def _limit(trust: Trust, settings: LearnerSettings) -> str:
     return f"Without a person, learned policies may get {allowed:.0%} of the traffic: {why}."
 
 
-def _conclusion(trial: LiveTrial, deploy: str) -> str:
+def _conclusion(trial: LiveTrial, deploy: str, *, proven: bool) -> str:
     gain, decision = trial.gain, trial.gained
     candidate, baseline, by = trial.candidate, trial.baseline, f"by {trial.metric} per page"
+    if proven:
+        return f"{candidate} is better than {baseline} {by}, as the lists of both prove."
+    if decision.kind is DecisionKind.BETTER and trial.stage != "shadow":
+        return f"{candidate} is better than {baseline} {by}, by the model of users. Their lists decide."
     if decision.kind is DecisionKind.BETTER:
         then = "A person may try it." if deploy == "ask" else "It gets its traffic step by step."
         return f"{candidate} is better than {baseline} {by}. {then}"

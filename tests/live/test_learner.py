@@ -250,7 +250,7 @@ def test_amounts_are_learned_proven_and_deployed_against_clicks(
     page = html_page(page_document(overview, keys=False))
     assert overview.metric == "amount"
     assert "compared and watched by the amount per page" in page
-    assert f"{trial.candidate} is better than start by amount per page." in page
+    assert f"{trial.candidate} is better than start by amount per page" in page
     rates = {rate.policy: rate.rate for rate in overview.rates}
     assert rates[trial.candidate] > rates["start"]
     world.service.close()

@@ -198,7 +198,7 @@ def test_a_canary_that_answers_too_late_is_stopped(tmp_path: Path) -> None:
     """Evidence by lists could not tell: nothing but the clock is against it."""
     rng = np.random.default_rng(0)
     table = lightgbm.Dataset(rng.normal(size=(200, 3)), rng.normal(size=200), feature_name=["a", "b", "c"])
-    trees = lightgbm.train({"verbosity": -1, "num_threads": 1}, table, num_boost_round=2)
+    trees = lightgbm.train({"verbosity": -1, "num_threads": 1}, table, num_boost_round=20)
     settings = {**WATCHING, "model-seconds": 1e-6, "level": 1e-9, "pages-per-alarm": 10**12}
     with running(tmp_path, settings, "--learn") as service:
         service.register("good", 3.0, 0.0, 0.0)

@@ -94,12 +94,7 @@ async def serve(state: ServerState, request: RankRequest) -> tuple[Served, str]:
 
 async def _scored(state: ServerState, draft: Draft, choice: Choice) -> tuple[Served, str]:
     service, breaker, policy = state.service, state.breaker, choice.policy
-    begun: list[float] = []
-
-    def score() -> Served:
-        begun.append(time.monotonic())
-        return service.serve(draft, choice)
-
+    crowded = state.scoring.crowded
     if breaker.rests(policy):
         reason = RESTING
         note = f"the policy {policy.name!r} failed several times and is left out for a while"
@@ -108,15 +103,13 @@ async def _scored(state: ServerState, draft: Draft, choice: Choice) -> tuple[Ser
             if policy.quick:
                 served = service.serve(draft, choice)
             else:
-                loop = asyncio.get_running_loop()
-                scoring = loop.run_in_executor(state.scoring, score)
+                scoring = asyncio.wrap_future(state.scoring.submit(service.serve, draft, choice))
                 served = await asyncio.wait_for(scoring, state.settings.model_seconds)
         except TimeoutError:
-            # Who waits for others to be scored is late whatever the policy does.
-            slow = begun and time.monotonic() - begun[0] >= state.settings.model_seconds / 2.0
-            reason, note = "busy", f"too many requests waited for the policy {policy.name!r}"
-            if slow:
-                reason, note = "timeout", f"the policy {policy.name!r} took too long"
+            reason, note = "timeout", f"the policy {policy.name!r} took too long"
+            if crowded:
+                # Who waits for others to be scored is late whatever the policy does.
+                reason, note = "busy", f"too many requests waited for the policy {policy.name!r}"
         except RequestError as error:
             reason, note = "features", str(error)
         except Exception as error:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 from starlette.requests import Request
@@ -44,7 +44,7 @@ class ServerState:
         self._key_store = service.store if keys is None else keys
         self.instruments = Instruments()
         self.limiter = Limiter(service.settings.rate)
-        self.scoring = ThreadPoolExecutor(SCORING_THREADS, "scoring")
+        self.scoring = Scoring(SCORING_THREADS, "scoring")
         self.breaker = Breaker()
         self._this_machine_only = is_loopback(host)
         self.access = Access({}, open=False)
@@ -87,6 +87,27 @@ class ServerState:
     async def write(self, job: Job) -> Any:
         """Run a job in the next transaction, and wait for its commit."""
         return await asyncio.wrap_future(self.service.writer.submit(job))
+
+
+class Scoring(ThreadPoolExecutor):
+    """The threads in which models score."""
+
+    def __init__(self, threads: int, name: str) -> None:
+        super().__init__(threads, name)
+        self._most = threads
+        self._jobs: set[Future[Any]] = set()
+
+    @property
+    def crowded(self) -> bool:
+        """Whether a job that is submitted now has to wait for others."""
+        return len(self._jobs) >= self._most
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        """The future of a job."""
+        job = super().submit(fn, *args, **kwargs)
+        self._jobs.add(job)
+        job.add_done_callback(self._jobs.discard)
+        return job
 
 
 class Breaker:
