@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -46,14 +46,17 @@ def columns_of(frame: Any) -> list[str]:
     return [str(name) for name in _open(frame).columns]
 
 
-def feature_matrix(frame: Any, names: Sequence[str] | None) -> Float32:
+def feature_matrix(
+    frame: Any, names: Sequence[str] | None, categories: Mapping[str, Sequence[str]] | None = None
+) -> Float32:
     """Columns of a frame as a matrix, by their names: their order in the frame, and others, do not matter.
 
-    Missing values become NaN.
+    Missing values become NaN, and so do categories that are not known.
 
     Args:
         frame: a frame; see `is_frame`.
         names: the columns, in the order of the matrix; None if they are not known.
+        categories: of columns of text, the values that their places stand for.
 
     Returns:
         float32, rows × names.
@@ -67,6 +70,9 @@ def feature_matrix(frame: Any, names: Sequence[str] | None) -> Float32:
         >>> feature_matrix(frame, ["age", "price"])
         array([[ 1.,  3.],
                [ 2., nan]], dtype=float32)
+        >>> feature_matrix(frame, ["title"], {"title": ["b", "c"]})
+        array([[nan],
+               [ 0.]], dtype=float32)
     """
     if names is None:
         raise DataError(
@@ -83,13 +89,79 @@ def feature_matrix(frame: Any, names: Sequence[str] | None) -> Float32:
     result = np.empty((len(opened), len(names)), np.float32)
     for place, name in enumerate(names):
         kind = opened.schema[name]
+        if name in (categories or {}):
+            result[:, place] = category_places(opened[name], (categories or {})[name])
+            continue
         if not (kind.is_numeric() or str(kind) == "Boolean"):
             raise DataError(
-                f"column {name!r} of the frame holds {kind}, and features are numbers: encode it as it was "
-                f"in training"
+                f"column {name!r} of the frame holds {kind}, and the model takes numbers there: give it as "
+                f"it was in training"
             )
         result[:, place] = opened[name].to_numpy()
     return result
+
+
+def category_places(column: Any, categories: Sequence[str]) -> Float32:
+    """The place of each value of a column among the categories; NaN if it is missing or not among them."""
+    pyarrow, compute = extras.load("pyarrow"), extras.load("pyarrow.compute")
+    texts = _texts(column)
+    if texts is None:
+        raise DataError(
+            f"column {column.name!r} of the frame holds {column.dtype}, and the model takes categories "
+            f"there: give text, as in training"
+        )
+    places = compute.index_in(texts, value_set=pyarrow.array(categories, pyarrow.string()))
+    result: Float32 = places.cast(pyarrow.float32()).to_numpy(zero_copy_only=False).astype(np.float32)
+    return result
+
+
+def text_categories(frame: Any) -> dict[str, tuple[str, ...]]:
+    """The different values of each column of text of a frame, sorted.
+
+    >>> import pyarrow
+    >>> text_categories(pyarrow.table({"brand": ["b", None, "a"], "price": [1, 2, 3]}))
+    {'brand': ('a', 'b')}
+    """
+    opened, result = _open(frame), {}
+    for name in opened.columns:
+        texts = None if opened.schema[name].is_numeric() else _texts(opened[name])
+        if texts is not None:
+            result[str(name)] = tuple(sorted(texts.unique().drop_null().to_pylist()))
+    return result
+
+
+def number_categories(frame: Any, categories: Mapping[str, Sequence[str]]) -> Any:
+    """The same frame with the places of categories instead of text, as `category_places` has them.
+
+    >>> import pyarrow
+    >>> frame = pyarrow.table({"brand": ["b", "c"], "price": [1, 2]})
+    >>> number_categories(frame, {"brand": ["a", "b"]}).to_pydict()
+    {'brand': [1.0, nan], 'price': [1, 2]}
+    """
+    import narwhals
+
+    opened = _open(frame)
+    numbered = [
+        narwhals.new_series(name, category_places(opened[name], values), backend=opened.implementation)
+        for name, values in categories.items()
+        if name in opened.columns
+    ]
+    return opened.with_columns(*numbered).to_native()
+
+
+def _texts(column: Any) -> Any:
+    """A column of text, or of categories, as Arrow's text; None if it holds something else."""
+    pyarrow = extras.load("pyarrow")
+    try:
+        values = column.to_arrow()
+    except (pyarrow.ArrowException, TypeError):
+        return None
+    kind = values.type.value_type if pyarrow.types.is_dictionary(values.type) else values.type
+    kinds = pyarrow.types.is_string, pyarrow.types.is_large_string, pyarrow.types.is_string_view
+    if not (pyarrow.types.is_dictionary(values.type) or any(is_kind(kind) for is_kind in kinds)):
+        # A column without any value has no type.
+        return values.cast(pyarrow.string()) if pyarrow.types.is_null(kind) else None
+    return values.cast(kind).cast(pyarrow.string())
 
 
 def arrow_table(frame: Any) -> pyarrow.Table:

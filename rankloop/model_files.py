@@ -27,6 +27,8 @@ def load(path: str | os.PathLike[str]) -> Model:
     Raises:
         ModelFileError: there is no such file, or it is damaged or not a model file.
     """
+    if (Path(path) / "fit.json").is_file():
+        raise ModelFileError(f"{path}: this is the folder of a fit: rankloop.load_fit reads it")
     try:
         data = Path(path).read_bytes()
     except OSError as error:

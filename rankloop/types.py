@@ -87,6 +87,7 @@ class Split:
         query_ids: queries; unique strings.
         doc_ids: documents; strings, or None if the source has no document ids.
         missing: whether values of features may be missing, as some models take them.
+        categorical: the features whose numbers stand for categories, which trees can split into two sets.
 
     Example:
         >>> import numpy as np
@@ -103,6 +104,7 @@ class Split:
     query_ids: Str
     doc_ids: Str | None = None
     missing: bool = False
+    categorical: tuple[int, ...] = ()
 
     def __repr__(self) -> str:
         return (
@@ -154,6 +156,7 @@ class Split:
         query_ids: object = None,
         doc_ids: object = None,
         missing: bool = False,
+        categorical: tuple[int, ...] = (),
     ) -> Split:
         """Build a split from array-like values and the number of documents of each query."""
         size_array = np.asarray(sizes, dtype=np.int64)
@@ -166,6 +169,7 @@ class Split:
             query_ids=np.asarray(ids).astype(np.str_),
             doc_ids=None if doc_ids is None else np.asarray(doc_ids).astype(np.str_),
             missing=missing,
+            categorical=categorical,
         )
 
     @property
@@ -207,6 +211,7 @@ class Split:
             query_ids=self.query_ids[chosen],
             doc_ids=None if self.doc_ids is None else self.doc_ids[rows],
             missing=self.missing,
+            categorical=self.categorical,
         )
 
 

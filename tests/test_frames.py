@@ -58,7 +58,7 @@ def test_columns_by_name(make):
 def test_what_is_wrong_is_named(make):
     with pytest.raises(DataError, match=r"no column 'size', 'width'.*its columns are 'price', 'title'"):
         feature_matrix(make(COLUMNS), ["age", "size", "width"])
-    with pytest.raises(DataError, match=r"column 'title' of the frame holds .*encode it"):
+    with pytest.raises(DataError, match=r"column 'title' of the frame holds .*takes numbers there"):
         feature_matrix(make(COLUMNS), ["title"])
     numbers_as_text = make({"age": ["1", "2"]})
     with pytest.raises(DataError, match="column 'age' of the frame holds"):

@@ -309,7 +309,8 @@ def columns(
         list[str] | None,
         option(
             "A column of the table that is a feature, also with wildcards, as in 'prop_*'; or auto for "
-            "all columns of numbers that are known before a click. May be given several times.",
+            "all columns of numbers that are known before a click, and text that is a category of "
+            "documents. May be given several times.",
             shown="",
             metavar="NAME",
         ),

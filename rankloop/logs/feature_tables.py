@@ -1,10 +1,13 @@
-"""Tables of features, Parquet or CSV, per query and document or per document; matched by name."""
+"""Tables of features, Parquet or CSV, per query and document or per document; matched by name.
+
+A column of text is a category: its values become the numbers of an ordered list of categories.
+"""
 
 from __future__ import annotations
 
 import difflib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -23,6 +26,7 @@ from rankloop.logs.schema import (
     feature_columns,
     feature_ids,
     is_list,
+    is_text,
     parquet_footer,
 )
 from rankloop.types import Float32, Int64
@@ -38,7 +42,8 @@ class FeatureRows(NamedTuple):
 
     Attributes:
         ids: by the name of the id, text.
-        matrix: float32, rows × features; NaN where a value is missing.
+        matrix: float32, rows × features; NaN where a value is missing. Of a category, its place in the list
+            of categories; NaN if it is not there.
     """
 
     ids: dict[str, pa.Array]
@@ -94,8 +99,26 @@ class FeatureTable:
         """Whether a row describes a document whatever the query."""
         return self.ids == (DOCUMENT,)
 
-    def rows(self) -> Iterator[FeatureRows]:
-        """The rows, batch by batch; refuses rows without an id and features that are infinite."""
+    @cached_property
+    def categories(self) -> Categories:
+        """The different values of each column of text, sorted."""
+        texts = [name for name in self.columns if is_text(self.schema.field(name).type)]
+        if not texts:
+            return {}
+        values: dict[str, set[str]] = {name: set() for name in texts}
+        for batch in self._batches(texts):
+            for name in texts:
+                values[name].update(pc.unique(batch.column(name).cast(pa.string())).drop_null().to_pylist())
+        return {name: tuple(sorted(different)) for name, different in values.items()}
+
+    def rows(self, categories: Categories | None = None) -> Iterator[FeatureRows]:
+        """The rows, batch by batch; refuses rows without an id and features that are infinite.
+
+        Args:
+            categories: the values of columns of text, by whose places they are numbered; None for those of
+                this file.
+        """
+        lists = self.categories if categories is None else categories
         before = 0
         for batch in self._batches():
             if not len(batch):
@@ -107,9 +130,9 @@ class FeatureTable:
                     row = before + int(empty[0]) + 1
                     raise DataError(f"{self.path}, row {row}: no {name}; every row needs one")
             before += len(batch)
-            yield FeatureRows(ids, self._matrix(batch))
+            yield FeatureRows(ids, self._matrix(batch, lists))
 
-    def _batches(self) -> Iterator[pa.RecordBatch]:
+    def _batches(self, wanted: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
         columns = self.columns
         try:
             if self._is_csv:
@@ -118,17 +141,20 @@ class FeatureTable:
                 return
             # The length of vectors is not known before they are read.
             rows = ROWS_PER_BATCH if len(columns) <= 1 else max(1, NUMBERS_PER_BATCH // len(columns))
-            yield from checked_batches(self.path, min(rows, ROWS_PER_BATCH))
+            yield from checked_batches(self.path, min(rows, ROWS_PER_BATCH), wanted)
         except PARQUET_ERRORS as error:
             raise self._unreadable(error) from error
 
-    def _matrix(self, batch: pa.RecordBatch) -> Float32:
+    def _matrix(self, batch: pa.RecordBatch, categories: Categories) -> Float32:
         if self._holds_vectors:
             matrix = self._vectors(batch)
         else:
             matrix = np.empty((len(batch), len(self.columns)), np.float32)
             for i, name in enumerate(self.columns):
-                matrix[:, i] = _numbers(batch.column(name))
+                column = batch.column(name)
+                if name in categories:
+                    column = self._places(column, name, categories[name])
+                matrix[:, i] = _numbers(column)
         bad = np.argwhere(np.isinf(matrix))
         if len(bad):
             row, column = map(int, bad[0])
@@ -137,6 +163,16 @@ class FeatureTable:
                 f"{matrix[row, column]}; features must be finite numbers of 32 bits ({len(bad)} are not)"
             )
         return matrix
+
+    def _places(self, column: pa.Array, name: str, categories: Sequence[str]) -> pa.Array:
+        if pa.types.is_null(column.type):
+            return column
+        if not is_text(column.type):
+            raise DataError(
+                f"{self.path}: the feature {name!r} holds {column.type}, but text elsewhere: give all parts "
+                f"of a table the same types"
+            )
+        return pc.index_in(column.cast(pa.string()), value_set=pa.array(categories, pa.string()))
 
     def _vectors(self, batch: pa.RecordBatch) -> Float32:
         column = batch.column(self.columns[0])
@@ -196,6 +232,17 @@ def _numbers(column: pa.Array) -> Float32:
 
 
 Names = tuple[str, ...]
+# By the name of a feature, the values that it can have.
+Categories = Mapping[str, Names]
+
+
+def all_categories(tables: Iterable[FeatureTable]) -> Categories:
+    """The categories of several tables together."""
+    values: dict[str, set[str]] = {}
+    for table in tables:
+        for name, different in table.categories.items():
+            values.setdefault(name, set()).update(different)
+    return {name: tuple(sorted(different)) for name, different in values.items()}
 
 
 def match_features(

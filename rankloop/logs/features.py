@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Protocol
@@ -18,9 +18,11 @@ from rankloop.errors import DataError
 from rankloop.logs.feature_tables import (
     DOCUMENT,
     NUMBERS_PER_BATCH,
+    Categories,
     FeatureRows,
     FeatureTable,
     Names,
+    all_categories,
     feature_name,
     match_features,
     refuse_repeated,
@@ -62,12 +64,19 @@ class LogFeatures:
         known: bool, documents; whether the document has features.
         names: the names of the features; None if they are stored as vectors.
         source: the table, for messages.
+        categories: of features that are text, the values that their numbers stand for.
     """
 
     values: Float32
     known: NDArray[np.bool_]
     names: Names | None
     source: str
+    categories: Categories = field(default_factory=dict)
+
+    @property
+    def categorical(self) -> tuple[int, ...]:
+        """The columns that hold categories."""
+        return tuple(place for place, name in enumerate(self.names or ()) if name in self.categories)
 
     @property
     def n_missing(self) -> int:
@@ -100,7 +109,8 @@ def read_features(log: LogFolder, named: DocumentNames) -> LogFeatures:
         )
     values: Float32 | None = None
     rows_of = np.zeros(len(named.doc_ids), np.int64)
-    for places, matrix in _matrices(log, named):
+    categories = all_categories(map(FeatureTable, log.files(FEATURES)))
+    for places, matrix in _matrices(log, named, categories):
         if values is None:
             values = np.full((len(rows_of), matrix.shape[1]), np.nan, np.float32)
         np.add.at(rows_of, places, 1)
@@ -111,7 +121,7 @@ def read_features(log: LogFolder, named: DocumentNames) -> LogFeatures:
             f"{log.source(FEATURES)}: none of the log's {len(rows_of):,} documents has features (such as "
             f"{_pair(named, 0)}): the ids of queries and documents must be those of the log"
         )
-    return LogFeatures(values, rows_of > 0, read_feature_names(log), log.source(FEATURES))
+    return LogFeatures(values, rows_of > 0, read_feature_names(log), log.source(FEATURES), categories)
 
 
 def split_of_log(log: LogFolder, named: DocumentNames) -> Split:
@@ -139,6 +149,7 @@ def split_of_log(log: LogFolder, named: DocumentNames) -> Split:
         offsets=named.offsets,
         query_ids=named.query_ids,
         doc_ids=named.doc_ids,
+        categorical=features.categorical,
     )
 
 
@@ -168,7 +179,9 @@ def why_unusable(log: LogFolder, named: DocumentNames) -> str | None:
     return None
 
 
-def _matrices(log: LogFolder, named: DocumentNames) -> Iterator[tuple[Int64, Float32]]:
+def _matrices(
+    log: LogFolder, named: DocumentNames, categories: Categories | None = None
+) -> Iterator[tuple[Int64, Float32]]:
     """The features of the documents, batch by batch, with the number of each document.
 
     A feature that a file does not have is missing in all of its rows.
@@ -178,7 +191,7 @@ def _matrices(log: LogFolder, named: DocumentNames) -> Iterator[tuple[Int64, Flo
     names, width = read_feature_names(log), None
     for path in log.files(FEATURES):
         table = FeatureTable(path)
-        for rows in table.rows():
+        for rows in table.rows(categories):
             documents = pc.index_in(
                 document_keys(*(rows.ids[name] for name in QUERY_DOCUMENT)), value_set=keys
             )
@@ -244,11 +257,12 @@ class DocumentFeatures:
 
     Args:
         table: a table without ``query_id``.
+        categories: the values of columns of text; None for those of the table.
     """
 
-    def __init__(self, table: FeatureTable) -> None:
+    def __init__(self, table: FeatureTable, categories: Categories | None = None) -> None:
         self.table = table
-        rows = list(table.rows())
+        rows = list(table.rows(categories))
         if not rows:
             raise DataError(f"{table.path}: the table has no rows of features")
         self.ids = pa.concat_arrays([part.ids[DOCUMENT] for part in rows])
@@ -278,6 +292,7 @@ class JoinedFeatures:
 
     Attributes:
         names: the names of the features, those of queries and documents first; None for vectors.
+        categories: of features that are text, the values that their numbers stand for.
         without: how many rows were left out so far because their document is not in the file of documents.
     """
 
@@ -297,7 +312,8 @@ class JoinedFeatures:
             )
         for table in () if documents else self.parts:
             feature_columns(table.schema, str(table.path))  # refuses a table of ids alone
-        self.documents = DocumentFeatures(documents[0]) if documents else None
+        self.categories = all_categories(tables)
+        self.documents = DocumentFeatures(documents[0], self.categories) if documents else None
         self.pairs, self.without = pairs, 0
 
     @cached_property
@@ -330,7 +346,7 @@ class JoinedFeatures:
         for table in self.parts:
             who = f"{self.parts[0].path.name}, a part of the same table"
             order = column_order(table, self.parts[0].names, who=who)
-            for rows in table.rows():
+            for rows in table.rows(self.categories):
                 yield table.path, rows if order is None else rows._replace(matrix=rows.matrix[:, order])
         if self.parts or self.documents is None:
             return
@@ -365,7 +381,7 @@ def copy_features(
     joined = JoinedFeatures(files, pairs)
     rows = 0
     for part in joined.rows():
-        writer.write(FEATURES, {**part.ids, **_columns(part.matrix, joined.names)})
+        writer.write(FEATURES, {**part.ids, **feature_arrays(part.matrix, joined.names, joined.categories)})
         rows += len(part.matrix)
         yield pa.table(part.ids)
     if not rows:
@@ -375,7 +391,19 @@ def copy_features(
         raise DataError(f"{listed}: the table has no rows of features")
 
 
-def _columns(matrix: Float32, names: Names | None) -> dict[str, pa.Array]:
+def feature_arrays(matrix: Float32, names: Names | None, categories: Categories) -> dict[str, pa.Array]:
+    """The columns of a table of features; categories become text again."""
     if names is None:
         return {VECTOR: pa.FixedSizeListArray.from_arrays(pa.array(matrix.ravel()), matrix.shape[1])}
-    return {name: pa.array(np.ascontiguousarray(matrix[:, i])) for i, name in enumerate(names)}
+    return {
+        name: _texts(matrix[:, i], categories[name])
+        if name in categories
+        else pa.array(np.ascontiguousarray(matrix[:, i]))
+        for i, name in enumerate(names)
+    }
+
+
+def _texts(numbers: Float32, categories: Names) -> pa.Array:
+    unknown = np.isnan(numbers)
+    places = pa.array(np.where(unknown, 0, numbers).astype(np.int32), mask=unknown)
+    return pa.array(categories, pa.string()).take(places)

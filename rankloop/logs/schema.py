@@ -115,9 +115,10 @@ def missing_column(
 
 
 def feature_columns(schema: pa.Schema, where: str) -> list[str]:
-    """The columns that hold features: one column of vectors, or one column of numbers per feature.
+    """The columns that hold features: one column of vectors, or one column of numbers or of text per feature.
 
-    The table is keyed by ``query_id`` and ``doc_id``, or by ``doc_id`` alone (`feature_ids`).
+    Text is a category, such as a brand. The table is keyed by ``query_id`` and ``doc_id``, or by ``doc_id``
+    alone (`feature_ids`).
     """
     ids = feature_ids(schema, where)
     names = [name for name in schema.names if name not in ids]
@@ -131,10 +132,9 @@ def feature_columns(schema: pa.Schema, where: str) -> list[str]:
     for name in names:
         given = schema.field(name).type
         # A column without any value has no type.
-        if not _is_number(given) and not pa.types.is_boolean(given) and not pa.types.is_null(given):
+        if not (_is_number(given) or is_text(given) or pa.types.is_boolean(given) or pa.types.is_null(given)):
             raise DataError(
-                f"{where}: the feature {name!r} holds {given}; expected numbers "
-                f"(text must be turned into numbers before a model can use it)"
+                f"{where}: the feature {name!r} holds {given}; expected numbers, or categories as text"
             )
     return names
 
@@ -182,6 +182,13 @@ def _fits(given: Any, kind: str) -> bool:
     if kind == SCORE:
         return bool(whole or pa.types.is_floating(given))
     return bool(pa.types.is_boolean(given))
+
+
+def is_text(given: Any) -> bool:
+    """Whether a type is that of text, or of codes of text."""
+    return is_id(given) and not pa.types.is_integer(
+        given.value_type if pa.types.is_dictionary(given) else given
+    )
 
 
 def is_list(given: Any) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -13,6 +13,8 @@ from rankloop.frames import feature_matrix, is_frame
 from rankloop.types import Model, Scaling
 
 Names = tuple[str, ...]
+# By the name of a feature, the texts that its numbers stand for.
+Categories = Mapping[str, Names]
 
 
 def names_of_model(model: Model) -> Names | None:
@@ -21,11 +23,17 @@ def names_of_model(model: Model) -> Names | None:
     return names
 
 
-def rows_of(features: Any, names: Names | None) -> Any:
+def categories_of_model(model: Model) -> Categories:
+    """The features of a model that are categories, with their values; none for a model that takes numbers."""
+    categories: Categories = getattr(model, "categories", None) or {}
+    return categories
+
+
+def rows_of(features: Any, names: Names | None, categories: Categories | None = None) -> Any:
     """Features as a matrix: columns of a frame are matched by name, those of an array by their order."""
     if isinstance(features, np.ndarray) or not is_frame(features):
         return features
-    return feature_matrix(features, names)
+    return feature_matrix(features, names, categories)
 
 
 def takes_missing(model: Model) -> bool:
@@ -33,8 +41,13 @@ def takes_missing(model: Model) -> bool:
     return bool(getattr(model, "takes_missing", False))
 
 
-def with_names(model: Model, names: Names | None) -> Model:
+def with_names(model: Model, names: Names | None, categories: Categories | None = None) -> Model:
     """The same model, knowing the names of its features; a kind of model that holds no names is returned.
+
+    Args:
+        model: the model.
+        names: the names of its features.
+        categories: of features that are text, the values that their numbers stand for.
 
     Example:
         >>> import numpy as np
@@ -45,7 +58,7 @@ def with_names(model: Model, names: Names | None) -> Model:
     if names is None or not hasattr(model, "feature_names"):
         return model
     holder: Any = model
-    named: Model = replace(holder, feature_names=names)
+    named: Model = replace(holder, feature_names=names, **({"categories": categories} if categories else {}))
     return named
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from rankloop import extras
 from rankloop.errors import DataError, ModelFileError
-from rankloop.models.feature_names import checked_names, rows_of
+from rankloop.models.feature_names import Categories, checked_names, rows_of
 from rankloop.models.history import History, Training
 from rankloop.models.lightgbm_text import (
     check_text,
@@ -20,6 +20,7 @@ from rankloop.models.lightgbm_text import (
     is_whole,
     spell_names,
     spelt_names,
+    with_categories,
     without_parameters,
 )
 from rankloop.models.specs import LightGBMSpec
@@ -58,6 +59,7 @@ class LightGBMModel:
         feature_names: the names of the features, in the order that it takes them; those in the text if None,
             unless they are LightGBM's own ``Column_0`` and so on.
         scaling: how the features of its training data were scaled (`Dataset.scaling`), if that is known.
+        categories: of features that are text, the values that their numbers stand for.
     """
 
     kind: ClassVar[str] = "lightgbm"
@@ -65,6 +67,7 @@ class LightGBMModel:
     text: str = field(repr=False)
     feature_names: tuple[str, ...] | None = field(default=None, repr=False)
     scaling: Scaling | None = field(default=None, kw_only=True, repr=False)
+    categories: Categories | None = field(default=None, kw_only=True, repr=False)
 
     def __post_init__(self) -> None:
         # One way to end: the text that is read from a file equals the text that was written.
@@ -77,6 +80,11 @@ class LightGBMModel:
         object.__setattr__(self, "feature_names", names)
         if names is not None:
             object.__setattr__(self, "text", spell_names(self.text, names))
+        if self.categories:
+            ordered = {name: self.categories[name] for name in names or () if name in self.categories}
+            object.__setattr__(self, "categories", ordered)
+            # As LightGBM writes the categories of a frame of pandas, which it then takes, too.
+            object.__setattr__(self, "text", with_categories(self.text, [*ordered.values()]))
 
     @cached_property
     def booster(self) -> Any:
@@ -105,7 +113,7 @@ class LightGBMModel:
 
     def scores(self, features: Float32) -> Float64:
         """One score per document (a row of ``features``); higher is better."""
-        features = rows_of(features, self.feature_names)
+        features = rows_of(features, self.feature_names, self.categories)
         if np.ndim(features) != 2 or features.shape[1] != self.n_features:
             raise DataError(
                 f"these trees take documents × {self.n_features} features, got shape {np.shape(features)}"
@@ -116,7 +124,10 @@ class LightGBMModel:
     def to_bytes(self) -> bytes:
         """The text, followed by one line with its fingerprint, by which damage is noticed."""
         scaling = {} if self.scaling is None else {"scaling": self.scaling}
-        line = TRAILER + json.dumps({"fingerprint": self.fingerprint, **self._unspelt_names, **scaling})
+        texts = {"categories": {name: [*values] for name, values in (self.categories or {}).items()}}
+        categories = texts if self.categories else {}
+        content = {"fingerprint": self.fingerprint, **self._unspelt_names, **scaling, **categories}
+        line = TRAILER + json.dumps(content)
         return f"{self.text}\n{line}\n".encode()
 
     @property
@@ -167,7 +178,13 @@ class LightGBMModel:
         try:
             content = json.loads(trailer)
             wanted = content["fingerprint"]
-            model = cls(body, content.get("feature_names"), scaling=content.get("scaling"))
+            categories = content.get("categories", {})
+            model = cls(
+                body,
+                content.get("feature_names"),
+                scaling=content.get("scaling"),
+                categories={name: tuple(values) for name, values in categories.items()} or None,
+            )
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise ModelFileError(f"the last line of the model file is damaged: {trailer[:40]!r}") from error
         if model.fingerprint != wanted:
@@ -205,6 +222,7 @@ def boost(
     watch: Callable[[float], object] | None = None,
     start: float = 0.0,
     on_interrupt: Callable[[], object] | None = None,
+    categorical: tuple[int, ...] = (),
 ) -> LightGBMModel:
     """Train trees that increase an objective, given by its derivatives on the scores.
 
@@ -222,6 +240,7 @@ def boost(
         start: the score of every document before the first tree; it is not part of the model.
         on_interrupt: called on Ctrl-C, after which the best trees so far are the result; None to raise
             `KeyboardInterrupt`.
+        categorical: the features whose numbers stand for categories: a split divides these into two sets.
     """
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
@@ -236,7 +255,16 @@ def boost(
         return "value", held_out.value(np.asarray(scores, dtype=np.float64) + start), True
 
     settings = {**DEFAULTS, "seed": seed, **(parameters or {}), "objective": "none", "metric": "None"}
-    data = lightgbm.Dataset(features, label=np.zeros(len(features)), params=settings, free_raw_data=True)
+    if categorical:
+        # As for thresholds: LightGBM's own 100 documents per category suit larger tables than most logs have.
+        settings["min_data_per_group"] = settings["min_data_in_leaf"]
+    data = lightgbm.Dataset(
+        features,
+        label=np.zeros(len(features)),
+        categorical_feature=list(categorical),
+        params=settings,
+        free_raw_data=True,
+    )
     best, best_value = 0, -np.inf
     # Not LightGBM's own setting, which it would write into the model: its bytes must not depend on threads.
     with threadpool_limits(openmp_threads(), user_api="openmp"):
@@ -331,6 +359,7 @@ def grow(
     keep: bool,
     start: float = 0.0,
     parameters: Mapping[str, float] | None = None,
+    categorical: tuple[int, ...] = (),
 ) -> Training:
     """Grow trees, and record what each is worth.
 
@@ -344,6 +373,7 @@ def grow(
         keep: whether Ctrl-C ends training with the best trees so far.
         start: the score of every document before the first tree.
         parameters: LightGBM's own, besides those of the spec.
+        categorical: the features that are categories; see `Split`.
     """
     history = History(progress, patience=spec.rounds, unit="tree", most=spec.rounds)
     history.add(
@@ -357,6 +387,7 @@ def grow(
         rounds=spec.rounds,
         held_out=stopping,
         parameters={**spec.parameters, **(parameters or {})},
+        categorical=categorical,
         seed=int(rng.integers(2**31)),
         watch=history.add,
         start=start,

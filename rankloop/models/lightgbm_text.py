@@ -7,8 +7,9 @@ every list has its length, every index is within its list, and every node is rea
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -137,6 +138,16 @@ def without_parameters(text: str) -> str:
     """A model's text without what follows its trees, such as the parameters of its training."""
     head, mark, _ = text.partition(f"\n{END_OF_TREES}\n")
     return head + mark
+
+
+def with_categories(text: str, categories: Sequence[Sequence[str]]) -> str:
+    r"""A model's text with the categories of its features, in the order of the features that have some.
+
+    >>> with_categories("end of trees\n\npandas_categorical:null\n", [("a", "b")])
+    'end of trees\n\npandas_categorical:[["a", "b"]]\n'
+    """
+    line = json.dumps([[*values] for values in categories])
+    return LAST.sub("", text.rstrip("\n")) + f"\npandas_categorical:{line}\n"
 
 
 def _check_header(text: str) -> tuple[int, list[int]]:

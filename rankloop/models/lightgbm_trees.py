@@ -205,9 +205,9 @@ def plain_splits(tree: Splits, bound: Float32) -> PlainSplits:
     """The same routes for every float32 value, under the rule ``x <= bound``."""
     if (tree.decision & CATEGORICAL).any():
         raise RankloopError(
-            "the LightGBM model splits by categories, which other programs do not express in the same way: "
-            "train without categorical_feature (as numbers, or one feature per category), or keep "
-            "LightGBM's own file (--to lightgbm)"
+            "the LightGBM model splits by categories (text such as a brand), which other programs do not "
+            "express in the same way: fit with one number per category instead (1 or 0), or keep LightGBM's "
+            "own file (lightgbm)"
         )
     default_left = (tree.decision & DEFAULT_LEFT) > 0
     missing = tree.decision >> 2

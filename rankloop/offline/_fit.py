@@ -140,7 +140,7 @@ def fit(
     if trained.interrupted:
         notes = (*notes, _describe_interruption(trained, divided))
     result = Fit(
-        model=with_names(training.model, divided.names),
+        model=with_names(training.model, divided.names, divided.whole.categories),
         bias=assumed.bias,
         history=training.history,
         held_out=None,
@@ -305,7 +305,14 @@ def _train_on_clicks(
 ) -> _Trained:
     """Train on the clicks by rank instead of on weights of documents."""
     train, held_out = (
-        ClickTask.of(part.split.features, part.statistics, bias, variance=QUERY_VARIANCE) for part in parts
+        ClickTask.of(
+            part.split.features,
+            part.statistics,
+            bias,
+            variance=QUERY_VARIANCE,
+            categorical=part.split.categorical,
+        )
+        for part in parts
     )
     if isinstance(spec, LightGBMSpec):
         if spec.objective == "click-likelihood":

@@ -203,7 +203,7 @@ def _rank(
     done = 0
     where = ", ".join(map(str, as_feature_paths(features)))
     for rows in source.rows():
-        order = matcher.match(source.names, rows.matrix.shape[1], where)
+        order = matcher.match(source.names, rows.matrix.shape[1], where, source.categories)
         queries.append(rows.ids["query_id"])
         documents.append(rows.ids["doc_id"])
         scores.append(matcher.scores(rows.matrix, order, where))

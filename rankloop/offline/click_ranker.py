@@ -15,6 +15,8 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from rankloop.errors import DataError
 from rankloop.logs import LogWriter
+from rankloop.logs.feature_tables import Categories
+from rankloop.logs.features import feature_arrays
 from rankloop.logs.schema import FEATURES, IMPRESSIONS
 from rankloop.models.specs import LightGBMSpec, model_spec
 from rankloop.offline._evaluate import evaluate
@@ -52,6 +54,7 @@ class ClickRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn is not t
         bias_: how users click.
         comparison_: the ranker and production on queries that it never saw; None unless something judges it.
         feature_names_in_: the names of the columns, if a frame was given; every later frame needs the same.
+        categories_: by the name of each column of text, its values; others count as missing.
 
     Example:
         >>> rng = np.random.default_rng(0)
@@ -112,7 +115,8 @@ class ClickRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn is not t
             policy: the policy that ranked, of each row, or one name for all; None for ``production``.
         """
         rows = self._rows(X, reset=True)
-        with _written(rows, self._names(rows), y, query, position, impression, document, policy) as log:
+        named = (query, position, impression, document, policy)
+        with _written(rows, self._names(rows), self.categories_, y, *named) as log:
             fitted = log.fit(
                 self.model,
                 bias=self.bias,
@@ -179,7 +183,7 @@ class ClickRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn is not t
     def _compare(self, ranker: Fit | Model, X: Any, y: Any, *named: Any) -> Comparison:
         """The ranker and the policy of the last row."""
         rows = self._rows(X)
-        with _written(rows, self._names(rows), y, *named) as log:
+        with _written(rows, self._names(rows), self.categories_, y, *named) as log:
             policy = named[-1]
             against = PRODUCTION if policy is None else str(_ids("policy", policy, len(rows))[-1])
             return evaluate(log, ranker, against, bias=self.bias_, metric=self.metric)
@@ -207,6 +211,7 @@ class ClickRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn is not t
 def _written(
     rows: Float32,
     names: list[str],
+    categories: Categories,
     clicked: Any,
     query: Any,
     position: Any,
@@ -246,7 +251,7 @@ def _written(
                 },
             )
             last = _last_of_each(queries, documents)
-            columns = {name: rows[last, place] for place, name in enumerate(names)}
+            columns = feature_arrays(rows[last], tuple(names), categories)
             ids = {"query_id": queries[last].tolist(), "doc_id": documents[last].tolist()}
             writer.write(FEATURES, {**ids, **columns})
         yield open_log(scratch / "log")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -16,8 +16,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from rankloop.errors import DataError, RankloopError
+from rankloop.frames import listed
 from rankloop.logs import LogReader, LogStatistics
-from rankloop.logs.feature_tables import Names
+from rankloop.logs.feature_tables import Categories, Names
 from rankloop.logs.features import LogFeatures, read_features
 from rankloop.logs.folder import open_folder
 from rankloop.logs.grading import CLICKS, Grading
@@ -46,15 +47,22 @@ class Part:
         query_ids: the ids of the queries.
         split: their documents with features.
         statistics: what was shown and clicked.
+        categories: of features that are text, the values that their numbers stand for.
     """
 
     query_ids: Str
     split: Split
     statistics: Statistics
+    categories: Categories = field(default_factory=dict)
 
     def select(self, queries: Int64) -> Part:
         """The part of these queries."""
-        return Part(self.query_ids[queries], self.split.select(queries), self.statistics.select(queries))
+        return Part(
+            self.query_ids[queries],
+            self.split.select(queries),
+            self.statistics.select(queries),
+            self.categories,
+        )
 
     def documents_of(self, queries: Int64) -> Int64:
         """The documents of these queries."""
@@ -257,6 +265,12 @@ def read_documents(
             + (f", and with them {left:,} queries, all of whose documents have none." if left else ".")
         )
     values = features.values[features.known]
+    if features.categories and not trees:
+        raise DataError(
+            f"{features.source}: {listed([*features.categories])}: text is a category, which trees take "
+            f"(model='lightgbm', `--model lightgbm`) and other models do not: give numbers instead, or leave "
+            f"the column out"
+        )
     if features.n_missing:
         notes.append(_missing_note(features, fill, missing))
         if fill is not None:
@@ -268,8 +282,9 @@ def read_documents(
         query_ids=found.query_ids,
         doc_ids=found.doc_ids,
         missing=fill is None,
+        categorical=features.categorical,
     )
-    part = Part(found.query_ids, split, found.statistics)
+    part = Part(found.query_ids, split, found.statistics, features.categories)
     return Documents(found, part, features.names, fill, tuple(notes))
 
 

@@ -396,7 +396,7 @@ def judge_on(queries: QueryChoice, policies: Iterable[object], counts: Counts) -
         if not fit.held_out_queries:
             raise DataError(
                 f"{name_of(fit)} was fitted to all queries of this log, and none judges it: fit it with "
-                f"`--judge folds` or `--judge split`, or evaluate it on another log"
+                f"judge='folds' or 'split' (`--judge folds`), or evaluate it on another log"
             )
     held_out = set(own[0].held_out_queries).intersection(*(fit.held_out_queries for fit in own[1:]))
     if not held_out:

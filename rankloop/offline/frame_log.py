@@ -67,8 +67,8 @@ def log(
         policy: the column with the policy that ranked; without it, one policy ranked everything.
         amount: the column with what the display was worth, such as the price of what was bought.
         features: columns of the frame that are features, with wildcards; ``"auto"`` for all columns of
-            numbers that are known before a click; or a frame of features, with the query and the document,
-            or the document alone.
+            numbers that are known before a click, and text that is a category of documents; or a
+            frame of features, with the query and the document, or the document alone.
         columns: the names of rarer columns, by what `rankloop.logs.Columns` calls them.
         options: options of all imports.
         out: the folder to keep the log in; None for a temporary one, which is removed with the log.

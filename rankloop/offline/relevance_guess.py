@@ -104,7 +104,9 @@ def guess_by_features(
         raise DataError(f"the guess {name!r} needs features, and the log has none: use {MEAN!r}")
     model = guess_model(name)
     values = np.where(features.known[:, None], features.values, np.nan).astype(np.float32)
-    guesses, calibration = cross_fit_relevance(values, found.statistics, bias, model, progress=progress)
+    guesses, calibration = cross_fit_relevance(
+        values, found.statistics, bias, model, categorical=features.categorical, progress=progress
+    )
     return ScaledGuess(f"{model} on features", guesses, calibration)
 
 

@@ -19,7 +19,7 @@ from rankloop.errors import DataError
 from rankloop.frames import ArrowRows, Tabular, arrow_table
 from rankloop.kernels.expectations import LARGEST_SCORE
 from rankloop.logs import LogFolder
-from rankloop.logs.feature_tables import Names, feature_name, match_features
+from rankloop.logs.feature_tables import Categories, Names, feature_name, match_features
 from rankloop.logs.features import DocumentNames, read_features
 from rankloop.logs.schema import (
     CANDIDATES,
@@ -31,7 +31,7 @@ from rankloop.logs.schema import (
     document_keys,
     parquet_footer,
 )
-from rankloop.models.feature_names import names_of_model, scaling_of_model, takes_missing
+from rankloop.models.feature_names import categories_of_model, names_of_model, scaling_of_model, takes_missing
 from rankloop.models.lightgbm_text import spellable
 from rankloop.offline.fit_result import Fit
 from rankloop.offline.judged_scores import JudgedScores
@@ -290,6 +290,9 @@ class FeatureMatcher:
         fill_values = None if fit is None else fit.fill_values
         self._fill = None if fill_values is None else np.array(fill_values, np.float32)
         self._names: Names | None = None
+        self._categories = categories_of_model(self.model)
+        # By the place of a category in a table, its place in the model's list; by feature of the model.
+        self._places: dict[int, Float32] = {}
         self.name, self.notes = name, dict[str, None]()
         if scaling_of_model(self.model) == "query":
             self.notes[
@@ -297,13 +300,23 @@ class FeatureMatcher:
                 f"features of this table are used as they are."
             ] = None
 
-    def match(self, names: Names | None, width: int, where: object) -> Int64 | None:
+    def match(
+        self, names: Names | None, width: int, where: object, categories: Categories | None = None
+    ) -> Int64 | None:
         """Where the policy's features are among those of a table; None if they are in its order.
 
+        Args:
+            names: the features of the table.
+            width: their number.
+            where: the table, for messages.
+            categories: of features of the table that are text, the values that their numbers stand for.
+
         Raises:
-            DataError: a feature is missing or unknown, or their number is wrong where they have no names.
+            DataError: a feature is missing or unknown, their number is wrong where they have no names, or the
+                policy takes text where the table has numbers, or the other way round.
         """
         self._names = names if self.wanted is None else self.wanted
+        self._match_categories(categories or {}, where)
         if names is not None and self.wanted is not None:
             given, wanted = names, {*self.wanted}
             if self._alone and not wanted <= {*given} and wanted <= {*spellable(given)}:
@@ -328,9 +341,41 @@ class FeatureMatcher:
             ] = None
         return None
 
+    def _match_categories(self, given: Categories, where: object) -> None:
+        self._places = {}
+        for place, name in enumerate(self._names or ()):
+            if name in given and name not in self._categories:
+                raise DataError(
+                    f"{where}: the feature {name!r} is text, but {self.name} takes numbers there: give it as "
+                    f"it was when the policy was fitted"
+                )
+            if name in given:
+                known = {value: float(number) for number, value in enumerate(self._categories[name])}
+                places = [known.get(value, np.nan) for value in given[name]]
+                self._places[place] = np.array(places, np.float32)
+
+    def _with_own_places(self, given: Float32, where: object) -> Float32:
+        """The same with categories numbered as the policy numbers them; NaN for those it does not know."""
+        if not self._categories:
+            return given
+        result = given.copy()
+        for place, name in enumerate(self._names or ()):
+            missing = np.isnan(given[:, place])
+            if place in self._places:
+                numbers = np.where(missing, 0, given[:, place]).astype(np.int64)
+                own = self._places[place]
+                result[:, place] = np.where(missing, np.nan, own[numbers] if len(own) else np.nan)
+            elif name in self._categories and not missing.all():
+                raise DataError(
+                    f"{where}: the feature {name!r} holds numbers, but {self.name} takes text there, such as "
+                    f"{next(iter(self._categories[name]), '')!r}: give it as it was when it was fitted"
+                )
+        return result
+
     def scores(self, matrix: Float32, order: Int64 | None, where: object) -> Float64:
         """One score per row of a table's features."""
         given = matrix if order is None else np.ascontiguousarray(matrix[:, order])
+        given = self._with_own_places(given, where)
         if not takes_missing(self.model) and np.isnan(given).any():
             if self._fill is None:
                 column = int(np.argwhere(np.isnan(given))[0, 1])
@@ -377,7 +422,7 @@ def score_documents(
     """
     features = read_features(log, counts)
     matcher = FeatureMatcher(policy, name)
-    order = matcher.match(features.names, features.values.shape[1], features.source)
+    order = matcher.match(features.names, features.values.shape[1], features.source, features.categories)
     has_features = features.known
     scores = np.zeros(len(has_features))
     scored = has_features if queries is None else np.repeat(queries, np.diff(counts.offsets)) & has_features

@@ -62,6 +62,7 @@ def train_trees_on_rates(
         progress,
         keep=keep_if_interrupted,
         start=float(np.average(rates, weights=weights)),
+        categorical=task.categorical,
     )
 
 

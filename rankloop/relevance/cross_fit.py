@@ -144,7 +144,7 @@ def guess_relevance(
     unbiased learning to rank" (2023); Chernozhukov et al., "Double/debiased machine learning" (2018).
     """
     guesses, features = model or TreeGuess(), splits[0].features
-    task = ClickTask.of(features, statistics[0], bias)
+    task = ClickTask.of(features, statistics[0], bias, categorical=splits[0].categorical)
     train, elsewhere = np.empty(len(features)), np.zeros(splits[1].n_documents)
     for own, scores in _cross_fit(task, guesses, progress):
         documents = np.flatnonzero(statistics[0].per_document(own))
@@ -160,6 +160,7 @@ def cross_fit_relevance(
     bias: Bias,
     model: GuessModel,
     *,
+    categorical: tuple[int, ...] = (),
     progress: Progress | None = None,
 ) -> tuple[Float64, Calibration]:
     """Guess the relevance of documents from features, such that no query's guess depends on its own clicks.
@@ -169,12 +170,13 @@ def cross_fit_relevance(
         statistics: the clicks.
         bias: how users click.
         model: what guesses.
+        categorical: the features that are categories; see `Split`.
         progress: called before every fold.
 
     Returns:
         the guesses, and how well they explain the clicks, which they did not see.
     """
-    task = ClickTask.of(features, statistics, bias)
+    task = ClickTask.of(features, statistics, bias, categorical=categorical)
     result = np.empty(len(features))
     for own, scores in _cross_fit(task, model, progress):
         documents = np.flatnonzero(statistics.per_document(own))

@@ -107,6 +107,8 @@ class TreeGuess(GuessModel):
 class LogisticGuess(GuessModel):
     """A linear score on the likelihood of clicks, with a ridge penalty; missing values count as the mean.
 
+    Categories are not used: their numbers have no order.
+
     Attributes:
         penalty: the weight of half the squared coefficients of standardised features, at least 0.
     """
@@ -125,6 +127,7 @@ class LogisticGuess(GuessModel):
         mean = filled.sum(axis=0) / np.maximum(present.sum(axis=0), 1)
         deviation = np.where(present, task.features - mean, 0.0).std(axis=0)
         scale = np.divide(1.0, deviation, out=np.zeros_like(mean), where=deviation > 0.0)
+        scale[list(task.categorical)] = 0.0
 
         def design(features: Float32) -> Float64:
             standard = np.where(np.isnan(features), 0.0, (features - mean) * scale)
@@ -175,10 +178,12 @@ class ClickTask:
     Attributes:
         features: float32, documents × features.
         model: the likelihood of their clicks.
+        categorical: the features that are categories; see `Split`.
     """
 
     features: Float32
     model: ClickModel
+    categorical: tuple[int, ...] = ()
 
     @classmethod
     def of(
@@ -189,6 +194,7 @@ class ClickTask:
         *,
         variance: float = 0.0,
         shown: bool = True,
+        categorical: tuple[int, ...] = (),
     ) -> Self:
         """The documents of some queries.
 
@@ -200,13 +206,14 @@ class ClickTask:
             bias: how users click.
             variance: τ² of the effects of queries; 0 for none.
             shown: whether to leave out documents that were never shown.
+            categorical: the features that are categories.
         """
         cells = CellTable.of_statistics(statistics)
         if shown:
             cells = cells.shown
         countable, factor = cells.countable()
         users = bias.scaled(1.0 / factor)
-        return cls(features[cells.documents], ClickModel(countable, users, variance))
+        return cls(features[cells.documents], ClickModel(countable, users, variance), categorical)
 
     def __len__(self) -> int:
         return len(self.features)
@@ -224,7 +231,7 @@ class ClickTask:
     def of_queries(self, chosen: NDArray[np.bool_]) -> Self:
         """The documents of some of the queries; the numbers of the queries stay as they are."""
         documents = np.flatnonzero(chosen[self.queries])
-        return type(self)(self.features[documents], self.model.select(documents))
+        return type(self)(self.features[documents], self.model.select(documents), self.categorical)
 
     def value(self, scorer: Model | Learner) -> float:
         """The log-likelihood per display, given a model's scores."""
@@ -274,6 +281,7 @@ def train_trees_on_clicks(
         keep=keep_if_interrupted,
         start=task.model.mean_score,
         parameters={"lambda_l2": LEAF_INFORMATION},
+        categorical=task.categorical,
     )
 
 

@@ -39,10 +39,12 @@ class LoggedOrder:
     Attributes:
         features: float32, documents × features.
         heights: float64, documents; y.
+        categorical: the features that are categories; see `Split`.
     """
 
     features: Float32
     heights: Float64
+    categorical: tuple[int, ...] = ()
 
     @classmethod
     def of(cls, split: Split, statistics: Statistics, rng: np.random.Generator) -> Self:
@@ -66,7 +68,7 @@ class LoggedOrder:
         )
         count = np.maximum(np.bincount(own, minlength=statistics.n_queries), 1)
         mean = np.bincount(own, weight, statistics.n_queries) / count
-        return cls(split.features[chosen], weight - mean[own])
+        return cls(split.features[chosen], weight - mean[own], split.categorical)
 
     def __len__(self) -> int:
         return len(self.features)
@@ -108,6 +110,7 @@ def imitate_order(
         parameters=TREES.parameters,
         seed=int(rng.integers(2**31)),
         watch=watch,
+        categorical=orders.categorical,
     )
     return model if model.n_trees else None
 

@@ -171,7 +171,16 @@ def train_trees(
     if held_out is not None:
         value = held_out.sorted_value if pairs else held_out.value
         stopping = EarlyStopping(held_out.features, value, spec.patience)
-    return grow(task.features, derivatives, spec, stopping, rng, progress, keep=keep_if_interrupted)
+    return grow(
+        task.features,
+        derivatives,
+        spec,
+        stopping,
+        rng,
+        progress,
+        keep=keep_if_interrupted,
+        categorical=task.categorical,
+    )
 
 
 def train_network(

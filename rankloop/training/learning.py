@@ -54,6 +54,7 @@ class Task:
         document_weights: r, documents; what each document is worth, positive or negative.
         rank_weights: θ, ranks; what each rank is worth.
         objective: what networks are trained on instead, if it is not the expected metric itself.
+        categorical: the features that are categories; see `Split`.
     """
 
     features: Float32
@@ -61,6 +62,7 @@ class Task:
     document_weights: Float64
     rank_weights: Float64
     objective: TrainingObjective = field(default_factory=ExpectedMetric)
+    categorical: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         # Kernels do not check their arguments, so everything is checked once, here.
@@ -104,7 +106,12 @@ class Task:
             )
         document_weights, rank_weights = chosen.as_weights(split.labels, split.offsets)
         return cls(
-            split.features, split.offsets, document_weights, rank_weights, objective or ExpectedMetric()
+            split.features,
+            split.offsets,
+            document_weights,
+            rank_weights,
+            objective or ExpectedMetric(),
+            split.categorical,
         )
 
     @property
@@ -224,7 +231,14 @@ class LearningProblem:
             objective: what networks are trained on; None for the expected metric itself.
         """
         train, held_out = (
-            Task(split.features, split.offsets, weights, rank_weights, objective or ExpectedMetric())
+            Task(
+                split.features,
+                split.offsets,
+                weights,
+                rank_weights,
+                objective or ExpectedMetric(),
+                split.categorical,
+            )
             for split, weights in zip(splits, document_weights, strict=True)
         )
         return cls(train, held_out, guess)

@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from rankloop.data import split_queries
 from rankloop.errors import DataError
 from rankloop.evaluation import ranking_metrics
+from rankloop.frames import is_frame, listed, number_categories, text_categories
 from rankloop.models.feature_names import with_names
 from rankloop.models.specs import LightGBMSpec, model_spec
 from rankloop.training import Settings, Training, train
@@ -33,6 +34,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn is not typed
         model_: the trained model.
         training_: the model, and the history of its training.
         feature_names_in_: the names of the columns, if a frame was given; every later frame needs the same.
+        categories_: by the name of each column of text, its values; others count as missing.
 
     Example:
         >>> from rankloop.data import synthetic
@@ -74,6 +76,8 @@ class Ranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn is not typed
     ) -> Self:
         """Train on features, labels, and the query that each row belongs to.
 
+        Columns of text in a frame are categories, which trees take (``lightgbm``).
+
         Args:
             X: documents × features, an array or a frame; the rows of a query are adjacent.
             y: labels, not negative; higher is better.
@@ -102,7 +106,8 @@ class Ranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn is not typed
             seed=self.seed,
         )
         names = getattr(self, "feature_names_in_", None)
-        self.model_: Model = with_names(self.training_.model, None if names is None else tuple(names))
+        given_names = None if names is None else tuple(map(str, names))
+        self.model_: Model = with_names(self.training_.model, given_names, self.categories_)
         return self
 
     def predict(self, X: Any) -> Float64:
@@ -123,7 +128,14 @@ class Ranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn is not typed
 
     def _split(self, X: Any, y: Any, qid: Any, group: Any, *, reset: bool = False) -> Split:
         rows = self._rows(X, reset=reset)
-        return as_split(rows, y, qid=qid, group=group, missing=self._takes_missing())
+        return as_split(
+            rows,
+            y,
+            qid=qid,
+            group=group,
+            missing=self._takes_missing(),
+            categorical=categorical_columns(self),
+        )
 
     def _takes_missing(self) -> bool:
         return isinstance(model_spec(self.model), LightGBMSpec)
@@ -143,6 +155,8 @@ class Ranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn is not typed
 def feature_rows(estimator: BaseEstimator, X: Any, *, reset: bool = False, missing: bool = False) -> Float32:
     """The features as a matrix; their number and names are remembered, or compared with what was.
 
+    So are the categories of a frame, its columns of text, in ``categories_``.
+
     Args:
         estimator: what remembers them.
         X: documents × features, an array or a frame.
@@ -153,6 +167,17 @@ def feature_rows(estimator: BaseEstimator, X: Any, *, reset: bool = False, missi
         ValueError: the columns are not those that were remembered, in their order.
     """
     finite = "allow-nan" if missing else True
+    frame = is_frame(X)
+    if reset:
+        estimator.categories_ = text_categories(X) if frame else {}
+        if estimator.categories_ and not missing:
+            raise DataError(
+                f"X has columns of text, {listed([*estimator.categories_])}: trees take categories "
+                f"(model='lightgbm'), and other models do not: give numbers instead, or leave them out"
+            )
+    categories = getattr(estimator, "categories_", {})
+    if frame and (categories or text_categories(X)):
+        X = number_categories(X, categories)
     rows = validate_data(
         estimator, X, reset=reset, accept_sparse="csr", dtype=np.float32, ensure_all_finite=finite
     )
@@ -160,7 +185,21 @@ def feature_rows(estimator: BaseEstimator, X: Any, *, reset: bool = False, missi
     return np.ascontiguousarray(dense)
 
 
-def as_split(X: Any, y: Any, *, qid: Any = None, group: Any = None, missing: bool = False) -> Split:
+def categorical_columns(estimator: BaseEstimator) -> tuple[int, ...]:
+    """The columns of an estimator's rows that are categories."""
+    names = getattr(estimator, "feature_names_in_", ())
+    return tuple(place for place, name in enumerate(names) if name in estimator.categories_)
+
+
+def as_split(
+    X: Any,
+    y: Any,
+    *,
+    qid: Any = None,
+    group: Any = None,
+    missing: bool = False,
+    categorical: tuple[int, ...] = (),
+) -> Split:
     """Build a split from the query of each row, or from the number of rows of each query."""
     if y is None:
         raise DataError("a ranker requires y to be passed, but the target y is None: give a label per row")
@@ -172,7 +211,7 @@ def as_split(X: Any, y: Any, *, qid: Any = None, group: Any = None, missing: boo
         sizes = np.asarray(group, dtype=np.int64)
         if sizes.ndim != 1 or sizes.sum() != len(y):
             raise DataError(f"group must add up to the {len(y)} rows, got {sizes.sum()}")
-        return Split.build(X, y, sizes, missing=missing)
+        return Split.build(X, y, sizes, missing=missing, categorical=categorical)
     ids = np.asarray(qid)
     if ids.shape != (len(y),):
         raise DataError(f"qid must name the query of each of the {len(y)} rows, got shape {ids.shape}")
@@ -182,4 +221,4 @@ def as_split(X: Any, y: Any, *, qid: Any = None, group: Any = None, missing: boo
         repeated = names[counts > 1][0].item()
         raise DataError(f"the rows of query {repeated!r} are not adjacent: sort the rows by query")
     sizes = np.diff(np.append(starts, len(ids)))
-    return Split.build(X, y, sizes, query_ids=ids[starts], missing=missing)
+    return Split.build(X, y, sizes, query_ids=ids[starts], missing=missing, categorical=categorical)

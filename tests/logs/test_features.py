@@ -100,7 +100,7 @@ def test_features_that_cannot_be_are_refused(tmp_path: Path, changes: dict[str, 
 @pytest.mark.parametrize(
     ("features", "message"),
     [
-        ({"colour": ["red"] * 4}, "the feature 'colour' holds string; expected numbers"),
+        ({"colour": [b"red"] * 4}, "the feature 'colour' holds binary; expected numbers"),
         ({}, "there are no columns of features, only query_id, doc_id"),
         ({"v": [["red"]] * 4}, "the vectors in 'v' hold string; expected numbers"),
         ({"query_id": [0.5] * 4, "v": [1] * 4}, "the column 'query_id' holds double"),
@@ -154,7 +154,7 @@ def test_copies_are_checked(tmp_path: Path) -> None:
         ("query_id,doc_id,f\nq,x,1\nq,y,inf\n", "table.csv: query 'q', document 'y': feature 'f' is inf"),
         ("query_id,doc_id,f\nq,x,1\nq,y\n", "table.csv: the features cannot be read"),
         ("query_id,doc_id,f\n", "table.csv: the table has no rows of features"),
-        ("query_id,doc_id,f\nq,x,red\n", "table.csv: the feature 'f' holds string"),
+        ("query_id,doc_id,f\nq,x,2024-05-31\n", "table.csv: the feature 'f' holds date32"),
         ("query,doc_id,f\nq,x,1\n", "the column 'query_id' is missing"),
         ("", "table.csv: the features cannot be read as CSV: Empty CSV file"),
     ):

@@ -11,12 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from rankloop.errors import ModelFileError, RankloopError
+from rankloop.errors import DataError, ModelFileError, RankloopError
+from rankloop.frames import listed
 from rankloop.kernels.expectations import LARGEST_SCORE
 from rankloop.live.ranking.problem import RankingProblem
 from rankloop.live.ranking.rules import RequestError
 from rankloop.models import Linear
-from rankloop.models.feature_names import names_of_model, takes_missing
+from rankloop.models.feature_names import categories_of_model, names_of_model, takes_missing
 from rankloop.models.storage import model_from_bytes, model_to_bytes
 from rankloop.offline.fit_result import Fit
 from rankloop.storage.fingerprints import canonical_json, fingerprint
@@ -229,6 +230,12 @@ def policy_of(
     """The policy of a fit or a model; features without names are called 1, 2, 3 and so on."""
     model = source.model if isinstance(source, Fit) else source
     names = source.feature_names if isinstance(source, Fit) else names_of_model(model)
+    categories = categories_of_model(model)
+    if categories:
+        raise DataError(
+            f"policy {name!r} takes text: {listed([*categories])}; requests to the live service have "
+            f"numbers. Fit it without these columns, or with one number per category (1 or 0)"
+        )
     if names is None:
         names = tuple(str(number) for number in range(1, model.n_features + 1))
     fill = source.fill_values if isinstance(source, Fit) else None

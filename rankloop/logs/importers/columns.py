@@ -108,8 +108,10 @@ def run_table(
         with ExitStack() as stack:
             collected = lists = None
             if chosen:
-                commas = list(mapping.decimal_commas)
-                collected = stack.enter_context(TableFeatures(session.staging.folder, chosen, commas))
+                table_features = TableFeatures(
+                    session.staging.folder, chosen, mapping.decimal_commas, mapping.categories
+                )
+                collected = stack.enter_context(table_features)
             finds = bool(mapping.shared) or names.row_id is not None or not mapping.names_document
             if names.impression_id is not None and (shape.arrays or finds):
                 with_clicks = mapping.clicks is None and not kinds.clicks

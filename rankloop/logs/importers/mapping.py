@@ -48,6 +48,7 @@ class TableMapping:
         shared: the columns by which clicks elsewhere say to which impression they belong, if not all.
         names_document: whether clicks elsewhere name their documents.
         decimal_commas: features whose numbers have commas before their fractions.
+        categories: features that are text.
         is_decided: whether nothing may be guessed: what has no column has none.
     """
 
@@ -64,6 +65,7 @@ class TableMapping:
     shared: tuple[str, ...] = ()
     names_document: bool = True
     decimal_commas: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
     is_decided: bool = False
 
     @property
@@ -73,7 +75,7 @@ class TableMapping:
 
     def to_decide(self) -> Self:
         """The same without what is found out from the first rows."""
-        return replace(self, shape=None, shared=(), names_document=True, decimal_commas=())
+        return replace(self, shape=None, shared=(), names_document=True, decimal_commas=(), categories=())
 
     def to_plain(self) -> dict[str, Any]:
         """Convert to values for TOML."""
@@ -88,6 +90,7 @@ class TableMapping:
         reading |= {"shared": list(self.shared)} if self.shared else {}
         reading |= {} if self.names_document else {"names_document": False}
         reading |= {"decimal_commas": list(self.decimal_commas)} if self.decimal_commas else {}
+        reading |= {"categories": list(self.categories)} if self.categories else {}
         return _without_empty(
             {
                 "fields": {name: value for name, value in vars(self.columns).items() if name != "score"}
@@ -120,7 +123,7 @@ class TableMapping:
         _check_keys(events, [one.name for one in fields(Events)], f"{where}, [events]")
         shape = None
         shared, by_name = tuple(reading.pop("shared", ())), bool(reading.pop("names_document", True))
-        commas = tuple(reading.pop("decimal_commas", ()))
+        commas, categories = (tuple(reading.pop(name, ())) for name in ("decimal_commas", "categories"))
         if "reading" in plain:
             _check_keys(reading, [one.name for one in fields(TableShape)], f"{where}, [reading]")
             if "pages" in reading:
@@ -137,6 +140,7 @@ class TableMapping:
             shared=shared,
             names_document=by_name,
             decimal_commas=commas,
+            categories=categories,
             is_decided=True,
             **{**options, "features": tuple(options.get("features", ()))},
         )

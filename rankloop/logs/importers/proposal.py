@@ -23,6 +23,7 @@ from rankloop.logs.importers.tables import words
 from rankloop.logs.importers.tables.choices import FIELDS, FieldChoice, choose_columns
 from rankloop.logs.importers.tables.feature_columns import (
     choose_features,
+    feature_texts,
     has_decimal_comma,
     suggest_features,
 )
@@ -261,6 +262,7 @@ def _with_reading(mapping: TableMapping, sample: Sample, clicks: Sample | None) 
         shared=() if shape.arrays else tuple(shared_columns(names, clicks)),
         names_document=clicks is None or not len(clicks) or bool(clicks.present(names.doc_id)),
         decimal_commas=tuple(name for name in mapping.features if has_decimal_comma(sample.present(name))),
+        categories=tuple(feature_texts(sample, mapping.features)),
     )
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import fnmatch
 import math
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -38,6 +39,8 @@ ENOUGH = 20
 # Endings of the names of ids: numbers that say nothing by their size.
 IDS = ("id", "ids", "uuid", "key", "code")
 TRUTH = {"true": 1.0, "t": 1.0, "false": 0.0, "f": 0.0}
+# Documents per category, at least, on average: text that has fewer is a name or a title.
+SHARED = 2
 # Columns named in messages.
 NAMED = 6
 _COMMA = re.compile(r"[+-]?\d+,(\d+)$")
@@ -51,7 +54,8 @@ def choose_features(sample: Sample, names: Columns, wanted: Sequence[str]) -> tu
         sample: the first rows.
         names: the columns that mean something else.
         wanted: names of columns, with wildcards as in ``prop_*``; or ``auto`` for all columns of numbers,
-            except ids, outcomes, and columns that have values on clicked rows only.
+            except ids, outcomes, and columns that have values on clicked rows only, and for text that is a
+            category of documents, such as a brand.
     """
     taken = set(_taken(names))
     numeric = [name for name in sample.columns if name not in taken and _is_numeric(sample.present(name))]
@@ -62,10 +66,12 @@ def choose_features(sample: Sample, names: Columns, wanted: Sequence[str]) -> tu
             raise DataError(
                 f"no column is called {missing[0]!r}; the columns are {', '.join(sample.columns)}"
             )
-        text = [name for name in chosen if sample.present(name) and not _is_numeric(sample.present(name))]
-        if text:
-            raise DataError(f"the column {text[0]!r} cannot be a feature: it does not hold numbers")
-        return chosen, []
+        others = [name for name in chosen if sample.present(name) and not _is_numeric(sample.present(name))]
+        texts = feature_texts(sample, others)
+        if texts != others:
+            other = next(name for name in others if name not in texts)
+            raise DataError(f"the column {other!r} cannot be a feature: it holds neither numbers nor text")
+        return chosen, _describe_categories(texts)
     numeric = [name for name in numeric if name.strip() and not _counts_rows(sample.values(name))]
     ids = [name for name in numeric if normalised(name).split("_")[-1] in IDS]
     ids += [name for name in numeric if normalised(name) in POSITION]
@@ -78,7 +84,47 @@ def choose_features(sample: Sample, names: Columns, wanted: Sequence[str]) -> tu
             f"Not features, because they are known only after a click: {_listed(outcomes)} "
             f"(--feature-columns with their names would use them)."
         )
-    return [name for name in numeric if name not in (*ids, *outcomes)], notes
+    texts = [name for name in feature_texts(sample, sample.columns) if name not in taken and name.strip()]
+    categories = [name for name in texts if _describes_documents(sample, names, name)]
+    notes += _describe_categories(categories)
+    unused = [name for name in texts if name not in categories]
+    if unused:
+        notes.append(
+            f"Text that is not a feature, because it is no category of documents: {_listed(unused)} "
+            f"(--feature-columns with its name would use it)."
+        )
+    chosen = [*numeric, *categories]
+    return [name for name in sample.columns if name in chosen and name not in (*ids, *outcomes)], notes
+
+
+def feature_texts(sample: Sample, columns: Sequence[str]) -> list[str]:
+    """The columns that hold text."""
+    found = []
+    for name in columns:
+        values = [value for value in sample.present(name) if not is_missing(value)]
+        if values and all(isinstance(value, str) for value in values) and not _is_numeric(values):
+            found.append(name)
+    return found
+
+
+def _describes_documents(sample: Sample, names: Columns, column: str) -> bool:
+    """Whether a column of text is a category of documents: each has one, and several share it."""
+    if normalised(column).split("_")[-1] in IDS or not ColumnPath(names.doc_id).is_in(sample.columns):
+        return False
+    value_of: dict[str, str] = {}
+    for document, value in zip(sample.values(names.doc_id), sample.values(column), strict=True):
+        if is_missing(value):
+            continue
+        if isinstance(document, list) or value_of.setdefault(str(document), value) != value:
+            return False
+    different = len(set(value_of.values()))
+    return 1 < different <= len(value_of) / SHARED
+
+
+def _describe_categories(names: Sequence[str]) -> list[str]:
+    if not names:
+        return []
+    return [f"Text is a category, which trees take and other models do not: {_listed(names)}."]
 
 
 def _counts_rows(values: Sequence[Any]) -> bool:
@@ -95,7 +141,9 @@ def suggest_features(sample: Sample, names: Columns) -> str | None:
     found, _ = choose_features(sample, names, [AUTO])
     if not found:
         return None
-    return f"Other columns hold numbers: {_listed(found)}. --feature-columns auto makes features of them."
+    return (
+        f"Other columns could be features: {_listed(found)}. --feature-columns auto makes features of them."
+    )
 
 
 def _taken(names: Columns) -> list[str]:
@@ -202,6 +250,15 @@ def number(value: Any, *, decimal_comma: bool = False) -> float:
         return TRUTH.get(word, math.nan)
 
 
+def category(value: Any) -> str | None:
+    """A value of a category; None if it is missing.
+
+    >>> category("Acme"), category(7), category("")
+    ('Acme', '7', None)
+    """
+    return None if is_missing(value) or value == "" else str(value)
+
+
 class TableFeatures:
     """Collects features row by row; of a document of a query that came again, the last row counts.
 
@@ -209,14 +266,26 @@ class TableFeatures:
         folder: where to put files.
         names: the columns; their names are those of the features.
         decimal_commas: the columns whose numbers have commas before their fractions.
+        categories: the columns that hold text.
     """
 
-    def __init__(self, folder: Path, names: Sequence[str], decimal_commas: Collection[str] = ()) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        names: Sequence[str],
+        decimal_commas: Collection[str] = (),
+        categories: Collection[str] = (),
+    ) -> None:
         self.names = list(names)
-        self._commas = [name in decimal_commas for name in names]
+        readers = [
+            category if name in categories else partial(number, decimal_comma=name in decimal_commas)
+            for name in names
+        ]
+        self._readers: Sequence[Callable[[Any], float | str | None]] = readers
+        self._texts = [name in categories for name in names]
         self._paths = [ColumnPath(name) for name in names]
         fields = [("place", pa.int64()), *((name, pa.string()) for name in QUERY_DOCUMENT)]
-        fields += [(f"f{at}", pa.float32()) for at in range(len(names))]
+        fields += [(f"f{at}", pa.string() if text else pa.float32()) for at, text in enumerate(self._texts)]
         self._staging = Staging(folder, (TABLE,), {TABLE: pa.schema(fields)})
 
     def __enter__(self) -> Self:
@@ -231,8 +300,8 @@ class TableFeatures:
     def add(self, place: int, query: str, documents: Sequence[str], values: dict[str, Any]) -> None:
         """Add the features of the documents of a row; one value for all, or a list with one for each."""
         columns = [
-            _one_each(path.of(values), len(documents), comma)
-            for path, comma in zip(self._paths, self._commas, strict=True)
+            _one_each(path.of(values), len(documents), read)
+            for path, read in zip(self._paths, self._readers, strict=True)
         ]
         rows = [
             (place, query, document, *row)
@@ -243,14 +312,14 @@ class TableFeatures:
     def add_batch(self, rows: pa.Table, source: pa.Table) -> bool:
         """Add whole columns; False if they hold neither numbers nor text."""
         features = {}
-        for at, (name, comma) in enumerate(zip(self.names, self._commas, strict=True)):
+        for at, (name, read, text) in enumerate(zip(self.names, self._readers, self._texts, strict=True)):
             column = source[name] if name in source.column_names else None
             if column is None:
                 return False
             if pa.types.is_string(column.type):
-                numbers = [number(value, decimal_comma=comma) for value in column.to_pylist()]
-                features[f"f{at}"] = pa.array(numbers, pa.float32())
-            elif _is_number(column.type) or pa.types.is_boolean(column.type):
+                kind = pa.string() if text else pa.float32()
+                features[f"f{at}"] = pa.array([read(value) for value in column.to_pylist()], kind)
+            elif not text and (_is_number(column.type) or pa.types.is_boolean(column.type)):
                 features[f"f{at}"] = column.cast(pa.float32(), safe=False)
             else:
                 return False
@@ -284,8 +353,9 @@ def _escaped(path: Path) -> str:
     return str(path).replace("'", "''")
 
 
-def _one_each(value: Any, documents: int, decimal_comma: bool) -> Iterable[float]:
+def _one_each(
+    value: Any, documents: int, read: Callable[[Any], float | str | None]
+) -> Iterable[float | str | None]:
     if not isinstance(value, list):
-        return [number(value, decimal_comma=decimal_comma)] * documents
-    numbers = [number(element, decimal_comma=decimal_comma) for element in value]
-    return (numbers + [math.nan] * documents)[:documents]
+        return [read(value)] * documents
+    return ([read(element) for element in value] + [read(None)] * documents)[:documents]
