@@ -244,6 +244,9 @@ length of query:       search=request_id length=query text=phrase iso=ts rank1=p
 group called query:    search=request_id group=query text=user_input iso=ts rank1=position doc=sku click=clicked
 country called q:      search=request_id country=q text=typed iso=ts rank1=position doc=sku click=clicked
 cents and stock:       search=request_id text=query iso=ts rank1=position cents=price stock=items doc=article click=clicked
+id without its name:   search=edition_view group=section iso=viewed_at rank1=position docno=headline_id ctr=prior_ctr click=click
+two ids by name:       search=query_session text=query_terms iso=when rank1=hit_rank docno=record_id title=title click=clicked
+times with spaces:     search=ticket text=subject iso=opened created=article_updated rank1=suggestion_no docno=kb_article click=clicked
 image id:              search=request_id text=query iso=ts rank1=position image=image_id doc=sku click=clicked
 """  # noqa: E501
 

@@ -31,7 +31,6 @@ def append(source: Path, log: Path, **options: Any) -> ImportReport:
 
 
 def test_days_that_are_added_equal_one_import(tmp_path: Path) -> None:
-    """Before: a log could only be replaced."""
     days = [day(tmp_path, 1, range(10)), day(tmp_path, 2, range(10, 20)), day(tmp_path, 3, range(20, 25))]
     for source in days:
         report = append(source, tmp_path / "log")

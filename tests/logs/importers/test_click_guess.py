@@ -57,7 +57,6 @@ def clicked(*names: str) -> list[list[Any]]:
     ],
 )
 def test_what_a_click_names(tmp_path: Path, header: list[str], names: tuple[str, ...]) -> None:
-    """Before, a click had to name its document, in a column whose name says so."""
     rows = table(tmp_path / "shown.csv", ["id", *SHOWN], shown())
     clicks = table(tmp_path / "clicks.csv", header, clicked(*names))
     report = import_columns(rows, tmp_path / "log", clicks=clicks)
@@ -74,7 +73,6 @@ def test_ids_of_rows_can_be_named(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("elsewhere", [False, True])
 def test_an_id_of_rows_is_not_one_of_impressions(tmp_path: Path, elsewhere: bool) -> None:
-    """Before, each row was an impression of its own, because its column is called impression_id."""
     if elsewhere:
         rows = table(tmp_path / "shown.csv", ["impression_id", *SHOWN], shown())
         clicks = table(tmp_path / "clicks.csv", ["click_id", "impression_id"], clicked("time", "row"))
@@ -90,7 +88,6 @@ def test_an_id_of_rows_is_not_one_of_impressions(tmp_path: Path, elsewhere: bool
 
 @pytest.mark.parametrize("columns", [Columns(), Columns(impression_id=("session", "query", "time"))])
 def test_clicks_find_the_last_impression_of_their_session(tmp_path: Path, columns: Columns) -> None:
-    """Before, it was refused; and with the columns that the message names, all clicks were lost."""
     rows = [[row[1], *row[3:]] for row in shown("session")]
     names = ["session", *SHOWN[1:]]
     clicks = table(
@@ -116,7 +113,6 @@ def test_events_of_documents_in_sessions(tmp_path: Path) -> None:
 
 
 def test_a_row_is_either_shown_or_clicked(tmp_path: Path) -> None:
-    """Before, clicks were refused because no other row shows their documents."""
     rows = [
         ["click" if mark else "impression", f"r{search.number}", search.query, at, document]
         for search in SEARCHES
@@ -130,7 +126,6 @@ def test_a_row_is_either_shown_or_clicked(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("nothing", ["", "NULL", "0"])
 def test_a_row_with_the_id_of_its_click_was_clicked(tmp_path: Path, nothing: str) -> None:
-    """Before, the rows were said to have no clicks."""
     marks = [mark for search in SEARCHES for mark in search.clicks]
     rows = [
         [*row[1:], number + 7 if mark else nothing]
@@ -164,7 +159,6 @@ def test_events_of_lists_by_anonymous_users(tmp_path: Path) -> None:
 
 
 def test_kinds_of_events_are_named_if_none_is_a_click(tmp_path: Path) -> None:
-    """Before, the message did not say how to name kinds, of which the first rows may lack some."""
     path = table(tmp_path / "t.csv", ["event", *SHOWN], [["impression", *row[1:]] for row in shown()])
     with pytest.raises(DataError, match="--columns event=event --shown-event KIND --click-event KIND"):
         import_columns(path, tmp_path / "log")

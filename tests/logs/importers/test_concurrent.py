@@ -21,7 +21,6 @@ def source(folder: Path, query: str) -> Path:
 
 
 def test_what_appears_in_the_folder_meanwhile_is_not_deleted(tmp_path: Path) -> None:
-    """Before: an import without ``overwrite`` deleted it, and reported success."""
     log = tmp_path / "log"
 
     def interfere(_: Update) -> None:
@@ -49,7 +48,6 @@ def test_a_log_that_gets_other_files_meanwhile_is_not_replaced(tmp_path: Path) -
 
 @pytest.mark.parametrize("how", [ImportOptions(), ImportOptions(overwrite=True), ImportOptions(append=True)])
 def test_a_second_import_into_the_same_folder_is_refused(tmp_path: Path, how: ImportOptions) -> None:
-    """Before: both succeeded, and one of the two logs was gone."""
     errors = []
 
     def start_another(_: Update) -> None:

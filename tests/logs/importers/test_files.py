@@ -75,11 +75,7 @@ def test_a_file_that_ends_in_an_open_quote_is_truncated(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("end", ["", "9,10\n", '9,"10"\n', '9,1"0\n', '9,10"\n'])
 def test_a_stray_quote_hides_no_rows(tmp_path: Path, end: str) -> None:
-    """Before: everything up to the next quote was one field; hundreds of rows were gone and not counted.
-
-    Or, without another quote, the whole file was refused. Now the line with the quote is broken and every
-    other line is read, or broken itself.
-    """
+    """The line with the quote is broken, and every other line is read, or broken itself."""
     path = tmp_path / "log.csv"
     rows = [f"{i},{i}" for i in range(100, 900)]
     path.write_text('a,b\n1,2\n3,"4\n' + "\n".join(rows) + "\n" + end)
@@ -170,7 +166,6 @@ def test_a_folder_is_its_files_by_name(tmp_path: Path) -> None:
     "text", ['{"a": 1}\n{"a": 2}\n', '[{"a": 1},\n {"a": 2}]', '{\n"a": 1}\n{\n"a": 2}\n']
 )
 def test_json_is_recognised_by_content(tmp_path: Path, name: str, text: str) -> None:
-    """Before: a JSON array was refused, and so were files with another ending than .jsonl and the like."""
     path = tmp_path / name
     path.write_bytes(gzip.compress(text.encode()) if name.endswith("gz") else b"\xef\xbb\xbf" + text.encode())
     records, broken = read(path)
@@ -190,7 +185,6 @@ def test_tables_are_recognised_by_content(tmp_path: Path, delimiter: str) -> Non
 
 
 def test_search_responses_are_their_documents(tmp_path: Path) -> None:
-    """Before: a whole response was one record, of which nothing could be read."""
     hits = [{"_index": "i", "_id": str(i), "_source": {"a": i}} for i in range(4)]
     response = {"took": 1, "hits": {"total": {"value": 4}, "hits": hits[:2]}}
     scroll = {"_scroll_id": "x", "hits": {"hits": hits[2:]}}

@@ -101,7 +101,6 @@ def test_objects_as_pandas_writes_them(tmp_path: Path) -> None:
 
 
 def test_the_id_of_a_search_is_not_its_query(tmp_path: Path) -> None:
-    """Before, each search was a query of its own, because the column of its id is called query_id."""
     rows = [[row[0], row[2], row[3], row[4], row[5]] for row in flat()]
     path = table(tmp_path / "t.csv", ["query_id", "query", "doc_id", "position", "clicked"], rows)
     report = import_columns(path, tmp_path / "log")
@@ -110,7 +109,6 @@ def test_the_id_of_a_search_is_not_its_query(tmp_path: Path) -> None:
 
 
 def test_some_lists_have_one_element(tmp_path: Path) -> None:
-    """Before, a list had to have several elements in nine of ten rows."""
     records = [
         {"query": search.query, "results": search.documents[: 1 + search.number % 2], "clicked": []}
         for search in SEARCHES
@@ -121,7 +119,6 @@ def test_some_lists_have_one_element(tmp_path: Path) -> None:
 
 
 def test_a_column_that_names_the_first_document_is_not_its_click(tmp_path: Path) -> None:
-    """Before, the first document of each list was clicked."""
     records = [
         {"query": search.query, "results": search.documents, "best": search.documents[0],
          "chosen": search.clicked[0] if search.clicked else None}
@@ -164,7 +161,6 @@ def test_columns_in_other_languages(tmp_path: Path, names: tuple[str, ...], mark
 
 
 def test_what_a_click_caused_is_not_a_feature_of_a_list(tmp_path: Path) -> None:
-    """Before, it was: a model that is given it knows the clicks, and looks better than it is."""
     records = [
         {"query": search.query, "results": [
             {"id": one, "price": at * 1.5, "clicked": mark, "page_time": 12.5 * mark, "s": 40 * mark - 1}
@@ -180,7 +176,6 @@ def test_what_a_click_caused_is_not_a_feature_of_a_list(tmp_path: Path) -> None:
 
 
 def test_a_column_that_tells_all_clicks_is_not_a_feature(tmp_path: Path) -> None:
-    """Before, it was one if rows without a click had any value apart from 0."""
     rows = [[*row, 30 * row[5] - 1, 7 * place % 11 + 0.5] for place, row in enumerate(flat())]
     path = table(tmp_path / "t.csv", [*ONLY_ROWS, "seconds", "price"], rows)
     report = import_columns(path, tmp_path / "log", feature_columns=("auto",))

@@ -30,10 +30,7 @@ def sessions(folder: Path) -> Path:
 
 
 def test_sessions_that_were_taken_for_impressions_are_refused(tmp_path: Path) -> None:
-    """Before: 20 of 22 rows were left out as mixed impressions, with exit code 0 and a log of one impression.
-
-    Now nothing is written, and the message says what the id looks like and how to fix it.
-    """
+    """Nothing is written, and the message says what the id looks like and how to fix it."""
     with pytest.raises(ImportLossError) as caught:
         import_columns(sessions(tmp_path), tmp_path / "log", columns=NAMES, policy="a")
     text = str(caught.value)
@@ -46,7 +43,6 @@ def test_sessions_that_were_taken_for_impressions_are_refused(tmp_path: Path) ->
 
 
 def test_several_columns_make_an_impression(tmp_path: Path) -> None:
-    """Before: there was no way to name more than one column."""
     names = NAMES.identified_by("session_id, query, timestamp")
     report = import_columns(sessions(tmp_path), tmp_path / "log", columns=names, policy="a")
     assert (report.impressions, report.rows, report.problems) == (11, 22, ())
@@ -108,7 +104,6 @@ def test_losses_are_measured_by_kind_of_record(tmp_path: Path) -> None:
 
 
 def test_randomised_rows_become_a_policy(tmp_path: Path) -> None:
-    """Before: a column that says which searches were randomised could not be used."""
     from rankloop.offline import open_log
 
     (tmp_path / "table.csv").write_text(

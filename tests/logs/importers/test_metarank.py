@@ -149,7 +149,6 @@ def test_a_log_without_rankings_is_rejected(tmp_path: Path) -> None:
     ],
 )
 def test_rankings_without_a_query(tmp_path: Path, query: str, expected: list[str]) -> None:
-    """Before: every ranking without the field ``query`` was a broken line, and a log of them was refused."""
     plain = [{"name": "policy", "value": "a"}]
     events = [ranking(1), ranking(2, fields=plain, session="s2", items=[{"id": "z"}])]
     report = imported(tmp_path, events, fields=MetarankFields(query=query))
@@ -171,7 +170,6 @@ def item(name: str, time: int = 0, **fields: Any) -> dict[str, Any]:
 
 
 def test_documents_become_features(tmp_path: Path) -> None:
-    """Before: item events were set aside; the user had to make a table of query–document pairs."""
     day = 86_400_000
     latest = 1_714_564_900_000
     events = [
@@ -241,7 +239,6 @@ def test_documents_can_be_left_alone(tmp_path: Path) -> None:
 
 
 def test_amounts(tmp_path: Path) -> None:
-    """Before: only clicks could be read."""
     events = [
         ranking(1),
         interaction(1, "x"),
@@ -263,6 +260,5 @@ def test_amounts(tmp_path: Path) -> None:
     ],
 )
 def test_files_of_other_programs_are_recognised(tmp_path: Path, event: Any, command: str) -> None:
-    """Before: "no impression could be read: 1 lines …: the event is None"."""
     with pytest.raises(DataError, match=f"line 1: this looks like .*: use `rankloop import {command}`"):
         imported(tmp_path, [event])

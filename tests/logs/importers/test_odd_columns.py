@@ -32,12 +32,10 @@ def imported(folder: Path, **changes: Any) -> ImportReport:
 
 
 def test_a_column_called_place(tmp_path: Path) -> None:
-    """Before: a KeyError from Arrow, because staged rows have a column of that name."""
     assert imported(tmp_path, place=["a", "b"]).rows == 2
 
 
 def test_two_columns_of_one_name(tmp_path: Path) -> None:
-    """Before: a KeyError from Arrow."""
     twice = pa.table([*map(pa.array, COLUMNS.values()), pa.array(["a", "b"])], names=[*COLUMNS, "query_id"])
     pq.write_table(twice, tmp_path / "rows.parquet")
     with pytest.raises(DataError, match="there are several columns called 'query_id': keep one"):
@@ -49,7 +47,6 @@ def test_two_columns_of_one_name(tmp_path: Path) -> None:
 
 
 def test_clicks_beyond_63_bits(tmp_path: Path) -> None:
-    """Before: an ArrowInvalid about integers that are out of range."""
     report = imported(tmp_path, clicked=pa.array([2**63, 0], pa.uint64()))
     assert (report.rows, report.clicks) == (2, 1)
 
@@ -60,7 +57,6 @@ def test_a_time_zone_that_nobody_knows(tmp_path: Path) -> None:
 
 
 def test_ids_that_end_with_nul(tmp_path: Path) -> None:
-    """Before: NumPy dropped the character, and the clicks of two queries were counted as one query's."""
     own = tmp_path / "own"
     own.mkdir()
     pq.write_table(pa.table({**COLUMNS, "query_id": ["q\0", "q"]}), own / "impressions.parquet")

@@ -24,10 +24,7 @@ def published(path: Path) -> Path:
 
 
 def test_ranklens_as_it_is_published(tmp_path: Path) -> None:
-    """Before: "no impression could be read: 9,800 lines …: no field 'query'", and other endings were refused.
-
-    Now every ranking is a query of its own, items become 131 named features, and the ending does not matter.
-    """
+    """Every ranking is a query of its own, and items become 131 named features."""
     source = shutil.copy(published(RANKLENS), tmp_path / "events.backup")
     report = import_metarank(source, tmp_path / "log", policy="random")
     assert (report.impressions, report.rows, report.clicks) == (9_800, 235_200, 46_125)
@@ -43,11 +40,9 @@ def test_ranklens_as_it_is_published(tmp_path: Path) -> None:
 
 
 def test_the_sample_of_ubi_as_it_is_published(tmp_path: Path) -> None:
-    """Before: queries and events had to be two files; impression events were set aside: no impression at all.
-
-    Now ``_index`` tells queries and events apart, positions count from 0 or from 1 by application, and what
-    was shown comes from impression events. A sixth of the clicks belongs to queries that show nothing: that
-    is said with exit code 3 until it is allowed.
+    """``_index`` tells queries and events apart, positions count from 0 or from 1 by application, and what
+    was shown comes from impression events. A sixth of the clicks belongs to queries that show nothing:
+    that is said with exit code 3 until it is allowed.
     """
     with pytest.raises(ImportLossError, match=r"49 of 287 clicks \(17.1%\).*--max-loss 0.18"):
         import_ubi(published(CHORUS), tmp_path / "log", policy="production")

@@ -1,7 +1,4 @@
-"""Tables as people have them: guessed names, lists, events, nested values, features, odd times.
-
-Before, each of these was refused with "the column 'impression_id' is missing".
-"""
+"""Tables as people have them: guessed names, lists, events, nested values, features, odd times."""
 
 from __future__ import annotations
 
@@ -93,7 +90,6 @@ def test_a_name_that_is_given_is_not_guessed(tmp_path: Path) -> None:
 
 
 def test_a_session_is_not_taken_for_an_impression(tmp_path: Path) -> None:
-    """Before: 56 % of the rows of such a table were lost at exit 0, as impressions with two queries."""
     rows = [{"session_id": "me", **row} for row in flat(
         search="none", query="query", position="rank", document="url", clicked="clicked", time="time"
     )]  # fmt: skip
@@ -254,7 +250,6 @@ def test_features_of_the_table_without_what_is_known_after_a_click(tmp_path: Pat
 
 
 def test_a_file_without_names_of_columns(tmp_path: Path) -> None:
-    """Before: "two columns have the same name: 0, query 7, 1, …, 0"."""
     lines = [
         f"{search}\t{query}\t{position}\t{document}\t{int(document == clicked)}"
         for search, query, documents, clicked in SEARCHES

@@ -311,7 +311,6 @@ def test_progress_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 @pytest.mark.usefixtures("any_loss")
 @pytest.mark.parametrize("depth", [300, 990, 100_000])
 def test_an_event_with_deeply_nested_brackets_is_one_broken_line(tmp_path: Path, depth: int) -> None:
-    """Before: it stopped the whole import with a RecursionError."""
     nested = json.dumps(click(1)).replace('"click"', "[" * depth + "]" * depth)
     report = imported(tmp_path, [query(1), query(2)], [click(1), nested, click(2, "y")])
     assert report.clicks == 2

@@ -30,7 +30,6 @@ def bare(number: int, **changes: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize("base", [0, 1])
 def test_impression_events_are_what_was_shown(tmp_path: Path, base: int) -> None:
-    """Before: impression events were set aside, and "no impression could be read"."""
     events = [view(base + i, 1, document) for i, document in enumerate("yxz")] + [at(base + 1, 1, "x")]
     report = imported(tmp_path, [bare(1)], events)
     assert [row[3:] for row in shown(report.log)] == [(1, "y", False), (2, "x", True), (3, "z", False)]
@@ -88,7 +87,6 @@ def test_hits_or_impression_events(tmp_path: Path, source: str, documents: str) 
 
 
 def test_one_bulk_file(tmp_path: Path) -> None:
-    """Before: two files were needed, and every event in the file of queries was a broken line."""
     lines: list[Any] = []
     for record in (query(1), click(1, "y"), query(2), click(2, "x")):
         index = "ubi_events" if "action_name" in record else "ubi_queries"
@@ -99,7 +97,6 @@ def test_one_bulk_file(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("form", ["response", "pretty", "array", "elasticdump", "scroll"])
 def test_exports_of_search_engines(tmp_path: Path, form: str) -> None:
-    """Before: a response of ``_search`` was one broken line, and an array was refused."""
     hits = [
         {"_index": "ubi_queries", "_id": "1", "_source": query(1)},
         {"_index": "ubi_queries", "_id": "2", "_source": query(2)},
@@ -120,7 +117,6 @@ def test_exports_of_search_engines(tmp_path: Path, form: str) -> None:
 
 @pytest.mark.parametrize("hits", ['"[""x"", ""y""]"', '"x,y"', '"x, y"', "\"['x', 'y']\"", '"[x, y]"'])
 def test_csv_exports(tmp_path: Path, hits: str) -> None:
-    """Before: the whole list of hits became one document, at exit code 0."""
     (tmp_path / "queries.csv").write_text(
         "_id,_index,query_id,user_query,timestamp,query_response_hit_ids\n"
         f'1,ubi_queries,i1,cat,"Dec 10, 2024 @ 00:01:29.378",{hits}\n'
@@ -135,7 +131,6 @@ def test_csv_exports(tmp_path: Path, hits: str) -> None:
 
 
 def test_a_list_of_hits_as_text_is_never_one_document(tmp_path: Path) -> None:
-    """Before: ``"x,y"`` became the document ``x,y``, at exit code 0."""
     report = imported(tmp_path, [query(1), query(2, query_response_hit_ids="x,y")], [])
     assert examples(report, "broken_lines")[0].endswith(
         "query_response_hit_ids is the text 'x,y'; expected a list of ids: as one id, all hits would be one "
@@ -145,7 +140,6 @@ def test_a_list_of_hits_as_text_is_never_one_document(tmp_path: Path) -> None:
 
 
 def test_amounts_and_dwell_times(tmp_path: Path) -> None:
-    """Before: only clicks could be read."""
     long = click(1, "y")
     long["event_attributes"]["dwell_time"] = 30.5
     events = [click(1, "x"), click(1, "x", action_name="purchase"), long, click(1, "x", action_name="view")]
@@ -160,6 +154,5 @@ def test_amounts_and_dwell_times(tmp_path: Path) -> None:
 
 
 def test_files_of_other_programs_are_recognised(tmp_path: Path) -> None:
-    """Before: "no impression could be read: 1 lines …: no query_id"."""
     with pytest.raises(DataError, match=r"Metarank's events, not .*: use `rankloop import metarank`"):
         imported(tmp_path, [{"event": "ranking", "id": "i", "items": []}], [])

@@ -26,7 +26,6 @@ def test_values_tell_what_columns_hold(tmp_path: Path) -> None:
 
 
 def test_a_first_line_of_text_is_a_row_if_its_values_come_again(tmp_path: Path) -> None:
-    """Before, it was taken for names of columns, and one document was lost."""
     rows = [[f"r{row[0]}", "web", "en", row[2], row[3], f"p{row[4]}", row[4], row[5]] for row in flat()]
     columns = Columns.parse("impression_id=c1, query_id=c4, doc_id=c5, position=c7, clicked=c8, timestamp=-")
     report = import_columns(table(tmp_path / "t.csv", None, rows), tmp_path / "log", columns=columns)
@@ -43,7 +42,7 @@ def test_names_of_columns_may_come_again(tmp_path: Path) -> None:
 
 
 def test_lines_of_searches_above_lines_of_documents(tmp_path: Path) -> None:
-    """Baidu's ULTR data. Before, the query of a document could not be named."""
+    """Baidu's ULTR data."""
     lines = []
     for search in SEARCHES:
         lines.append(["77", search.query, ""])
@@ -56,7 +55,6 @@ def test_lines_of_searches_above_lines_of_documents(tmp_path: Path) -> None:
 
 
 def test_days_are_not_impressions(tmp_path: Path) -> None:
-    """Before, all rows of a day were one impression, if rows were said to be in the order of display."""
     rows = [[f"u{search.number % 5}", "20240501", document, mark] for search in SEARCHES
             for _, document, mark in search.rows()]  # fmt: skip
     path = table(tmp_path / "t.csv", ["user_id", "date", "video_id", "is_click"], rows)

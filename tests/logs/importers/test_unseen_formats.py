@@ -18,7 +18,6 @@ from tests.logs.importers.searches import EXPECTED, ONLY_ROWS, QUERIES, SEARCHES
 
 
 def test_names_with_separators_are_not_lists_if_each_has_a_position(tmp_path: Path) -> None:
-    """Before, each row was an impression of its own: a title with a space was taken for a list."""
     rows = [[*row[:3], f"The {row[3]}, part 2", *row[4:]] for row in flat()]
     report = import_columns(table(tmp_path / "t.csv", list(ONLY_ROWS), rows), tmp_path / "log")
     assert (report.impressions, report.problems) == (len(SEARCHES), ())
@@ -28,7 +27,6 @@ def test_names_with_separators_are_not_lists_if_each_has_a_position(tmp_path: Pa
 
 
 def test_names_with_separators_are_not_lists_if_each_has_a_mark(tmp_path: Path) -> None:
-    """Before, titles without positions were taken for lists, and all clicks were lost."""
     rows = [[row[0], f"The {row[3]}", row[5]] for row in flat()]
     path = table(tmp_path / "t.csv", ["request_id", "doc_id", "clicked"], rows)
     with pytest.raises(DataError, match="no column is known to hold positions"):
@@ -41,7 +39,6 @@ def test_names_with_separators_are_not_lists_if_each_has_a_mark(tmp_path: Path) 
 def test_lists_of_later_pages_are_below_those_of_the_first(
     tmp_path: Path, name: str, numbers: tuple[int, int]
 ) -> None:
-    """Before, the first document of the second page was imported at position 1."""
     records = [
         {"search_id": f"{search.number}", "query": search.query, name: number,
          "results": search.documents[2 * part : 2 * part + 2],
@@ -54,7 +51,6 @@ def test_lists_of_later_pages_are_below_those_of_the_first(
 
 
 def test_counts_of_earlier_clicks_are_not_clicks(tmp_path: Path) -> None:
-    """Before, nearly all rows were clicked: the first column that is called clicks was taken."""
     rows = [[*row[:5], 3 * at % 50, row[5]] for at, row in enumerate(flat())]
     names = [*ONLY_ROWS[:5], "clicks", "label_click"]
     report = import_columns(table(tmp_path / "t.csv", names, rows), tmp_path / "log")
@@ -64,12 +60,16 @@ def test_counts_of_earlier_clicks_are_not_clicks(tmp_path: Path) -> None:
 def test_ranks_of_sales_are_not_positions(tmp_path: Path) -> None:
     rows = [[*row[:4], 1 + 7 * at**2 % 997, row[4], row[5]] for at, row in enumerate(flat())]
     names = [*ONLY_ROWS[:4], "category_rank", "shelf", "clicked"]
-    report = import_columns(table(tmp_path / "t.csv", names, rows), tmp_path / "log")
+    path = table(tmp_path / "t.csv", names, rows)
+    with pytest.raises(
+        DataError, match=r"could be shelf \(not category_rank, which is not a position in each"
+    ):
+        import_columns(path, tmp_path / "log")
+    report = import_columns(path, tmp_path / "log", columns=Columns(position="shelf"))
     assert content(report) == EXPECTED
 
 
 def test_slates_with_the_index_of_their_click(tmp_path: Path) -> None:
-    """Before, equal slates were one impression, and an index was taken for a document."""
     first = [search.clicks.index(1) if search.clicked else -1 for search in SEARCHES]
     rows = [
         [search.session, search.time, json.dumps([100 + int(one[-1]) for one in search.documents]), at]
@@ -106,7 +106,7 @@ def test_the_log_of_yandex_on_kaggle(tmp_path: Path) -> None:
 
 
 def test_views_and_clicks_of_lists(tmp_path: Path) -> None:
-    """Algolia's events. Before, only results and impressions were known to show documents."""
+    """Algolia's events."""
     events: list[dict[str, Any]] = []
     for search in SEARCHES:
         common: dict[str, Any] = {
@@ -123,7 +123,7 @@ def test_views_and_clicks_of_lists(tmp_path: Path) -> None:
 
 
 def test_each_kind_of_event_has_an_object_of_its_own(tmp_path: Path) -> None:
-    """Snowplow's events. Before, the id of the event was taken, and clicks did not find their search."""
+    """Snowplow's events."""
     events: list[dict[str, Any]] = []
     for search in SEARCHES:
         results = [{"product_id": one, "position": place} for place, one, _ in search.rows()]
@@ -141,14 +141,12 @@ def test_each_kind_of_event_has_an_object_of_its_own(tmp_path: Path) -> None:
 def test_a_row_with_the_time_of_its_click_was_clicked(
     tmp_path: Path, time: str | int, none: str | int
 ) -> None:
-    """Before, the rows were said to have no clicks."""
     rows = [[*row[:5], time if row[5] else none] for row in flat()]
     path = table(tmp_path / "t.csv", [*ONLY_ROWS[:5], "clicked_at"], rows)
     assert content(import_columns(path, tmp_path / "log")) == EXPECTED
 
 
 def test_a_database_with_several_tables(tmp_path: Path) -> None:
-    """Before, its tables had to be exported; now the message names them as they are to be given."""
     path = tmp_path / "shop.db"
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("CREATE TABLE impressions (search_id, shown_at, query, product_id, position)")
@@ -166,7 +164,7 @@ def test_a_database_with_several_tables(tmp_path: Path) -> None:
 
 
 def test_kinds_of_rows_without_clicks_are_named(tmp_path: Path) -> None:
-    """Avito: only some kinds of advertisements have clicks. Before, a higher limit of losses was proposed."""
+    """Avito: only some kinds of advertisements have clicks."""
     rows = [[row[0], row[3], row[4], 3 if row[4] < 3 else 1, row[5] if row[4] < 3 else ""] for row in flat()]
     path = table(tmp_path / "t.tsv", ["SearchID", "AdID", "Position", "ObjectType", "IsClick"], rows, "\t")
     with pytest.raises(DataError, match=r"is empty in 50% of the rows.*with --only ObjectType=3"):

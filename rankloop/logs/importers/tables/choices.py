@@ -25,6 +25,7 @@ from rankloop.logs.importers.tables import words
 from rankloop.logs.importers.tables.guesses import Guess
 from rankloop.logs.importers.tables.lists import ColumnPath, column_parts, hold_lists
 from rankloop.logs.importers.tables.profile import AGREE, Codes, Flags, Relations, first_rows
+from rankloop.logs.importers.tables.value_guess import flags_beside
 
 FIELDS = ("impression_id", "query_id", "timestamp", "policy_id", "position", "doc_id", "clicked")
 # Positions of an impression may have gaps: this many times as many as it has rows.
@@ -124,6 +125,8 @@ class _Chooser:
             self._policy()
         if not elsewhere and not self.lists:
             self._click()
+        elif not elsewhere:
+            self._click_of_lists()
 
     def at(self, field: str) -> str | None:
         """The column of a field, if the table has it."""
@@ -570,6 +573,15 @@ class _Chooser:
         else:
             best = sorted(able, key=lambda name: (name not in sure, name not in labels, marks[name].mean()))
             self._settle("clicked", column, "", rivals, best)
+
+    def _click_of_lists(self) -> None:
+        """Ask which lists of 0 and 1 are clicks, if no name says so."""
+        documents = self.at("doc_id")
+        if documents is None or "clicked" in self.settled or self.at("clicked") is not None:
+            return
+        marks = flags_beside(self.sample, self.sample.lists(documents), {documents})
+        if marks and self.names.clicked is not None:
+            self._settle("clicked", marks[0], "", (), marks)
 
     def _follows_from(self, name: str, marks: Flags, documents: str | None, position: str | None) -> str:
         """Why a column of marks cannot be clicks: they follow from something that was there before."""

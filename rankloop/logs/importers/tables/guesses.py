@@ -18,7 +18,7 @@ from typing import Any
 
 from rankloop.logs.importers.actions import Events
 from rankloop.logs.importers.column_names import AUTO, Columns
-from rankloop.logs.importers.parsing import is_no_time, whole
+from rankloop.logs.importers.parsing import is_no_time
 from rankloop.logs.importers.tables import words
 from rankloop.logs.importers.tables.column_picker import DEFAULTS, ColumnPicker
 from rankloop.logs.importers.tables.impression_guess import ImpressionGuess
@@ -47,8 +47,6 @@ from rankloop.logs.importers.tables.value_guess import (
 from rankloop.logs.importers.tables.words import find_family
 
 KNOWN = ("position", "page", "doc_id", "query_id", "timestamp", "clicked")
-# How many times as many positions as rows an impression may have, typically, if positions are guessed.
-FAR_APART = 10
 # The number of rows that it takes to say that a column has an id for each of them.
 ENOUGH = 20
 
@@ -122,7 +120,6 @@ class _Guesser(ColumnPicker):
         self.set("page", words.PAGE, self._is_page)
         self._row_ids()
         notes = self._impression()
-        self._check_positions()
         self._clicked_rows()
         self._in_clicks()
         columns = replace(self.given, **self.found)
@@ -201,7 +198,7 @@ class _Guesser(ColumnPicker):
             if self.is_open("doc_id") and name is not None:
                 self.found["doc_id"] = name
         elif position is not None:
-            self.set("doc_id", words.DOCUMENT, _are_several, like)
+            self.set("doc_id", words.DOCUMENT, _are_several)
             documents = self.at("doc_id")
             arrays = documents is None or any(isinstance(one, list) for one in self.sample.present(documents))
             if arrays and self.found.pop("position", None) is not None:
@@ -240,7 +237,8 @@ class _Guesser(ColumnPicker):
     def _are_lists(self, values: list[Any]) -> bool:
         """Whether the values of a column of documents are lists of them."""
         others = (self.sample.present(self.at(field)) for field in ("position", "clicked"))
-        return hold_lists(values, *others)
+        # A day and an hour have a space between them.
+        return hold_lists(values, *others) and not are_times(values)
 
     def _query(self) -> None:
         if self.is_open("query_id") and "query_id" not in self.found:
@@ -300,21 +298,6 @@ class _Guesser(ColumnPicker):
             f"Every row has its own {usual}, which is not what was shown together (--impression {usual} "
             f"would take each row for an impression)."
         ]
-
-    def _check_positions(self) -> None:
-        """Forget guessed positions that are far apart: another number, such as a rank of sales."""
-        column, names = self.found.get("position"), replace(self.given, **self.found).impression_columns
-        if column is None or not names:
-            return
-        parts = [self.sample.values(name) for name in names]
-        places: dict[str, list[int]] = {}
-        for value, *key in zip(self.sample.values(column), *parts, strict=True):
-            if are_positions([value]) and not isinstance(value, list):
-                places.setdefault(str(key), []).append(whole(value, ""))
-        spans = sorted((max(some) - min(some) + 1) / len(some) for some in places.values())
-        if spans and spans[len(spans) // 2] > FAR_APART:
-            self.rejected["position"] = f"the numbers in {column} are far apart within an impression"
-            del self.found["position"]
 
     def _row_ids(self) -> None:
         """Find ids of rows that clicks name, if they do not name documents."""

@@ -185,9 +185,11 @@ class ImpressionGuess:
         if position is None:
             return self._has_distinct_documents(keys)
         places = self._places(keys, position, page)
-        documents = self.sample.values(self.known["doc_id"] or position)
-        distinct = {(place, str(document)) for place, document in zip(places, documents, strict=True)}
-        again = len(distinct) - len(set(places))
+        again = len(places) - len(set(places))
+        if (documents := self.known["doc_id"]) is not None:
+            # Rows that were written twice show the same document.
+            again = len(set(zip(places, map(str, self.sample.values(documents)), strict=True)))
+            again -= len(set(places))
         mixed = 0
         if query is not None:
             pairs = set(zip(keys, map(str, self.sample.values(query)), strict=True))

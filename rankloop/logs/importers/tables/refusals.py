@@ -63,7 +63,8 @@ def refuse_unusable(sample: Sample, guess: Guess, *, clicks_elsewhere: bool, fil
             f"searches themselves"
         )
     only_clicks = [name for name in sample.columns if _is_of_clicks(name)]
-    if only_clicks and not clicked and not clicks_elsewhere and "doc_id" in unknown:
+    is_of_clicks = "doc_id" in unknown or names.doc_id in only_clicks
+    if only_clicks and not clicked and not clicks_elsewhere and is_of_clicks:
         raise DataError(
             f"the rows are clicks ({', '.join(only_clicks)}), and do not say what else was shown. A log "
             f"needs what was shown and not clicked, too: give a table of it, and this one as --clicks TABLE"

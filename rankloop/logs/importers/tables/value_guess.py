@@ -45,7 +45,7 @@ def guess_documents(sample: Sample, clicks: Sample | None, taken: Iterable[str])
             name
             for name, found in lists.items()
             if name not in clicked
-            and (_flags_beside(sample, found, known) or any(_are_in(sample, one, found) for one in clicked))
+            and (flags_beside(sample, found, known) or any(_are_in(sample, one, found) for one in clicked))
         ]
     else:
         ids = [{str(value) for value in clicks.present(name)} for name in clicks.columns]
@@ -94,7 +94,7 @@ def guess_clicked(sample: Sample, documents: str, taken: Iterable[str]) -> str |
     found = [*flags, *inside, *by_position, *named]
     if found:
         return found[0]
-    marks = _flags_beside(sample, shown, known)
+    marks = flags_beside(sample, shown, known)
     return marks[0] if len(marks) == 1 else None
 
 
@@ -108,7 +108,7 @@ def speaks_of_clicks(column: str) -> bool:
     return any(part.startswith("click") for step in steps for part in words.normalised(step).split("_"))
 
 
-def _flags_beside(sample: Sample, shown: Sequence[list[Any]], known: set[str]) -> list[str]:
+def flags_beside(sample: Sample, shown: Sequence[list[Any]], known: set[str]) -> list[str]:
     """Columns with one 0 or 1 for each element of lists."""
     columns = (column for column in sample.columns if column not in known)
     return [column for column in columns if _are_flags(sample.lists(column), shown)]
