@@ -11,8 +11,8 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, case, func, or_, select
 
 from rankloop.live.learner.control import Control
-from rankloop.live.learner.failures import recent_failures
 from rankloop.live.learner.health import Health, read_health
+from rankloop.live.learner.judgement import recent_failures
 from rankloop.live.learner.metric import AMOUNT, CLICKS, MetricName, metric_of
 from rankloop.live.learner.monitor import Monitor
 from rankloop.live.learner.notes import (
@@ -29,9 +29,9 @@ from rankloop.live.learner.trust import Trust
 from rankloop.live.ranking.deployment import LiveDeployment
 from rankloop.live.store.database import Store, read
 from rankloop.live.store.events import CLICK, read_tallies
-from rankloop.live.store.parts import SEALED
-from rankloop.live.store.policies import current_deployment, history, rollback_target
-from rankloop.live.store.tables import diary, events, impressions, parts, policies
+from rankloop.live.store.parts import SEALED, count_sealed
+from rankloop.live.store.policies import ROLLBACK, current_deployment, history, rollback_target
+from rankloop.live.store.tables import deployments, diary, events, impressions, parts, policies
 
 # Rates are those of the last impressions.
 RECENT = 20_000
@@ -63,11 +63,52 @@ class PolicyRate:
 
 
 @dataclass(frozen=True, eq=False)
-class Overview:
-    """The state of a service.
+class LearnerState:
+    """All that is known about the learner at one moment.
 
     Attributes:
         deployment: what is live.
+        control: what people decided about the learner.
+        health: whether it is alive.
+        trial: the trial that is going on.
+        monitor: the evidence about what is live.
+        warnings: what a person should look at.
+        rollbacks: how many there were since the store was made.
+        unsealed: impressions that are not sealed yet.
+    """
+
+    deployment: LiveDeployment | None
+    control: Control
+    health: Health
+    trial: LiveTrial | None
+    monitor: Monitor
+    warnings: list[str]
+    rollbacks: int
+    unsealed: int
+
+
+def read_learner(connection: Connection) -> LearnerState:
+    """All that is known about the learner."""
+    current, health = current_deployment(connection), read_health(connection)
+    rollbacks = select(func.count()).select_from(deployments).where(deployments.c.kind == ROLLBACK)
+    unsealed = select(func.count()).where(impressions.c.part.is_(None))
+    return LearnerState(
+        current,
+        Control.load(connection),
+        health,
+        load_trial(connection),
+        load_monitor(connection),
+        [*health.problems, *(each["text"] for each in load_warnings(connection, current))],
+        int(connection.scalar(rollbacks) or 0),
+        int(connection.scalar(unsealed) or 0),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Overview(LearnerState):
+    """The state of a service.
+
+    Attributes:
         restores: what rolling back restores, if no other one is chosen.
         history: deployments, newest first.
         metric: what rates and evidence are about: ``clicks``, or ``amount`` for what actions are worth.
@@ -75,20 +116,13 @@ class Overview:
         by_rank: by rank, how often it was shown and clicked, among the last impressions.
         over_time: by part, the time of its last impression, impressions and clicks.
         tallies: events that were accepted, or had a problem.
-        trial: the trial that is going on.
         trust: the policy that a person deployed last, and how far clicks agree with it.
         diary: what the learner did and found, newest first.
         learner: settings of the learner, if one has run.
-        control: what people decided about the learner.
-        health: whether it is alive.
-        monitor: the evidence about what is live.
-        warnings: what a person should look at.
         failures: by policy, failures and requests among the last impressions of what is live.
         sealed: impressions in the log.
-        unsealed: impressions that are not sealed yet.
     """
 
-    deployment: LiveDeployment | None
     restores: LiveDeployment | None
     history: list[LiveDeployment]
     metric: MetricName
@@ -96,45 +130,35 @@ class Overview:
     by_rank: list[tuple[int, int, int]]
     over_time: list[tuple[float, int, int]]
     tallies: Mapping[str, int]
-    trial: LiveTrial | None
     trust: Trust | None
     diary: list[dict[str, Any]]
     learner: Mapping[str, Any] | None
-    control: Control
-    health: Health
-    monitor: Monitor
-    warnings: list[str]
     failures: Mapping[str, tuple[int, int]]
     sealed: int
-    unsealed: int
 
 
 def read_overview(store: Store) -> Overview:
     """Read the state of a service."""
     with read(store) as connection:
-        trial = load_trial(connection)
-        choice = LearnerSettings.model_validate(load_note(connection, SETTINGS) or {}).metric
+        known, settings = read_learner(connection), load_note(connection, SETTINGS)
+        choice = LearnerSettings.model_validate(settings or {}).metric
+        trial, current = known.trial, known.deployment
         metric = metric_of(choice, _metric(connection)) if trial is None else trial.metric
-        current, health = current_deployment(connection), read_health(connection)
+        rates, by_rank = _rates(connection, metric)
         return Overview(
-            current,
-            None if current is None else rollback_target(connection, current),
-            history(connection, 30),
-            metric,
-            *_rates(connection, metric),
-            _over_time(connection),
-            read_tallies(connection),
-            trial,
-            load_trust(connection),
-            read_diary(connection),
-            load_note(connection, SETTINGS),
-            Control.load(connection),
-            health,
-            load_monitor(connection),
-            [*health.problems, *(each["text"] for each in load_warnings(connection, current))],
-            _failures(connection, current),
-            int(connection.scalar(select(func.sum(parts.c.impressions)).where(parts.c.state == SEALED)) or 0),
-            connection.scalar(select(func.count()).where(impressions.c.part.is_(None))) or 0,
+            **known.__dict__,
+            restores=None if current is None else rollback_target(connection, current),
+            history=history(connection, 30),
+            metric=metric,
+            rates=rates,
+            by_rank=by_rank,
+            over_time=_over_time(connection),
+            tallies=read_tallies(connection),
+            trust=load_trust(connection),
+            diary=read_diary(connection),
+            learner=settings,
+            failures=_failures(connection, current),
+            sealed=count_sealed(connection, held=True),
         )
 
 

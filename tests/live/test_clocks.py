@@ -14,7 +14,7 @@ import pytest
 from rankloop import open_log
 from rankloop.clicks import bias_of, users
 from rankloop.live import RankRequest, Service, ServiceSettings, Store, open_store
-from rankloop.live.learner import clock as learner_clock
+from rankloop.live.learner import schedule as learner_clock
 from rankloop.live.learner.learner import LiveLearner
 from rankloop.live.learner.retention import DAY
 from rankloop.live.learner.settings import LearnerSettings

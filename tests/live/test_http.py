@@ -19,7 +19,7 @@ from rankloop.live import Client, RankRequest, Service, ServiceError, ServiceSet
 from rankloop.live.http.openapi import OPERATIONS, describe
 from rankloop.live.http.requests import serve
 from rankloop.live.http.state import FAILURES, SCORING_THREADS, ServerState
-from rankloop.live.learner.failures import recent_failures
+from rankloop.live.learner.judgement import recent_failures
 from rankloop.live.ranking.live_policy import policy_of
 from rankloop.live.sealing import seal
 from rankloop.live.server import check_host, check_port, read_feature_options

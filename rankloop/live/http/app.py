@@ -20,7 +20,7 @@ from starlette.routing import Mount, Route
 
 from rankloop.live import learner_sections, page
 from rankloop.live.diagnostics import LOGGER, REQUEST_HEADER, REQUEST_ID, request_id
-from rankloop.live.http import administration, aliases, learner, openapi, operations, pages, requests
+from rankloop.live.http import administration, aliases, openapi, operations, pages, requests
 from rankloop.live.http.guards import answered, json_response
 from rankloop.live.http.state import REFRESH_SECONDS, ServerState
 from rankloop.live.service import Service
@@ -38,8 +38,8 @@ ROUTES: tuple[tuple[str, str, Handler], ...] = (
     ("POST", f"/{page.DEPLOY}", pages.page_deploy),
     ("POST", f"/{learner_sections.LEARNER}", pages.page_learner),
     ("GET", "/evidence", pages.evidence),
-    ("GET", "/learner", learner.get_learner),
-    ("POST", "/learner", learner.post_learner),
+    ("GET", "/learner", operations.get_learner),
+    ("POST", "/learner", operations.post_learner),
     ("GET", "/policies", administration.get_policies),
     ("POST", "/policies", administration.post_policy),
     ("GET", "/deployments", administration.get_deployments),

@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from rankloop._version import __version__
-from rankloop.live.http import answers
+from rankloop.live.http import messages
 from rankloop.live.http.administration import NAME
 from rankloop.live.http.aliases import (
     MetarankAnswer,
@@ -132,7 +132,7 @@ OPERATIONS = (
         "Policies, and the features that requests may give.",
         ADMIN,
         None,
-        answers.PoliciesAnswer,
+        messages.PoliciesAnswer,
     ),
     Operation(
         "/policies",
@@ -140,18 +140,18 @@ OPERATIONS = (
         "Register a policy: a model file, or a kind that needs none.",
         ADMIN,
         None,
-        answers.RegisteredAnswer,
+        messages.RegisteredAnswer,
         201,
         parameters=OF_POLICIES,
     ),
-    Operation("/deployments", "get", "The history of deployments.", ADMIN, None, answers.DeploymentsAnswer),
+    Operation("/deployments", "get", "The history of deployments.", ADMIN, None, messages.DeploymentsAnswer),
     Operation(
         "/deployments",
         "post",
         "Deploy policies with shares.",
         ADMIN,
         DeployMessage,
-        answers.DeploymentAnswer,
+        messages.DeploymentAnswer,
         201,
     ),
     Operation(
@@ -160,7 +160,7 @@ OPERATIONS = (
         "Restore an earlier deployment.",
         ADMIN,
         RollbackMessage,
-        answers.DeploymentAnswer,
+        messages.DeploymentAnswer,
         201,
         required=False,
     ),
@@ -170,7 +170,7 @@ OPERATIONS = (
         "The trial, and what the learner found out.",
         ADMIN,
         None,
-        answers.EvidenceAnswer,
+        messages.EvidenceAnswer,
     ),
     Operation(
         "/learner",
@@ -178,7 +178,7 @@ OPERATIONS = (
         "The learner: whether it lives, what it watches, and what people decided.",
         ADMIN,
         None,
-        answers.LearnerAnswer,
+        messages.LearnerAnswer,
     ),
     Operation(
         "/learner",
@@ -186,10 +186,10 @@ OPERATIONS = (
         "Pause the learner, resume it, or end its trial.",
         ADMIN,
         LearnerMessage,
-        answers.LearnerAnswer,
+        messages.LearnerAnswer,
     ),
-    Operation("/healthz", "get", "Whether the process runs.", None, None, answers.HealthAnswer),
-    Operation("/readyz", "get", "Whether it can serve.", None, None, answers.ReadyAnswer),
+    Operation("/healthz", "get", "Whether the process runs.", None, None, messages.HealthAnswer),
+    Operation("/readyz", "get", "Whether it can serve.", None, None, messages.ReadyAnswer),
     Operation("/metrics", "get", "Metrics for Prometheus.", ADMIN, None, None),
 )
 
@@ -206,7 +206,7 @@ def describe(*, keys: bool = False, root: str = "") -> dict[str, Any]:
     """
     kinds = [kind for one in OPERATIONS for kind in (one.message, one.answer) if kind is not None]
     found, components = msgspec.json.schema_components(
-        [*kinds, answers.ErrorAnswer], ref_template="#/components/schemas/{name}"
+        [*kinds, messages.ErrorAnswer], ref_template="#/components/schemas/{name}"
     )
     # By identity: types that are unions cannot be told apart otherwise.
     schemas = {id(kind): schema for kind, schema in zip(kinds, found, strict=False)}
@@ -233,7 +233,7 @@ def _operation(one: Operation, schemas: dict[int, Any], error: Any) -> dict[str,
     )
     responses = {str(one.status): {"description": "done", "content": answer}}
     for status in one.errors:
-        ready = one.answer is answers.ReadyAnswer
+        ready = one.answer is messages.ReadyAnswer
         content = answer if ready else _content(JSON, error)
         responses[str(status)] = {"description": ERRORS[status], "content": content}
     scope = "No key is needed." if one.scope is None else f"Scope {one.scope}."

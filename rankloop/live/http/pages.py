@@ -16,7 +16,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from rankloop.live.http.guards import AnswerError, json_response
-from rankloop.live.http.learner import END, PAUSE, RESUME, decide, trial_numbers
+from rankloop.live.http.operations import END, PAUSE, RESUME, decide, trial_numbers
 from rankloop.live.http.state import ServerState
 from rankloop.live.learner.control import deploy_as_person, roll_back_as_person
 from rankloop.live.learner.notes import (

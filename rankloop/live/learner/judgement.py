@@ -13,12 +13,13 @@ Who deploys a policy fully has decided: then people are only warned.
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, select
 
 from rankloop.evidence import DecisionKind
 from rankloop.live.learner.control import Control, deploy_instead, may_take_away, take_away
@@ -35,9 +36,59 @@ from rankloop.live.learner.notes import (
 )
 from rankloop.live.learner.settings import LearnerSettings
 from rankloop.live.ranking.deployment import LiveDeployment
+from rankloop.live.ranking.live_policy import FALLBACK, FAULTS, RESTING
 from rankloop.live.store.policies import RESTORES, current_deployment
+from rankloop.live.store.tables import impressions, policies
 
 EQUAL, RESTORED = "equal", "restored"
+# Failures are looked for among the last impressions; fewer are no reason to act.
+RECENT, FEW_FAILURES = 2000, 20
+
+
+def judge_failures(connection: Connection, settings: LearnerSettings) -> list[str]:
+    """Take a policy away that fails, or answers too late, too often."""
+    current = current_deployment(connection)
+    if current is None:
+        return []
+    failed, of = recent_failures(connection, current.number)
+    worst = max(failed, key=failed.__getitem__, default="")
+    count, asked = failed.get(worst, 0), of.get(worst, 0)
+    if count < FEW_FAILURES or count <= settings.failures * asked:
+        return []
+    why = f"{worst} failed or was too slow in {count} of {asked} requests"
+    return remove(connection, current, worst, why, {"failed": count, "requests": asked})
+
+
+def recent_failures(connection: Connection, deployment: int) -> tuple[dict[str, int], dict[str, int]]:
+    """By policy, failures and requests among the last impressions of a deployment.
+
+    Only failures of the policy count: a request without the features that it needs would fail any policy.
+    Pages while it is left out do not count, or a moment in which everything was slow would be hundreds.
+    """
+    rows = connection.execute(
+        select(impressions.c.rules, impressions.c.policy, impressions.c.deployment)
+        .where(impressions.c.rules.not_like(f'%"failed": [%"{RESTING}"]%'))
+        .order_by(impressions.c.number.desc())
+        .limit(RECENT)
+    ).all()
+    failed: dict[str, int] = {}
+    asked: dict[str, int] = {}
+    names = _names(connection)
+    for row in rows:
+        if row.deployment != deployment:
+            continue
+        name = names[row.policy]
+        if name == FALLBACK:
+            name, reason = json.loads(row.rules).get("failed", (FALLBACK, ""))
+            if reason not in FAULTS:
+                continue
+            failed[name] = failed.get(name, 0) + 1
+        asked[name] = asked.get(name, 0) + 1
+    return failed, asked
+
+
+def _names(connection: Connection) -> dict[int, str]:
+    return {row.number: row.name for row in connection.execute(select(policies.c.number, policies.c.name))}
 
 
 def judge(connection: Connection, settings: LearnerSettings) -> list[str]:

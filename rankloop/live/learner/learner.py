@@ -19,10 +19,8 @@ from sqlalchemy import Connection, and_, func, or_, select
 
 from rankloop.errors import RankloopError, one_line
 from rankloop.live.backup import reconcile
-from rankloop.live.learner.clock import SteadyClock, Windows
 from rankloop.live.learner.control import Control, end_trial
-from rankloop.live.learner.failures import FEW_FAILURES, recent_failures
-from rankloop.live.learner.judgement import judge, remove
+from rankloop.live.learner.judgement import judge, judge_failures, remove
 from rankloop.live.learner.metric import MetricName, metric_of
 from rankloop.live.learner.monitor import Watch, main_share
 from rankloop.live.learner.notes import (
@@ -42,7 +40,7 @@ from rankloop.live.learner.notes import (
 )
 from rankloop.live.learner.pages import PageEvidence, PartViews, read_part
 from rankloop.live.learner.retention import retain
-from rankloop.live.learner.schedule import LastLearned
+from rankloop.live.learner.schedule import LastLearned, SteadyClock, Windows
 from rankloop.live.learner.settings import LearnerSettings
 from rankloop.live.learner.stages import WHO, full_shares, trusted_policy, with_canary
 from rankloop.live.learner.trial import LiveTrial
@@ -116,9 +114,11 @@ class LiveLearner:
         ]
         if not self.sealing_only:
             done += self._end_old()
-        done += self._watch()
+        with self._turn() as connection:
+            done += judge_failures(connection, self.settings)
         done += self._count()
-        done += self._judge()
+        with self._turn() as connection:
+            done += judge(connection, self.settings)
         if not self.sealing_only:
             done += self._advance()
             done += self._learn()
@@ -169,20 +169,6 @@ class LiveLearner:
             trial = None if self.sealing_only else load_trial(connection)
         return monitor.part if trial is None else min(monitor.part, trial.part)
 
-    def _watch(self) -> list[str]:
-        """Take a policy away that fails, or answers too late, too often."""
-        with self._turn() as connection:
-            current = current_deployment(connection)
-            if current is None:
-                return []
-            failed, of = recent_failures(connection, current.number)
-            worst = max(failed, key=failed.__getitem__, default="")
-            count, asked = failed.get(worst, 0), of.get(worst, 0)
-            if count < FEW_FAILURES or count <= self.settings.failures * asked:
-                return []
-            why = f"{worst} failed or was too slow in {count} of {asked} requests"
-            return remove(connection, current, worst, why, {"failed": count, "requests": asked})
-
     def _count(self) -> list[str]:
         """Count new parts, for the monitor and for the trial."""
         with read(self.store) as connection:
@@ -230,11 +216,6 @@ class LiveLearner:
                 save_note(connection, TRIAL, counted.to_dict())
                 save_note(connection, TRUST, trust.to_dict())
         return []
-
-    def _judge(self) -> list[str]:
-        """Act on the evidence about everything that has traffic."""
-        with self._turn() as connection:
-            return judge(connection, self.settings)
 
     def read(self, number: int) -> PartViews:
         """What the pages of a sealed part showed, and what users did there."""
