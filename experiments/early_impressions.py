@@ -18,8 +18,8 @@ from experiments.command import run as run_command
 from experiments.rows import append_row, read_rows
 from rankloop.experiments.reproduce.claims import CLAIMS, judge
 from rankloop.experiments.reproduce.claims.online import AWARE_100, INITIAL_PERIOD, PDGD_ONLINE
-from rankloop.experiments.reproduce.evidence import AllRuns, RunCurves
 from rankloop.experiments.reproduce.presets import MEDIUM, Arm
+from rankloop.experiments.reproduce.results import AllRuns, RunCurves
 from rankloop.experiments.setup import Environment, Setup
 from rankloop.loop import Evaluated
 

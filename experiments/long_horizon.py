@@ -15,7 +15,7 @@ from pathlib import Path
 from experiments.command import run
 from rankloop.experiments.reproduce import plan, reproduce
 from rankloop.experiments.reproduce.claims.estimators import PAPER_HORIZON
-from rankloop.experiments.reproduce.figures.base import (
+from rankloop.experiments.reproduce.figures import (
     AWARE,
     POLICY_AWARE,
     CurvesFigure,

@@ -16,8 +16,8 @@ from experiments.command import run
 from experiments.long_horizon import FIGURE as LONG_HORIZON
 from rankloop.experiments.reproduce.about import About
 from rankloop.experiments.reproduce.reproduction import DURATION, write_outcome
-from rankloop.experiments.reproduce.table import evidence_of, read_table, write_table
-from rankloop.experiments.reproduce.tracker import read_seconds
+from rankloop.experiments.reproduce.results import AllRuns, read_table, write_table
+from rankloop.experiments.reproduce.schedule import read_seconds
 from rankloop.experiments.setup import Environment
 
 
@@ -37,7 +37,7 @@ def main() -> None:
     write_table(rows, out)
     about.write(out)
     seconds = sum(part.seconds for part in about.merged) or read_seconds(given.folder / DURATION)
-    done = write_outcome(out, about, about.shown_figures([LONG_HORIZON]), evidence_of(rows), seconds)
+    done = write_outcome(out, about, about.shown_figures([LONG_HORIZON]), AllRuns.of(rows), seconds)
     print(given.folder.name, bounds, [one.outcome for one in done.judged].count("holds"))
 
 

@@ -23,12 +23,11 @@ import numpy as np
 
 from experiments.command import run
 from experiments.rows import append_row, read_rows
-from rankloop.experiments.baselines import authors_ranker, oracle
-from rankloop.experiments.reproduce.figures.base import AWARE, PDGD
+from rankloop.experiments.baselines import SHARED_SEED, authors_ranker, oracle
+from rankloop.experiments.reproduce.figures import AWARE, PDGD
 from rankloop.experiments.reproduce.presets import MEDIUM, Arm
-from rankloop.experiments.reproduce.table import evidence_of, read_table
+from rankloop.experiments.reproduce.results import AllRuns, read_table
 from rankloop.experiments.setup import Environment, Setup
-from rankloop.experiments.starting_policy import SHARED_SEED
 from rankloop.experiments.summary import Mean
 from rankloop.loop import Evaluated, Loop
 from rankloop.models import Adam
@@ -137,7 +136,7 @@ def _oracle(setup: Setup, learning: Learning, seed: int) -> float:
 
 def show(file: Path, reproduction: Path) -> None:
     """Print the table: the end of the runs and its difference to PDGD, by change."""
-    evidence = evidence_of(read_table(reproduction))
+    evidence = AllRuns.of(read_table(reproduction))
     lines = read_rows(file)
     print("| training | runs | oracle | learned at the end | PDGD − learned, same seeds |")
     print("|---|---|---|---|---|")

@@ -26,7 +26,7 @@ from rankloop.experiments.reproduce.presets import MEDIUM, Preset
 from rankloop.experiments.reproduce.report import claims_document, summary
 from rankloop.experiments.reproduce.reproduction import CLAIMS_PAGE
 from rankloop.experiments.reproduce.reproduction import FIGURES as FIGURE_FOLDER
-from rankloop.experiments.reproduce.table import PARQUET, evidence_of, read_table, write_table
+from rankloop.experiments.reproduce.results import PARQUET, AllRuns, read_table, write_table
 from rankloop.reports.markdown import markdown_page
 from rankloop.storage.files import write_whole
 
@@ -57,7 +57,7 @@ def show(folder: Path, out: Path) -> None:
     """Put the tables together, and judge the claims."""
     tables = [read_table(path.parent) for path in sorted(folder.glob(f"*/{PARQUET}"))]
     rows = [row for table in tables for row in table]
-    evidence = evidence_of(rows)
+    evidence = AllRuns.of(rows)
     judged = [judge(claim, evidence) for claim in CLAIMS]
     seeds = ", ".join(str(seed) for seed in evidence.seeds)
     made = {arm.name: len(curves.seeds) for arm, curves in evidence.learned.items()}

@@ -19,12 +19,11 @@ from typing import Any
 
 from experiments.command import run as run_command
 from experiments.rows import append_row, read_rows
-from rankloop.experiments.reproduce.figures.base import AWARE, BIASED_PDGD, OBLIVIOUS, PDGD, POLICY_AWARE
+from rankloop.experiments.reproduce.figures import AWARE, BIASED_PDGD, OBLIVIOUS, PDGD, POLICY_AWARE
 from rankloop.experiments.reproduce.presets import QUICK, Arm
 from rankloop.experiments.run import Run
 from rankloop.experiments.setup import Environment, Setup
-from rankloop.experiments.spec import RunSpec
-from rankloop.experiments.spec_names import AUTHORS
+from rankloop.experiments.spec import AUTHORS, RunSpec
 from rankloop.experiments.summary import Mean
 
 # From the most to the least peaked; 1 is the authors' ranker as it is.

@@ -55,6 +55,10 @@ class BadNameError(RankloopError):
     """A name cannot be read, is not known, or has unsuitable options."""
 
 
+class UnknownNameError(BadNameError):
+    """No registered class has this name: it is misspelt, or the class that has it is not registered."""
+
+
 @dataclass(frozen=True)
 class Name:
     """A name that has been read.
@@ -116,7 +120,7 @@ def parse(text: str, known: Collection[str] | None = None, *, kind: str = "name"
     reader = _Reader(text)
     name = reader.take(_WORD, "a name that starts with a letter")
     if known is not None and name not in known:
-        raise unknown(kind, name, known)
+        raise UnknownNameError(str(unknown(kind, name, known)))
     cutoff = None
     expected = "'@', '(' or the end"
     if reader.accept("@"):

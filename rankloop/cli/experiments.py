@@ -40,8 +40,7 @@ def demo(
 ) -> None:
     """Learn from simulated clicks: a static log, an online method (PDGD), and the loop."""
     from rankloop.cli import console
-    from rankloop.experiments.demo import demonstrate, set_up
-    from rankloop.experiments.report import demo_document
+    from rankloop.experiments.demo import demo_document, demonstrate, set_up
 
     with resumable(), console.working() as progress:
         setup = set_up(spec, out, progress)
@@ -139,7 +138,7 @@ def resumable() -> Iterator[None]:
 
 def _print_setup(facts: SetupFacts, metric: str) -> None:
     from rankloop.cli import console
-    from rankloop.experiments.starting_policy import PEAKED_ADVICE
+    from rankloop.experiments.baselines import PEAKED_ADVICE
 
     console.print_err(f"starting policy: {metric} {facts.start:.4f}; {facts.peakedness}")
     if facts.peakedness.nearly_deterministic:
@@ -242,8 +241,7 @@ def _make(
 
 def _print_outcome(done: Reproduction) -> None:
     from rankloop.cli import console
-    from rankloop.experiments.reproduce.about import spell_missing
-    from rankloop.experiments.reproduce.costs import format_duration
+    from rankloop.experiments.reproduce.about import format_duration, spell_missing
     from rankloop.experiments.reproduce.report import claims_document
 
     console.print_document(claims_document(done.judged, {}))

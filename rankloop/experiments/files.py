@@ -21,6 +21,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from rankloop.errors import RankloopError
+from rankloop.names import UnknownNameError
 from rankloop.storage.files import write_whole
 
 SPEC, FACTS, RESULTS, TIMING = "spec.json", "facts.json", "results.jsonl", "timing.json"
@@ -73,6 +74,12 @@ def validate(kind: type[Content], content: object, path: Path) -> Content:
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"])) or "its content"
+        cause = first.get("ctx", {}).get("error")
+        if isinstance(cause, UnknownNameError):
+            raise RankloopError(
+                f"{path}: {where}: {cause}. A class of your own is not registered here: import its module "
+                "first; for the command line, install it as a plug-in (docs/extending.md)"
+            ) from error
         raise RankloopError(
             f"{path} is damaged, or was written by another version of rankloop: {where}: {first['msg']}"
         ) from error

@@ -18,11 +18,17 @@ from rankloop.errors import RankloopError
 from rankloop.estimators import estimator
 from rankloop.evaluation import policy_metrics, ranking_metrics
 from rankloop.evidence import evidence
-from rankloop.experiments.baselines import best_supervised, full_information, oracle, production_ranker
+from rankloop.experiments.baselines import (
+    SHARED_SEED,
+    Peakedness,
+    best_supervised,
+    full_information,
+    oracle,
+    production_ranker,
+    starting_policy,
+)
 from rankloop.experiments.files import FACTS, START, read_model
-from rankloop.experiments.spec import RunSpec
-from rankloop.experiments.spec_names import AUTHORS
-from rankloop.experiments.starting_policy import SHARED_SEED, Peakedness, starting_policy
+from rankloop.experiments.spec import AUTHORS, RunSpec
 from rankloop.loop import Loop
 from rankloop.loop.deployment import Deployment
 from rankloop.loop.exploration import exploration

@@ -7,6 +7,7 @@ by functions that import what they need.
 from __future__ import annotations
 
 import shlex
+from importlib import import_module
 from itertools import pairwise
 from typing import Annotated, Any, Literal
 
@@ -20,21 +21,8 @@ from pydantic import (
     model_validator,
 )
 
+from rankloop import names
 from rankloop.errors import RankloopError
-from rankloop.experiments.spec_names import (
-    HELD_OUT,
-    check_estimator,
-    check_evidence,
-    check_exploration,
-    check_learning,
-    check_method,
-    check_metric,
-    check_objective,
-    check_relevance,
-    check_supervision,
-    check_users,
-    spell_out_options,
-)
 from rankloop.option_field import option_field
 
 # Starting policies that have a name; any other start is the path of a stored model.
@@ -64,6 +52,56 @@ DATA_HELP = (
     "A LETOR or SVMlight file or folder, or synthetic(shape=…, queries=…, features=…, noise=…, seed=…)."
 )
 FOLD_HELP = "Which fold to use, if the folder has several."
+
+
+# How rankers learn from labels: stopped early on other queries, or as in the programs of the paper's authors.
+HELD_OUT, AUTHORS = "held-out", "authors"
+SUPERVISIONS = (HELD_OUT, AUTHORS)
+
+
+def _name(module: str, function: str, *, every_option: bool = False) -> AfterValidator:
+    """Check a name, and store it as it is spelt canonically.
+
+    Args:
+        module: it has the function that reads such names, and is imported when the first one is checked.
+        function: that function.
+        every_option: store the name with all its options, so that it keeps its meaning when defaults change.
+    """
+
+    def check(text: str) -> str:
+        from rankloop.registry import name_of
+
+        value = getattr(import_module(module), function)(text)
+        return name_of(value, every_option=True) if every_option else str(value)
+
+    return AfterValidator(check)
+
+
+def _check_learning(text: str) -> str:
+    from rankloop.training import LEARNING
+
+    if text not in LEARNING:
+        raise names.unknown("learning", text, LEARNING)
+    return text
+
+
+def _check_supervision(text: str) -> str:
+    if text not in SUPERVISIONS:
+        raise names.unknown("supervision", text, SUPERVISIONS)
+    return text
+
+
+# Names of things.
+UsersName = Annotated[str, _name("rankloop.clicks", "users")]
+RelevanceName = Annotated[str, _name("rankloop.clicks", "relevance")]
+EstimatorName = Annotated[str, _name("rankloop.estimators", "estimator")]
+MethodName = Annotated[str, _name("rankloop.online", "method")]
+MetricName = Annotated[str, _name("rankloop.evaluation", "metric")]
+ObjectiveName = Annotated[str, _name("rankloop.objectives", "training_objective")]
+ExplorationName = Annotated[str, _name("rankloop.loop", "exploration", every_option=True)]
+EvidenceName = Annotated[str, _name("rankloop.evidence", "evidence", every_option=True)]
+LearningName = Annotated[str, AfterValidator(_check_learning)]
+SupervisionName = Annotated[str, AfterValidator(_check_supervision)]
 
 
 def read_times(value: object) -> object:
@@ -99,10 +137,10 @@ class RunSpec(BaseModel):
 
     data: str = option_field("synthetic(queries=2000, features=100)", DATA_HELP)
     fold: int = option_field(1, FOLD_HELP, ge=1)
-    users: Annotated[str, AfterValidator(check_users)] = option_field(
+    users: UsersName = option_field(
         "paper@5", "Simulated users, such as paper@5 or position@10(eta=1): {users}.", panel=USERS
     )
-    relevance: Annotated[str, AfterValidator(check_relevance)] = option_field(
+    relevance: RelevanceName = option_field(
         "linear",
         "How a label becomes a probability of relevance, such as linear(max_label=2): {relevances}.",
         panel=USERS,
@@ -119,7 +157,7 @@ class RunSpec(BaseModel):
         shown_default="1 % of the training queries",
         ge=1,
     )
-    supervision: Annotated[str, AfterValidator(check_supervision)] = option_field(
+    supervision: SupervisionName = option_field(
         HELD_OUT,
         "How rankers learn from labels, the production ranker and the supervised baseline: held-out (stopped "
         "early on other queries) or authors (as in the programs of the paper: stopped on the queries that "
@@ -133,31 +171,31 @@ class RunSpec(BaseModel):
         gt=0.0,
         allow_inf_nan=False,
     )
-    method: Annotated[str, AfterValidator(check_method)] | None = option_field(
+    method: MethodName | None = option_field(
         None,
         "Learn with an online method instead of an estimator: {methods}.",
         panel=LEARNING,
         shown_default="none",
     )
-    estimator: Annotated[str, AfterValidator(check_estimator)] | None = option_field(
+    estimator: EstimatorName | None = option_field(
         None,
         "How clicks become weights: {estimators}.",
         panel=LEARNING,
         shown_default="an intervention-aware one, set by --learning",
     )
-    learning: Annotated[str, AfterValidator(check_learning)] = option_field(
+    learning: LearningName = option_field(
         DEFAULT_LEARNING,
         "How clicks become a policy: doubly-robust (a guess of relevance, corrected by clicks), robust "
         "(without a guess) or paper (as the paper does it).",
         panel=LEARNING,
     )
-    objective: Annotated[str, AfterValidator(check_objective)] | None = option_field(
+    objective: ObjectiveName | None = option_field(
         None,
         "What networks are trained on, such as expected-metric(ranks=5): {objectives}.",
         panel=LEARNING,
         shown_default="set by --learning",
     )
-    exploration: Annotated[str, AfterValidator(check_exploration)] | None = option_field(
+    exploration: ExplorationName | None = option_field(
         None,
         "How a learned policy explores when it logs, such as explore(share=0.1), in a share of the "
         "impressions, or soft(by=0.5), in all: {explorations}.",
@@ -173,7 +211,7 @@ class RunSpec(BaseModel):
         ge=0,
         allow_inf_nan=False,
     )
-    evidence: Annotated[str, AfterValidator(check_evidence)] | None = option_field(
+    evidence: EvidenceName | None = option_field(
         None,
         "Rule of evidence ({evidence}), such as click-noise(level=0.05), by which steps from the starting "
         "policy towards the learned one are deployed, inside a trust region; replaces --caution.",
@@ -204,7 +242,7 @@ class RunSpec(BaseModel):
         panel=LENGTH,
         shown_default="0; 20 for online methods",
     )
-    metric: Annotated[str, AfterValidator(check_metric)] = option_field(
+    metric: MetricName = option_field(
         "ndcg@5", "Metric of policies on the test queries: {metrics}.", panel=MEASURES
     )
     oracle: bool = option_field(
@@ -229,6 +267,7 @@ class RunSpec(BaseModel):
             return given  # pydantic says what is wrong with it
         from rankloop.loop import default_exploration
         from rankloop.loop.exploration import AsLearned
+        from rankloop.registry import name_of
         from rankloop.training import LEARNING
 
         asked = {name: value for name, value in given.items() if value is not None}
@@ -255,7 +294,7 @@ class RunSpec(BaseModel):
         return {
             "estimator": str(learning.estimator),
             "objective": str(learning.objective),
-            "exploration": spell_out_options(default_exploration(learning)),
+            "exploration": name_of(default_exploration(learning), every_option=True),
             "caution": learning.settings.caution,
             **asked,
         }

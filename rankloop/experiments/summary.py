@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any, Literal
 
 import numpy as np
@@ -37,7 +38,7 @@ class Mean:
     half_width: float
 
     @classmethod
-    def of(cls, values: Sequence[float]) -> Mean:
+    def of(cls, values: Sequence[float] | Float64) -> Mean:
         """The mean of independent values."""
         n = len(values)
         if n == 1:
@@ -46,7 +47,11 @@ class Mean:
         return cls(float(np.mean(values)), float(quantile * np.std(values, ddof=1) / np.sqrt(n)))
 
     def __str__(self) -> str:
-        return f"{self.value:.4f}" + (f" ± {self.half_width:.4f}" if self.half_width else "")
+        return f"{self}"
+
+    def __format__(self, sign: str) -> str:
+        """The number, with a sign if it is ``+``."""
+        return f"{self.value:{sign}.4f}" + (f" ± {self.half_width:.4f}" if self.half_width else "")
 
 
 @dataclass(frozen=True)
@@ -62,6 +67,102 @@ class Curve:
     times: Int64
     values: Float64
     half_widths: Float64
+
+
+def others_mean(values: Float64) -> Float64:
+    """For each run, the mean of the other runs; of a single run, itself.
+
+    Args:
+        values: the first axis is that of the runs.
+
+    Example:
+        >>> others_mean(np.array([1.0, 2.0, 6.0]))
+        array([4. , 3.5, 1.5])
+    """
+    if len(values) < 2:
+        return values
+    mean: Float64 = (values.sum(axis=0) - values) / (len(values) - 1)
+    return mean
+
+
+@dataclass(frozen=True, eq=False)
+class RunCurves:
+    """A quantity of the runs of one method.
+
+    Attributes:
+        times: numbers of impressions, ascending.
+        values: runs × times.
+        seeds: the seeds of the runs, ascending.
+    """
+
+    times: Int64
+    values: Float64
+    seeds: tuple[int, ...]
+
+    @property
+    def last(self) -> Float64:
+        """The values at the last time, one per run."""
+        return self.values[:, -1]
+
+    def select(self, seeds: Collection[int], times: Int64) -> RunCurves:
+        """The runs of some of its seeds, at some of its times."""
+        runs, columns = np.isin(self.seeds, list(seeds)), np.isin(self.times, times)
+        kept = tuple(seed for seed in self.seeds if seed in seeds)
+        return RunCurves(self.times[columns], self.values[np.ix_(runs, columns)], kept)
+
+    def paired(self, other: RunCurves) -> tuple[RunCurves, RunCurves]:
+        """Both, with the runs of the seeds that both have, at the times at which both were evaluated."""
+        seeds, times = set(self.seeds) & set(other.seeds), np.intersect1d(self.times, other.times)
+        return self.select(seeds, times), other.select(seeds, times)
+
+    def mean_over_axis(self) -> Float64:
+        """The mean over a logarithmic axis, one per run: how fast and how high at once.
+
+            1 / (log t_n − log t_1) · ∫ value d log t, by the trapezoid rule
+
+        Example:
+            >>> curves = RunCurves(np.array([1, 10, 1000]), np.array([[0.0, 1.0, 1.0]]), seeds=(0,))
+            >>> curves.mean_over_axis().round(6)  # half of one decade, and two whole ones, of three
+            array([0.833333])
+        """
+        axis = np.log(self.times)
+        if len(axis) == 1:
+            return self.last
+        mean: Float64 = np.trapezoid(self.values, axis, axis=1) / (axis[-1] - axis[0])
+        return mean
+
+    @property
+    def peaks(self) -> Int64:
+        """For each run, the index of the time at which the mean of the other runs is highest.
+
+        A run that chose the peak itself would look higher there than runs are: what is largest by chance is
+        chosen. A single run has no others, and chooses for itself.
+        """
+        peaks: Int64 = np.argmax(others_mean(self.values), axis=1)
+        return peaks
+
+    @property
+    def peak_times(self) -> str:
+        """Those times in words: one, or from the earliest to the latest."""
+        times = self.times[self.peaks]
+        first, last = f"{times.min():,}", f"{times.max():,}"
+        return first if first == last else f"{first} to {last}"
+
+    def at(self, columns: Int64) -> Float64:
+        """The value of each run at a time of its own, given by index."""
+        return self.values[np.arange(len(self.values)), columns]
+
+    @property
+    def spread(self) -> float:
+        """The standard deviation over runs: the root mean square over the times."""
+        if len(self.values) < 2:
+            return float("nan")
+        return float(np.sqrt(self.values.var(axis=0, ddof=1).mean()))
+
+    def curve(self) -> Curve:
+        """The means over the runs, with confidence intervals."""
+        means = [Mean.of(column) for column in self.values.T]
+        return Curve(self.times, *np.array([(mean.value, mean.half_width) for mean in means]).T)
 
 
 @dataclass(frozen=True)
@@ -100,16 +201,54 @@ class Group:
 
     def curve(self, quantity: Callable[[Row], float | None]) -> Curve:
         """A quantity of the rows, averaged over the runs."""
+        return self.curves(quantity).curve()
+
+    def curves(self, quantity: Callable[[Row], float | None]) -> RunCurves:
+        """A quantity of the rows, run by run; NaN where it is not known."""
         times = self.times
-        means = []
-        for i in range(len(times)):
-            values = [quantity(run.rows[i]) for run in self.runs]
-            means.append(Mean.of([np.nan if value is None else value for value in values]))
-        return Curve(times, *np.array([(mean.value, mean.half_width) for mean in means]).T)
+        values = [[quantity(row) for row in run.rows[: len(times)]] for run in self.runs]
+        return RunCurves(times, np.array(values, float), tuple(run.spec.seed for run in self.runs))
 
     def mean(self, quantity: Callable[[RunResult], float]) -> Mean:
         """A quantity of the runs, averaged."""
         return Mean.of([quantity(run) for run in self.runs])
+
+
+@dataclass(frozen=True)
+class PairedDifference:
+    """How much more one method learned than another, seed by seed.
+
+    Attributes:
+        one: the first method.
+        other: the second one.
+        difference: first − second, the true metric of the learned policies, at the last common time.
+        seeds: the seeds that both have; what a seed decides, such as the start, is no part of the difference.
+        impressions: the last time at which both were evaluated.
+    """
+
+    one: str
+    other: str
+    difference: Mean
+    seeds: int
+    impressions: int
+
+    @classmethod
+    def of(cls, one: str, a: RunCurves, other: str, b: RunCurves) -> PairedDifference | None:
+        """The difference of two methods; None if they have no seed or no time in common."""
+        a, b = a.paired(b)
+        if not a.seeds or not len(a.times):
+            return None
+        return cls(one, other, Mean.of(a.last - b.last), len(a.seeds), int(a.times[-1]))
+
+
+def paired_differences(learned: Sequence[tuple[str, RunCurves]]) -> list[PairedDifference]:
+    """Every pair of methods that have seeds in common, each later one − an earlier one.
+
+    Args:
+        learned: names of methods, and what their runs learned.
+    """
+    pairs = (PairedDifference.of(*one, *other) for other, one in combinations(learned, 2))
+    return [pair for pair in pairs if pair is not None]
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import rankloop
+from rankloop.experiments.baselines import Peakedness
 from rankloop.experiments.files import FACTS, SPEC, TIMING
 from rankloop.experiments.results import Row, write_rows
 from rankloop.experiments.setup import SetupFacts
 from rankloop.experiments.spec import RunSpec
-from rankloop.experiments.starting_policy import Peakedness
 
 START, ORACLE = 0.5, 0.9
 TIMES = (100, 1_000, 10_000)

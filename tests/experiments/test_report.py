@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from rankloop.errors import RankloopError
+from rankloop.experiments.baselines import Peakedness
 from rankloop.experiments.report import report_document, write_report
 from rankloop.experiments.results import RunResult, find_results
 from rankloop.experiments.spec import RunSpec
-from rankloop.experiments.starting_policy import Peakedness
 from rankloop.experiments.summary import group_runs, summarise
 from rankloop.reports.html import html_page
 from rankloop.reports.markup import Html, element

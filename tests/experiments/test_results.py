@@ -72,6 +72,11 @@ def test_no_run(tmp_path: Path) -> None:
         ("spec.json", "{", r"spec\.json is damaged: it is not valid JSON"),
         ("spec.json", "[]", r"spec\.json is damaged, or was written by another version"),
         ("spec.json", '{"horizon": -1}', r"spec\.json is damaged.*: horizon: "),
+        (
+            "spec.json",
+            '{"estimator": "mine"}',
+            r"estimator: unknown estimator 'mine'.* is not registered",
+        ),
         ("facts.json", "{}", r"facts\.json is damaged.*: dataset: Field required"),
         ("results.jsonl", "not JSON\n", r"results\.jsonl is damaged"),
         ("results.jsonl", '{"impressions": 3}\n', r"results\.jsonl is damaged.*: learned: Field required"),

@@ -10,9 +10,8 @@ import pytest
 import rankloop
 from rankloop.data import synthetic
 from rankloop.errors import DataError, ModelFileError, RankloopError
-from rankloop.experiments import starting_policy as starting_policy_module
-from rankloop.experiments.baselines import production_ranker
-from rankloop.experiments.starting_policy import Peakedness, starting_policy
+from rankloop.experiments import baselines
+from rankloop.experiments.baselines import Peakedness, production_ranker, starting_policy
 from rankloop.models import Linear
 from rankloop.training import train
 from rankloop.types import Dataset
@@ -103,7 +102,7 @@ def test_a_temperature_is_for_networks(
     class Own:
         kind, n_features, learner = "own", 4, None
 
-    monkeypatch.setattr(starting_policy_module, "load", lambda _path: Own())
+    monkeypatch.setattr(baselines, "load", lambda _path: Own())
     assert starting_policy(str(tmp_path), data).kind == "own"
     with pytest.raises(
         RankloopError,

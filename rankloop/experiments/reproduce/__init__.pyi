@@ -1,9 +1,9 @@
-from ._merge import merge as merge
 from .figures import FIGURES as FIGURES
 from .presets import PRESETS as PRESETS
 from .presets import Preset as Preset
-from .reproduction import Plan as Plan
+from .presets import read_seeds as read_seeds
 from .reproduction import Reproduction as Reproduction
-from .reproduction import plan as plan
+from .reproduction import merge as merge
 from .reproduction import reproduce as reproduce
-from .seeds import read_seeds as read_seeds
+from .schedule import Plan as Plan
+from .schedule import plan as plan

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import math
 import os
 import platform
 import shlex
@@ -13,16 +15,16 @@ from pydantic import BaseModel, ConfigDict
 
 from rankloop._version import __version__
 from rankloop.data.by_name import is_generated
-from rankloop.experiments.files import read_model, write_json
-from rankloop.experiments.reproduce.costs import format_duration
-from rankloop.experiments.reproduce.evidence import AllRuns
-from rankloop.experiments.reproduce.figures import DEFAULT_FIGURES, FIGURES, AnyFigure
-from rankloop.experiments.reproduce.presets import Preset
-from rankloop.experiments.reproduce.schedule import arms
-from rankloop.experiments.reproduce.seeds import spell_seeds
+from rankloop.experiments.files import read_model, read_object, write_json
+from rankloop.experiments.reproduce.figures import DEFAULT_FIGURES, FIGURES, AnyFigure, arms
+from rankloop.experiments.reproduce.presets import Preset, spell_seeds
+from rankloop.experiments.reproduce.results import AllRuns
+from rankloop.storage.files import write_whole
 
-ABOUT = "reproduction.json"
+ABOUT, DURATION = "reproduction.json", "duration.json"
 DATA_FINGERPRINT = "data_fingerprint"
+# In seconds; durations below are not told apart.
+MINUTE = 60
 # Packages that results may depend on.
 PACKAGES = ("numpy", "numba", "scipy", "scikit-learn", "matplotlib", "pydantic")
 
@@ -195,3 +197,33 @@ def command(about: About, figures: Sequence[AnyFigure], out: str) -> str:
     for figure in figures:
         words += ["--only", figure.name]
     return shlex.join(words)
+
+
+def write_seconds(folder: Path, seconds: float) -> None:
+    """Write how long the runs in a folder took."""
+    write_whole(folder / DURATION, json.dumps({"seconds": seconds}).encode())
+
+
+def read_seconds(folder: Path) -> float:
+    """How long the runs in a folder took; 0 if nothing says so."""
+    path = folder / DURATION
+    seconds = read_object(path).get("seconds") if path.exists() else 0.0
+    # A damaged file costs the time that was counted so far, which no result depends on.
+    return float(seconds) if isinstance(seconds, int | float) and math.isfinite(seconds) else 0.0
+
+
+def format_duration(seconds: float) -> str:
+    """A duration in words.
+
+    >>> [format_duration(seconds) for seconds in (20, 70, 95, 1500, 9000, 400_000)]
+    ['under a minute', 'a minute', '2 minutes', '25 minutes', '2.5 hours', '4.6 days']
+    """
+    if seconds < MINUTE:
+        return "under a minute"
+    if seconds < 90:
+        return "a minute"
+    for size, name, most in ((60, "minutes", 90), (3600, "hours", 48)):
+        if seconds / size < most:
+            number = f"{seconds / size:.0f}" if name == "minutes" else f"{seconds / size:.1f}"
+            return f"{number} {name}"
+    return f"{seconds / 86400:.1f} days"

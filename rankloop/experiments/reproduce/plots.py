@@ -13,9 +13,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from rankloop.estimators import InterventionAware, InterventionOblivious
-from rankloop.experiments.reproduce.evidence import AllRuns
-from rankloop.experiments.reproduce.figures import AnyFigure, CurvesFigure, ExampleFigure, Panel
-from rankloop.experiments.reproduce.figures.base import Level
+from rankloop.experiments.reproduce.figures import AnyFigure, CurvesFigure, ExampleFigure, Level, Panel
+from rankloop.experiments.reproduce.results import AllRuns
 from rankloop.reports.drawing import draw_band, set_log_axis, settings
 from rankloop.reports.style import colour, marker
 from rankloop.storage.files import write_whole

@@ -5,23 +5,25 @@ The command line builds its options from `Preset`, so this module imports nothin
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
+from itertools import groupby
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from rankloop import names
+from rankloop.errors import RankloopError
 from rankloop.experiments.spec import (
     ALL,
+    AUTHORS,
     DATA_HELP,
     FOLD_HELP,
-    RunSpec,
-)
-from rankloop.experiments.spec_names import (
-    AUTHORS,
     HELD_OUT,
-    check_learning,
-    check_relevance,
-    check_supervision,
+    LearningName,
+    RelevanceName,
+    RunSpec,
+    SupervisionName,
 )
 from rankloop.option_field import option_field
 
@@ -98,13 +100,13 @@ class Preset(BaseModel):
         ge=1,
     )
     horizon: int = option_field(..., "Number of impressions.", shown_default="the preset's", ge=10)
-    relevance: Annotated[str, AfterValidator(check_relevance)] = option_field(
+    relevance: RelevanceName = option_field(
         "linear", "How a label becomes a probability of relevance, such as linear(max_label=2): {relevances}."
     )
-    learning: Annotated[str, AfterValidator(check_learning)] = option_field(
+    learning: LearningName = option_field(
         "paper", "How weights become a policy: paper (the paper's settings) or robust (rankloop's own)."
     )
-    supervision: Annotated[str, AfterValidator(check_supervision)] = option_field(
+    supervision: SupervisionName = option_field(
         HELD_OUT,
         "How the production ranker and the supervised baseline learn from labels: held-out (each seed has "
         "its own) or authors (as in the programs of the paper: peaked, shared by all seeds).",
@@ -135,8 +137,6 @@ class Preset(BaseModel):
     def grid(self) -> tuple[int, ...]:
         """The times of evaluation of every arm, up to its own horizon; the last is the horizon."""
         if self.times == "authors":
-            from rankloop.experiments.reproduce.times import authors_evaluations
-
             return authors_evaluations(self.horizon, self.evaluations)
         spread = RunSpec(horizon=self.horizon, interventions=0, evaluations=self.evaluations)
         return spread.times
@@ -154,8 +154,6 @@ class Preset(BaseModel):
         evaluations: int | tuple[int, ...] = self.evaluations
         interventions: int | tuple[int, ...] | Literal["all"] = arm.interventions
         if self.times == "authors" and isinstance(arm.interventions, int):
-            from rankloop.experiments.reproduce.times import authors_interventions
-
             interventions = authors_interventions(horizon, arm.interventions, self.evaluations)
         if self.times == "authors" or horizon < self.horizon:
             evaluations = tuple(time for time in self.grid if time < horizon)
@@ -219,3 +217,74 @@ def preset_named(name: str) -> Preset:
     if name not in PRESETS:
         raise names.unknown("preset", name, PRESETS)
     return PRESETS[name]
+
+
+# The exponent of their first evaluation.
+FIRST = 2
+
+
+def authors_evaluations(horizon: int, number: int) -> tuple[int, ...]:
+    """The evaluations of the authors' programs: the first at 100, the last at the horizon.
+
+    >>> authors_evaluations(10**8, 50)[:4], len(authors_evaluations(10**8, 50))
+    ((100, 131, 171, 225), 52)
+    """
+    return tuple(dict.fromkeys(_spread(horizon, number)))
+
+
+def authors_interventions(horizon: int, number: int, evaluations: int) -> tuple[int, ...]:
+    """The interventions of the authors' programs: at the evaluations that are closest to an even spread.
+
+    They lie strictly between the first evaluation and the horizon. If there are more of them than
+    evaluations, they are evenly spread themselves. Times that are less than an impression apart are one.
+
+    >>> authors_interventions(10**8, 5, 50)
+    (873, 10000, 87332, 1000000, 8733261)
+    >>> len(authors_interventions(10**8, 100, 50)), authors_interventions(10**8, 0, 50)
+    (100, ())
+    """
+    even = _spread(horizon, number)[1:-1]
+    if number < evaluations:
+        grid = _spread(horizon, evaluations)[1:]
+        even = [min(grid, key=lambda evaluated: abs(evaluated - time)) for time in even]
+    return tuple(sorted({time for time in even if time < horizon}))
+
+
+def _spread(horizon: int, between: int) -> list[int]:
+    """Times from 100 to the horizon and so many between them, evenly on a logarithmic scale, rounded down."""
+    import numpy as np
+
+    last = np.log10(horizon)
+    times: list[int] = np.logspace(min(FIRST, last / 2), last, between + 2, dtype=np.int64).tolist()
+    return times
+
+
+# More runs than anybody makes; it catches mistyped ranges.
+MOST = 10_000
+
+
+def read_seeds(text: str) -> tuple[int, ...]:
+    """The seeds of a text, each once, ascending.
+
+    >>> read_seeds("3-5, 9"), read_seeds("7,3")
+    ((3, 4, 5, 9), (3, 7))
+    """
+    seeds: set[int] = set()
+    for part in text.split(","):
+        found = re.fullmatch(r"\s*(\d+)\s*(?:-\s*(\d+)\s*)?", part)
+        first, last = (0, -1) if found is None else (int(found[1]), int(found[2] or found[1]))
+        if not first <= last < MOST:
+            raise RankloopError(f"seeds are written as 3-5 or 3,7, each below {MOST:,}, got {text!r}")
+        seeds.update(range(first, last + 1))
+    return tuple(sorted(seeds))
+
+
+def spell_seeds(seeds: Iterable[int]) -> str:
+    """The shortest text of the seeds.
+
+    >>> spell_seeds([0, 1, 2, 5]), spell_seeds([3])
+    ('0-2,5', '3')
+    """
+    runs = groupby(enumerate(sorted(seeds)), key=lambda pair: pair[1] - pair[0])
+    parts = [[seed for _, seed in run] for _, run in runs]
+    return ",".join(f"{part[0]}-{part[-1]}" if len(part) > 1 else str(part[0]) for part in parts)

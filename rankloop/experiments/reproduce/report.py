@@ -6,19 +6,19 @@ terminal shows its table of claims.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
+from rankloop.experiments.report import difference_tables
 from rankloop.experiments.reproduce.claims import FAILS, HOLDS, UNDECIDED, Finding, Judged
-from rankloop.experiments.reproduce.claims.power import spell_runs
-from rankloop.experiments.reproduce.evidence import AllRuns
+from rankloop.experiments.reproduce.claims.base import spell_runs
 from rankloop.experiments.reproduce.figures import AnyFigure, CurvesFigure, Panel
-from rankloop.experiments.summary import Mean
+from rankloop.experiments.reproduce.presets import Arm
+from rankloop.experiments.reproduce.results import AllRuns
+from rankloop.experiments.summary import Mean, paired_differences
 from rankloop.reports.document import (
     NONE,
-    Block,
     Column,
     Document,
     Facts,
@@ -30,34 +30,20 @@ from rankloop.reports.document import (
     warnings,
 )
 
+INTERVALS = "Means over runs; the shaded areas are 90 % confidence intervals (Student’s t)."
 SIGNS = {HOLDS: "✓", FAILS: "✗", UNDECIDED: "?"}
 Description = Mapping[str, str]
 
 
-@dataclass(frozen=True)
-class FigureFiles:
-    """The figures of a reproduction.
-
-    Attributes:
-        figures: their specs.
-        evidence: what they show.
-        folder: holds their SVG files.
-    """
-
-    figures: Sequence[AnyFigure]
-    evidence: AllRuns
-    folder: Path
-
-
 def claims_document(
-    judged: Sequence[Judged], about: Description, drawn: FigureFiles | None = None
+    judged: Sequence[Judged], about: Description, figures: Sequence[Section] = ()
 ) -> Document:
     """Report which claims hold, which do not, and which are undecided.
 
     Args:
         judged: the claims, in the order of the paper.
         about: how the reproduction was made.
-        drawn: the figures to include; None for none.
+        figures: what `figure_sections` returned; none for the claims alone.
     """
     return Document(
         "the paper's experiments",
@@ -65,7 +51,7 @@ def claims_document(
         (
             Facts(tuple(about.items())),
             Section("Claims", (_claims(judged), Text(f"{summary(judged)}.", "strong", brief=True))),
-            *(() if drawn is None else (Section("Figures", tuple(_figures(drawn))),)),
+            *((Section("Figures", (Text(INTERVALS, "quiet"), *figures)),) if figures else ()),
             Section(
                 "The numbers behind the claims",
                 (
@@ -151,14 +137,30 @@ def _number(value: float | None) -> str:
     return text.replace("-", "−") if abs(value) >= 5e-5 else text
 
 
-def _figures(drawn: FigureFiles) -> Iterator[Block]:
-    yield Text("Means over runs; the shaded areas are 90 % confidence intervals (Student’s t).", "quiet")
-    for figure in drawn.figures:
-        read = partial((drawn.folder / f"{figure.name}.svg").read_text, encoding="utf-8")
-        panels = figure.panels if isinstance(figure, CurvesFigure) else ()
-        ends = [_ends(panel, drawn.evidence) for panel in panels]
-        shown = Figure(read, figure.caption, " ".join(ends) or figure.caption, standalone=True)
-        yield Section(figure.name, (Figures((shown,)), *(Text(line, "quiet") for line in ends)))
+def figure_sections(figures: Sequence[AnyFigure], evidence: AllRuns, folder: Path) -> list[Section]:
+    """The figures of a reproduction, with the numbers behind them.
+
+    Args:
+        figures: their specs.
+        evidence: what they show.
+        folder: holds their SVG files.
+    """
+    return [_figure(figure, evidence, folder / f"{figure.name}.svg") for figure in figures]
+
+
+def _figure(figure: AnyFigure, evidence: AllRuns, path: Path) -> Section:
+    panels = figure.panels if isinstance(figure, CurvesFigure) else ()
+    ends = [_ends(panel, evidence) for panel in panels]
+    read = partial(path.read_text, encoding="utf-8")
+    shown = Figure(read, figure.caption, " ".join(ends) or figure.caption, standalone=True)
+    texts = (Text(line, "quiet") for line in ends)
+    return Section(figure.name, (Figures((shown,)), *texts, *_differences(figure.arms, evidence)))
+
+
+def _differences(shown: Sequence[Arm], evidence: AllRuns) -> tuple[Table, ...]:
+    """Every pair of the learners of a figure that have runs of the same seeds."""
+    made = [(arm.name, evidence.learned[arm]) for arm in shown if arm in evidence.learned]
+    return difference_tables("NDCG@5", paired_differences(made))
 
 
 def _ends(panel: Panel, evidence: AllRuns) -> str:

@@ -6,8 +6,7 @@ from pathlib import Path
 
 from rankloop.experiments.reproduce import FIGURES, Preset, Reproduction, plan, reproduce
 from rankloop.experiments.reproduce.executors import Executor, local
-from rankloop.experiments.reproduce.figures import AnyFigure, CurvesFigure
-from rankloop.experiments.reproduce.figures.base import learned_and_logging, line
+from rankloop.experiments.reproduce.figures import AnyFigure, CurvesFigure, learned_and_logging, line
 
 TINY = Preset(
     name="tiny",

@@ -18,22 +18,21 @@ from rankloop.experiments.reproduce.claims import (
     judge,
 )
 from rankloop.experiments.reproduce.claims.base import (
+    MOST_RUNS,
     NEGLIGIBLE,
     above,
     below,
     exact,
     not_refuted_early,
+    runs_to_decide,
+    spread_ratio,
     undecided,
     within,
 )
 from rankloop.experiments.reproduce.claims.estimators import last_change
-from rankloop.experiments.reproduce.claims.power import MOST_RUNS, runs_to_decide
-from rankloop.experiments.reproduce.claims.spread import spread_ratio
-from rankloop.experiments.reproduce.evidence import AllRuns, RunCurves
-from rankloop.experiments.reproduce.figures import FIGURES
-from rankloop.experiments.reproduce.figures.base import AUTHORS_COLTR
+from rankloop.experiments.reproduce.figures import AUTHORS_COLTR, FIGURES, arms
 from rankloop.experiments.reproduce.presets import Arm
-from rankloop.experiments.reproduce.schedule import arms
+from rankloop.experiments.reproduce.results import AllRuns, RunCurves
 
 RUNS = 5
 SEEDS = tuple(range(RUNS))

@@ -12,8 +12,8 @@ import pytest
 from rankloop.errors import RankloopError
 from rankloop.experiments.reproduce import FIGURES, merge, plan, plots, read_seeds, reproduce
 from rankloop.experiments.reproduce.about import About
-from rankloop.experiments.reproduce.figures.base import CurvesFigure
-from rankloop.experiments.reproduce.table import read_table, write_table
+from rankloop.experiments.reproduce.figures import CurvesFigure
+from rankloop.experiments.reproduce.results import read_table, write_table
 from tests.experiments.reproduce.small import CURVES, TINY, made
 
 # What follows from the results alone: not the description, which says how they came to be.

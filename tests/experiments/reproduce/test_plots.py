@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 
 from rankloop.estimators import InterventionAware, InterventionOblivious
-from rankloop.experiments.reproduce.evidence import AllRuns
-from rankloop.experiments.reproduce.figures import FIGURES, CurvesFigure
-from rankloop.experiments.reproduce.figures.example import FIGURE as EXAMPLE
+from rankloop.experiments.reproduce.figures import EXAMPLE, FIGURES, CurvesFigure
 from rankloop.experiments.reproduce.plots import LEVELS, dashes_of, draw, write_figure
+from rankloop.experiments.reproduce.results import AllRuns
 from rankloop.reports.style import colour, marker
 from tests.experiments.reproduce.test_claims import TIMES, curves, evidence
 

@@ -5,10 +5,8 @@ from __future__ import annotations
 import pytest
 
 from rankloop.errors import RankloopError
-from rankloop.experiments.reproduce.figures import FIGURES, figure
-from rankloop.experiments.reproduce.figures.base import AUTHORS_COLTR
+from rankloop.experiments.reproduce.figures import AUTHORS_COLTR, FIGURES, arms, figure, jobs
 from rankloop.experiments.reproduce.presets import MEDIUM, PAPER, PRESETS, QUICK, Arm, Preset
-from rankloop.experiments.reproduce.schedule import arms, jobs
 from rankloop.experiments.spec import RunSpec
 from rankloop.models import SGD
 from rankloop.training import LEARNING

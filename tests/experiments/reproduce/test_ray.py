@@ -12,19 +12,16 @@ import pytest
 
 from rankloop import extras
 from rankloop.errors import RankloopError
-from rankloop.experiments.reproduce import executors
+from rankloop.experiments.reproduce import Plan, executors, plan
 from rankloop.experiments.reproduce.executors import executor, ray
-from rankloop.experiments.reproduce.schedule import jobs
-from rankloop.experiments.reproduce.work import Work
-from rankloop.experiments.setup import Environment
 from rankloop.progress import Update
 from tests.experiments.reproduce.small import CURVES, TINY, made
 
 PRESET = TINY.model_copy(update={"horizon": 600})
 
 
-def work(folder: Path) -> Work:
-    return Work(PRESET, Environment.load(PRESET.setup_spec(0)), folder, tuple(jobs([CURVES], PRESET)))
+def planned(folder: Path) -> Plan:
+    return plan(PRESET, [CURVES], folder)
 
 
 def ignore(_update: Update) -> None:
@@ -62,7 +59,7 @@ def test_the_same_results_as_on_this_machine(tmp_path: Path) -> None:
 def test_errors_on_the_cluster_are_raised_here(tmp_path: Path) -> None:
     (tmp_path / "setups").touch()
     with pytest.raises(RankloopError, match="setups"):
-        ray(work(tmp_path), ignore)
+        ray(planned(tmp_path), ignore)
 
 
 @pytest.mark.parametrize("running", [False, True])
@@ -72,7 +69,7 @@ def test_a_cluster_that_it_started_it_ends_and_no_other(
     fake = Mock(**{"is_initialized.return_value": running, "put.side_effect": ConnectionError})
     monkeypatch.setitem(sys.modules, "ray", fake)
     with pytest.raises(ConnectionError):
-        ray(work(tmp_path), ignore)
+        ray(planned(tmp_path), ignore)
     assert (fake.init.called, fake.shutdown.called) == (not running, not running)
 
 
@@ -81,7 +78,7 @@ def test_without_the_extra_the_engine_says_how_to_get_it(
 ) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(RankloopError, match=r'pip install "rankloop\[ray\]"'):
-        executors.ray(work(tmp_path), ignore)
+        executors.ray(planned(tmp_path), ignore)
 
 
 def test_executors_by_name(monkeypatch: pytest.MonkeyPatch) -> None:

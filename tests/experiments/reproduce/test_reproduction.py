@@ -4,32 +4,27 @@ from __future__ import annotations
 
 import csv
 import json
-import math
 import os
 import signal
 import subprocess
 import sys
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from pyarrow import parquet
 
 from rankloop.errors import RankloopError
-from rankloop.experiments.reproduce import FIGURES, plan, plots, reproduce
-from rankloop.experiments.reproduce import table as table_module
+from rankloop.experiments.reproduce import FIGURES, plan, plots, reproduce, reproduction
 from rankloop.experiments.reproduce.claims import CLAIMS
-from rankloop.experiments.reproduce.costs import QUERIES as MEASURED_QUERIES
-from rankloop.experiments.reproduce.costs import Costs, format_duration, measure
 from rankloop.experiments.reproduce.executors import local
-from rankloop.experiments.reproduce.figures import DEFAULT_FIGURES
-from rankloop.experiments.reproduce.figures.base import CurvesFigure, learned_and_logging
+from rankloop.experiments.reproduce.figures import CurvesFigure, learned_and_logging
 from rankloop.experiments.reproduce.presets import Arm
-from rankloop.experiments.reproduce.schedule import Job, jobs
-from rankloop.experiments.results import find_results
+from rankloop.experiments.reproduce.results import TableRow
+from rankloop.experiments.results import RunResult, find_results
 from rankloop.experiments.run import Run
-from rankloop.experiments.setup import Environment, Setup, read_facts
+from rankloop.experiments.setup import Setup, read_facts
+from rankloop.experiments.summary import Mean
 from rankloop.progress import Update
 from tests.conftest import ROOT
 from tests.experiments.interruption import InterruptedRunError
@@ -95,7 +90,7 @@ def test_runs_that_ended_keep_no_checkpoint_and_are_not_made_again(
     monkeypatch.setattr(Run, "_run", None)
     monkeypatch.setattr(Setup, "build", None)
     planned = plan(TINY, FEW, whole)
-    assert (planned.unfinished, planned.missing_setups, planned.seconds) == ((), (), 0.0)
+    assert planned.unfinished == ()
     assert "(6 of them finished before)" in str(planned)
     reproduce(planned)
     assert {path: path.read_bytes() for path in before} == before
@@ -157,7 +152,6 @@ def test_interrupted_and_resumed_equals_uninterrupted(whole: Path, tmp_path: Pat
         reproduce(planned, local, interrupt)
     again = plan(TINY, FEW, tmp_path)
     assert 0 < len(again.unfinished) < len(again.jobs)
-    assert again.seconds > 0.0
     reproduce(again)
     for name in RESULTS:
         assert (tmp_path / name).read_bytes() == (whole / name).read_bytes(), name
@@ -246,70 +240,36 @@ def test_a_run_that_finishes_is_read_once_and_no_other_is_read_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read: list[str] = []
-    result = table_module.run_of
+    rows = reproduction.table_rows
 
-    def counted(job: Job, folder: Path) -> Run:
-        read.append(job.name)
-        return result(job, folder)
+    def counted(name: str, arm: Arm, result: RunResult) -> list[TableRow]:
+        read.append(name)
+        return rows(name, arm, result)
 
-    monkeypatch.setattr(table_module, "run_of", counted)
+    monkeypatch.setattr(reproduction, "table_rows", counted)
     planned = plan(TINY.model_copy(update={"runs": 1}), [CURVES], tmp_path)
     reproduce(planned)
     assert sorted(read) == sorted(job.name for job in planned.jobs)
 
 
-def test_costs_add_up() -> None:
-    costs = Costs(
-        queries=1,
-        epoch={"paper": 0.5, "doubly-robust": 2.0},
-        phase={"paper": 0.25, "doubly-robust": 1.0},
-        impression=1e-3,
-        online_impression={("pdgd", True): 1e-2, ("pdgd", False): 1e-3},
-    )
-    estimators = Job(arm := Arm(learner="affine", interventions=0), TINY.spec(arm, 0))
-    online = Job(arm := Arm(learner="pdgd", interventions="all"), TINY.spec(arm, 0))
-    # Four times: three evaluations and the horizon; ten epochs each, by assumption.
-    assert costs.run(estimators) == pytest.approx(4 * 0.25 + 4 * 10 * 0.5 + 1_000 * 1e-3)
-    assert costs.run(online) == 4 * 0.25 + 500 * 1e-2
-    counterfactual = Job(arm := Arm(learner="pdgd", interventions=0), TINY.spec(arm, 0))
-    assert costs.run(counterfactual) == 4 * 0.25 + 500 * 1e-3
-    # Twenty-five epochs of another learner, each with its own cost.
-    default = Job(arm := Arm(learner="doubly-robust", interventions=0), TINY.spec(arm, 0))
-    assert costs.run(default) == pytest.approx(4 * 1.0 + 4 * 25 * 2.0 + 1_000 * 1e-3)
-    # Of as many queries as the horizon, 1 − 1/e have been shown by then; the others cost nothing.
-    many = replace(costs, queries=1_000)
-    shown = sum(1 - math.exp(-time / 1_000) for time in estimators.spec.times)
-    assert many.run(estimators) == pytest.approx(4 * 0.25 + shown * 10 * 0.5 + 1_000 * 1e-3)
-    assert format_duration(3 * 86_400) == "3.0 days"
+def test_what_takes_longest_comes_first_within_a_seed(tmp_path: Path) -> None:
+    planned = plan(TINY, [FIGURES["pdgd"], FIGURES["estimators"]], tmp_path)
+    assert [job.spec.seed for job in planned.jobs] == [0] * 10 + [1] * 10
+    first = [job.arm.name for job in planned.jobs[:10]]
+    assert first[:3] == ["pdgd-100", "pdgd-online", "pdgd-0"]
+    assert all(name.endswith("-50") for name in first[3:7])
+    assert all(name.endswith("-0") for name in first[7:])
 
 
-def test_what_seeds_share_is_paid_once() -> None:
-    costs = Costs(queries=1, epoch={"paper": 1.0}, phase={"paper": 0.0}, impression=0.0, online_impression={})
-    own, shared = (
-        costs.setups(TINY.model_copy(update={"supervision": supervision}), [3, 4])
-        for supervision in ("held-out", "authors")
-    )
-    assert own[3] == own[4] > 0.0
-    assert shared[3] > own[3] > shared[4] > 0.0
+def test_differences_between_learners_are_on_the_page(whole: Path) -> None:
+    page = (whole / "report.html").read_text()
+    assert "Paired differences: NDCG@5 of the learned policies" in page
+    rows = {row["run"]: row["learned"] for row in parquet.read_table(whole / "results.parquet").to_pylist()}
+    gaps = [rows[f"affine-4/seed-{seed}"] - rows[f"intervention-aware-0/seed-{seed}"] for seed in (0, 1)]
+    assert f"{Mean.of(gaps):+}" in page
+    assert "PDGD" in page
 
 
-def test_the_longest_come_first_within_a_seed(tmp_path: Path) -> None:
-    planned = plan(TINY, [FIGURES["estimators"]], tmp_path)
-    assert planned.costs is not None
-    assert [job.spec.seed for job in planned.jobs] == [0] * 7 + [1] * 7
-    took = [planned.costs.run(job) for job in planned.jobs[:7]]
-    assert took == sorted(took, reverse=True)
-    assert set(planned.jobs) == set(jobs([FIGURES["estimators"]], TINY))
-
-
-@pytest.mark.parametrize("queries", [30, 2 * MEASURED_QUERIES])
-def test_costs_are_measured_on_data_of_any_size(queries: int) -> None:
-    preset = TINY.model_copy(update={"data": f"synthetic(queries={queries}, features=4)"})
-    wanted = jobs([CURVES, DEFAULT_FIGURES["default-interventions"]], preset)
-    costs = measure(Environment.load(preset.setup_spec(0)), preset, wanted)
-    assert set(costs.online_impression) == {("pdgd", True)}
-    assert set(costs.epoch) == set(costs.phase) == {"paper", "doubly-robust"}
-    measured = (costs.epoch, costs.phase, costs.online_impression)
-    assert costs.impression > 0.0
-    assert all(min(seconds.values()) > 0.0 for seconds in measured)
-    assert all(costs.run(job) > 0.0 for job in wanted)
+def test_an_outcome_is_a_frame_of_all_evaluations(whole: Path) -> None:
+    frame = made(whole).to_arrow()
+    assert frame.equals(parquet.read_table(whole / "results.parquet"))

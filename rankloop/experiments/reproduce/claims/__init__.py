@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rankloop.experiments.reproduce.claims import estimators, exact, interventions, online, setup
+from rankloop.experiments.reproduce.claims import estimators, exact, interventions, online
 from rankloop.experiments.reproduce.claims.base import FAILS as FAILS
 from rankloop.experiments.reproduce.claims.base import HOLDS as HOLDS
 from rankloop.experiments.reproduce.claims.base import UNDECIDED as UNDECIDED
@@ -14,7 +14,6 @@ from rankloop.experiments.reproduce.claims.base import judge as judge
 # In the order of the paper.
 CLAIMS: tuple[Claim, ...] = (
     *exact.CLAIMS,
-    *setup.CLAIMS,
     *estimators.CLAIMS,
     *interventions.CLAIMS,
     *online.CLAIMS,

@@ -9,9 +9,9 @@ from typing import Literal
 import numpy as np
 from pydantic import BaseModel, ConfigDict
 
-from rankloop.experiments.reproduce.claims.power import runs_to_decide
-from rankloop.experiments.reproduce.evidence import AllRuns, NotRunError
-from rankloop.experiments.summary import Mean
+from rankloop.experiments.reproduce.results import AllRuns, NotRunError
+from rankloop.experiments.summary import CONFIDENCE, Mean, RunCurves
+from rankloop.statistics.intervals import student_quantile
 from rankloop.types import Float64
 
 Outcome = Literal["holds", "does not hold", "undecided"]
@@ -43,7 +43,7 @@ class Finding(BaseModel):
         note: a remark, or empty.
         leans_to_hold: whether it would satisfy the claim if it were known exactly; None if that is not known.
         runs_to_decide: how many runs would decide it, if it is undecided and a matter of runs; see
-            `rankloop.experiments.reproduce.claims.power`.
+            `rankloop.experiments.reproduce.claims.base`.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -210,3 +210,117 @@ def _compare(
 def decided(holds: bool, fails: bool) -> Outcome:
     """The outcome of an interval that lies where it should, or entirely elsewhere, or neither."""
     return HOLDS if holds else FAILS if fails else UNDECIDED
+
+
+# The chance that the interval of this many runs decides.
+POWER = 0.8
+# A number that would take more runs than this lies on its threshold for all practical purposes.
+MOST_RUNS = 1_000
+
+
+def runs_to_decide(distance: float, deviation: float) -> int:
+    """The smallest number of runs whose interval lies on one side of a threshold with a chance of 80 %.
+
+    For n runs with this mean and spread, the half width and the error of the mean must fit in between:
+
+        (t_{n−1}(0.95) + t_{n−1}(0.8)) · deviation / √n ≤ distance
+
+    Args:
+        distance: from the mean to the nearest threshold.
+        deviation: the standard deviation over runs.
+
+    Returns:
+        The number, at most `MOST_RUNS`.
+
+    Example:
+        >>> runs_to_decide(0.01, 0.01), runs_to_decide(0.01, 0.02), runs_to_decide(0.0, 0.01)
+        (8, 27, 1000)
+    """
+    n = np.arange(2, MOST_RUNS + 1)
+    alpha, beta = 0.5 - 0.5 * CONFIDENCE, 1.0 - POWER
+    quantiles = np.array(
+        [student_quantile(df, alpha) + student_quantile(df, beta) for df in range(1, MOST_RUNS)]
+    )
+    enough = quantiles * deviation / np.sqrt(n) <= distance
+    return int(n[np.argmax(enough)]) if enough.any() else MOST_RUNS
+
+
+def spell_runs(runs: int | None) -> str:
+    """A number of runs as text.
+
+    >>> spell_runs(12), spell_runs(MOST_RUNS), spell_runs(None)
+    ('12', '1,000 or more', '–')
+    """
+    if runs is None:
+        return "–"
+    return f"{runs:,} or more" if runs >= MOST_RUNS else f"{runs:,}"
+
+
+# Leaving one of two runs out leaves no spread.
+FEWEST_RUNS = 3
+
+
+def spread_ratio(what: str, one: RunCurves, other: RunCurves, *, at_least: float | None = None) -> Finding:
+    """The ratio of the standard deviations of two arms over runs, each pooled over the times.
+
+    Runs of one seed share the production ranker, times of one run are correlated, and some runs may collapse
+    while others do not: so the interval is a jackknife. With L the logarithm of the ratio and L₋ᵢ the same
+    without seed i, of n,
+
+        L ± t_{n−1} · √( (n−1)/n · Σ_i (L₋ᵢ − mean L₋)² )
+
+    In simulations of 5 to 20 runs, with and without each of these, it covers the true ratio in 86 to 93 % of
+    cases at a nominal 90 %. An F interval, which knows nothing of pairs and of times, covers 89 to 100 %, and
+    is up to twice as wide.
+
+    Args:
+        what: which ratio.
+        one: the arm in the numerator.
+        other: the arm in the denominator; its runs have the same seeds.
+        at_least: the ratio must be above this; None if it must be below `FAR`.
+
+    Reference:
+        R. G. Miller, "Jackknifing variances", Annals of Mathematical Statistics 39 (1968).
+    """
+    n = len(one.values)
+    wanted = f"< {FAR:g}" if at_least is None else f"> {at_least:g}"
+    if n < FEWEST_RUNS:
+        note = f"an interval needs at least {FEWEST_RUNS} runs"
+        return Finding(what=what, value=None, wanted=wanted, outcome=UNDECIDED, note=note)
+    log_ratio, error = _jackknife(one.values, other.values)
+    if not np.isfinite(log_ratio) or not np.isfinite(error):
+        note = "there is no spread to compare with"
+        return Finding(what=what, value=None, wanted=wanted, outcome=UNDECIDED, note=note)
+    half = student_quantile(n - 1, 0.5 - 0.5 * CONFIDENCE) * error
+    ratio, low, high = (float(np.exp(log_ratio + shift)) for shift in (0.0, -half, half))
+    bound = FAR if at_least is None else at_least
+    below, above = high < bound, low > bound
+    outcome = decided(below, low >= bound) if at_least is None else decided(above, high <= bound)
+    runs = None
+    if outcome == UNDECIDED:
+        runs = runs_to_decide(abs(log_ratio - np.log(bound)), error * np.sqrt(n))
+    return Finding(
+        what=what,
+        value=ratio,
+        low=low,
+        high=high,
+        wanted=wanted,
+        outcome=outcome,
+        leans_to_hold=(ratio < bound) if at_least is None else (ratio > bound),
+        runs_to_decide=runs,
+    )
+
+
+def _jackknife(one: Float64, other: Float64) -> tuple[float, float]:
+    """The logarithm of the ratio of standard deviations, and its standard error."""
+
+    def log_ratio(kept: Float64) -> float:
+        variances = [values[kept].var(axis=0, ddof=1).mean() for values in (one, other)]
+        return float(0.5 * (np.log(variances[0]) - np.log(variances[1])))
+
+    n = len(one)
+    everything = np.ones(n, dtype=bool)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        without = np.array([log_ratio(np.arange(n) != i) for i in range(n)])
+        error = np.sqrt((n - 1) / n * np.sum((without - without.mean()) ** 2))
+        return log_ratio(everything), float(error)

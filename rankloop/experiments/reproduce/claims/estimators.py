@@ -1,4 +1,4 @@
-"""Claims about the comparison of estimators, without interventions and with 50."""
+"""Claims about where runs start, and about estimators without interventions and with 50."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ from rankloop.experiments.reproduce.claims.base import (
     Finding,
     above,
     not_refuted_early,
+    spread_ratio,
     undecided,
     within,
 )
-from rankloop.experiments.reproduce.claims.spread import spread_ratio
-from rankloop.experiments.reproduce.evidence import AllRuns, RunCurves
-from rankloop.experiments.reproduce.figures.base import AFFINE, AWARE, OBLIVIOUS, POLICY_AWARE
+from rankloop.experiments.reproduce.figures import AFFINE, AWARE, OBLIVIOUS, POLICY_AWARE
 from rankloop.experiments.reproduce.presets import Arm
-from rankloop.experiments.setup import ORACLE
+from rankloop.experiments.reproduce.results import AllRuns
+from rankloop.experiments.setup import ORACLE, SUPERVISED
+from rankloop.experiments.summary import RunCurves
 from rankloop.types import Float64
 
 WHERE = "Figure 2"
@@ -100,7 +101,26 @@ def _check_less_spread(evidence: AllRuns) -> Sequence[Finding]:
     return findings
 
 
+def _between(evidence: AllRuns) -> Sequence[Finding]:
+    production = evidence.baseline("start")
+    random, supervised, oracle = (evidence.baseline(name) for name in ("random", SUPERVISED, ORACLE))
+    return [
+        above("production ranker − random", production - random, NEGLIGIBLE),
+        above("supervised − production ranker", supervised - production, NEGLIGIBLE),
+        above("oracle − production ranker", oracle - production, NEGLIGIBLE),
+    ]
+
+
 CLAIMS = (
+    Claim(
+        name="production-in-between",
+        where="Section 6",
+        statement="The production ranker is much better than a random one, and leaves room for improvement.",
+        criterion=f"more than {NEGLIGIBLE:g} above random rankings, and as much below the supervised "
+        "baseline and below the oracle",
+        cause="How much a few labelled queries teach depends on the data.",
+        check=_between,
+    ),
     Claim(
         name="affine-converges-below",
         where=WHERE,

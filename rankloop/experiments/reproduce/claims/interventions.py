@@ -15,14 +15,14 @@ from rankloop.experiments.reproduce.claims.base import (
     Finding,
     above,
     below,
+    spread_ratio,
     undecided,
 )
-from rankloop.experiments.reproduce.claims.spread import spread_ratio
-from rankloop.experiments.reproduce.evidence import AllRuns, RunCurves, others_mean
-from rankloop.experiments.reproduce.figures.base import AWARE
-from rankloop.experiments.reproduce.figures.interventions import NUMBERS
+from rankloop.experiments.reproduce.figures import AWARE, NUMBERS
 from rankloop.experiments.reproduce.presets import Arm
+from rankloop.experiments.reproduce.results import AllRuns
 from rankloop.experiments.setup import ORACLE
+from rankloop.experiments.summary import RunCurves, others_mean
 from rankloop.types import Float64
 
 WHERE = "Figure 3"

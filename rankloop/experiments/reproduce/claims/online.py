@@ -18,9 +18,10 @@ from rankloop.experiments.reproduce.claims.base import (
     undecided,
     within,
 )
-from rankloop.experiments.reproduce.evidence import AllRuns, RunCurves
-from rankloop.experiments.reproduce.figures.base import AUTHORS_COLTR, AWARE, BIASED_PDGD, COLTR, PDGD
+from rankloop.experiments.reproduce.figures import AUTHORS_COLTR, AWARE, BIASED_PDGD, COLTR, PDGD
 from rankloop.experiments.reproduce.presets import Arm
+from rankloop.experiments.reproduce.results import AllRuns
+from rankloop.experiments.summary import RunCurves
 from rankloop.types import Float64
 
 COMPARISON, ON_PDGD = "Figure 4", "Figure 5"

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from rankloop.experiments.figures import Level, Series, curves
+from rankloop.experiments.curves import Level, Series, curves
 from rankloop.experiments.summary import Curve
 from rankloop.reports import drawing, style
 from rankloop.reports.style import marker

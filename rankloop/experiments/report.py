@@ -1,20 +1,31 @@
-"""The sections of a report on runs, in the order of the page."""
+"""Reports on runs: one page, and the tables that the commands print."""
 
 from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 
-from rankloop.experiments.report import plots
+from rankloop.errors import RankloopError
+from rankloop.experiments.baselines import PEAKED_ADVICE
+from rankloop.experiments.curves import estimate_figures, full_name, support_figures, value_figures
 from rankloop.experiments.results import RunResult
 from rankloop.experiments.run import PREPARED
-from rankloop.experiments.starting_policy import PEAKED_ADVICE
-from rankloop.experiments.summary import CONFIDENCE, Group, configuration, summarise
+from rankloop.experiments.summary import (
+    CONFIDENCE,
+    Group,
+    PairedDifference,
+    configuration,
+    group_runs,
+    paired_differences,
+    summarise,
+)
 from rankloop.reports.bias import bias_table
 from rankloop.reports.document import (
     NONE,
     Cell,
     Column,
+    Document,
     Facts,
     Listing,
     Section,
@@ -22,6 +33,61 @@ from rankloop.reports.document import (
     Text,
     warnings,
 )
+from rankloop.reports.html import write_page
+
+REPORT = "report.html"
+# A longer table of differences is folded.
+MOST_SHOWN = 15
+
+
+def report_document(runs: Sequence[RunResult]) -> Document:
+    """The report on several runs; those that differ only in their seed are averaged.
+
+    Raises:
+        RankloopError: the runs were measured by different metrics.
+    """
+    metric = runs[0].spec.metric
+    for run in runs:
+        if run.spec.metric != metric:
+            raise RankloopError(
+                f"{runs[0].folder} was measured by {metric} and {run.folder} by {run.spec.metric}: "
+                "make one report for each"
+            )
+    groups = group_runs(runs)
+    datasets = distinct(run.facts.dataset for run in runs)
+    return Document(
+        runs[0].facts.dataset,
+        f"Learning to rank from clicks: {', '.join(datasets)}",
+        (
+            introduction(groups, metric),
+            results(groups, metric),
+            *differences(groups, metric),
+            values(groups, metric),
+            estimates(groups),
+            support(groups),
+            starting_policy(runs),
+            setup(runs),
+            timing(runs),
+            commands(runs),
+            evaluations(runs),
+        ),
+    )
+
+
+def run_document(run: RunResult) -> Document:
+    """The evaluations of one run, for the terminal; `report_document` has everything else."""
+    return Document(run.name, run.name, (evaluation_table(run, brief=True),))
+
+
+def page_document(run: RunResult) -> Document:
+    """The report on one run, as notebooks show it."""
+    return report_document([run])
+
+
+def write_report(runs: Sequence[RunResult], path: Path) -> Path:
+    """Write the page on several runs and return its path."""
+    return write_page(report_document(runs), path)
+
 
 # The level of support that a terminal shows.
 BRIEF_LEVEL = "0.01"
@@ -56,7 +122,7 @@ def results(groups: Sequence[Group], metric: str) -> Section:
     """The final table."""
     rows: list[list[str | Cell]] = []
     for line in map(summarise, groups):
-        gain = ("" if line.gain.value < 0 else "+") + str(line.gain)
+        gain = f"{line.gain:+}"
         bound = NONE if line.oracle is None else str(line.oracle)
         values = [str(line.learned), gain, str(line.start), bound, str(line.logging), str(line.shown)]
         name = Cell(line.group.name, line.group.label)
@@ -72,7 +138,7 @@ def results(groups: Sequence[Group], metric: str) -> Section:
         Column("impressions", brief=False),
         Column("interventions", brief=False),
     ]
-    unfinished = [f"{plots.full_name(group)} is not finished." for group in groups if not group.finished]
+    unfinished = [f"{full_name(group)} is not finished." for group in groups if not group.finished]
     return Section(
         "Results",
         (
@@ -89,9 +155,38 @@ def results(groups: Sequence[Group], metric: str) -> Section:
     )
 
 
+def differences(groups: Sequence[Group], metric: str) -> tuple[Section, ...]:
+    """The differences between the learners, seed by seed; none if there is nothing to compare."""
+    learned = [(full_name(group), group.curves(lambda row: row.learned)) for group in groups]
+    tables = difference_tables(metric, paired_differences(learned))
+    return (Section("Differences", tables),) if tables else ()
+
+
+def difference_tables(metric: str, pairs: Sequence[PairedDifference]) -> tuple[Table, ...]:
+    """The table of paired differences; none if there are none."""
+    if not pairs:
+        return ()
+    rows = [
+        [pair.one, pair.other, f"{pair.difference:+}", str(pair.seeds), f"{pair.impressions:,}"]
+        for pair in pairs
+    ]
+    caption = (
+        f"Paired differences: {metric} of the learned policies, seed by seed, at the last time that both "
+        f"have, with {CONFIDENCE:.0%} confidence intervals (Student’s t)"
+    )
+    columns: list[str | Column] = [
+        Column("learner", words=True),
+        Column("minus", words=True),
+        "difference",
+        "seeds",
+        "impressions",
+    ]
+    return (Table.build(caption, columns, rows, folded=len(rows) > MOST_SHOWN),)
+
+
 def values(groups: Sequence[Group], metric: str) -> Section:
     """The curves of the learned and of the logging policies."""
-    return Section("Learned and logging policies", (plots.value_figures(groups, metric),))
+    return Section("Learned and logging policies", (value_figures(groups, metric),))
 
 
 def estimates(groups: Sequence[Group]) -> Section:
@@ -104,7 +199,7 @@ def estimates(groups: Sequence[Group]) -> Section:
                 "of one run over its queries, next to the true metric on the same queries. Clipping makes "
                 "estimates too low."
             ),
-            plots.estimate_figures(groups),
+            estimate_figures(groups),
         ),
     )
 
@@ -119,7 +214,7 @@ def support(groups: Sequence[Group]) -> Section:
                 "the rankings of the logging policy. Almost nothing is learned about documents that are "
                 "hardly ever shown."
             ),
-            plots.support_figures(groups),
+            support_figures(groups),
         ),
     )
 
