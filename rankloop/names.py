@@ -115,7 +115,7 @@ def parse(text: str, known: Collection[str] | None = None, *, kind: str = "name"
         >>> parse("ndgc@5", known=["dcg", "ndcg"], kind="metric")
         Traceback (most recent call last):
             ...
-        rankloop.names.BadNameError: unknown metric 'ndgc', did you mean 'ndcg'? There are: dcg, ndcg
+        rankloop.names.UnknownNameError: unknown metric 'ndgc', did you mean 'ndcg'? There are: dcg, ndcg
     """
     reader = _Reader(text)
     name = reader.take(_WORD, "a name that starts with a letter")

@@ -90,7 +90,7 @@ class Registry(Mapping[str, type[T]], Generic[T]):
         >>> shapes.parse("cirle")
         Traceback (most recent call last):
             ...
-        rankloop.names.BadNameError: unknown shape 'cirle', did you mean 'circle'? There are: circle
+        rankloop.names.UnknownNameError: unknown shape 'cirle', did you mean 'circle'? There are: circle
     """
 
     def __init__(self, kind: str, base: type[Any]) -> None:
