@@ -17,7 +17,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from rankloop.experiments.summary import Mean
-from rankloop.reports.style import BAND_OPACITY, COLOURS, STYLE
+from rankloop.reports.drawing import BAND_OPACITY, COLOURS, STYLE
 
 # The learners of the figure: the name in the rows, the label, the colour of reports, the line.
 LINES = (

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import FrozenInstanceError, fields
+from itertools import pairwise
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from rankloop.errors import RankloopError
+from rankloop.names import parse
+from rankloop.policies import sample_rankings
+from rankloop.ragged import offsets_of
+from rankloop.registry import build, name_of
+from rankloop.statistics import Exposure, Statistics, of_impressions
+from rankloop.types import Bias, Float64, Int64
 
 T = TypeVar("T")
 
@@ -123,3 +131,79 @@ def _describe(subject: object) -> str:
         return str(subject)
     except Exception:
         return object.__repr__(subject)
+
+
+@Clause
+def is_frozen(value: Any) -> None:
+    """A value is a frozen dataclass: no attribute can be set."""
+    for name in [field.name for field in fields(value)] or ["name"]:
+        try:
+            setattr(value, name, getattr(value, name))
+        except (FrozenInstanceError, TypeError):
+            continue
+        require(False, f"{name!r} can be set: write @dataclass(frozen=True) above the class")
+
+
+@Clause
+def is_hashable(value: Any) -> None:
+    """A value can be hashed, so that it can be a key."""
+    hash(value)
+
+
+@Clause
+def reads_back(value: Any) -> None:
+    """The name of a value reads back as an equal value of the same class, with an equal hash."""
+    for text in (str(value), name_of(value, every_option=True)):
+        again = build(type(value), parse(text))
+        require(again == value, f"{text!r} reads back as {again!r}, which is not equal to {value!r}")
+        require(hash(again) == hash(value), f"{text!r} reads back as an equal value with another hash")
+        require(str(again) == str(value), f"{text!r} reads back as {str(again)!r}")
+
+
+VALUE_CLAUSES: tuple[Clause[Any], ...] = (is_frozen, is_hashable, reads_back)
+
+
+def check_value(value: object) -> None:
+    """Check what all values with a name have in common: frozen, hashable, and a name that reads back.
+
+    Raises:
+        ContractError: a clause is broken; the message has the clause and a counter-example.
+
+    Example:
+        >>> from rankloop.models.specs import MLPSpec
+        >>> check_value(MLPSpec(hidden=(64, 32)))
+    """
+    check_all(value, VALUE_CLAUSES)
+
+
+SIZES = np.array([3, 1, 8, 5, 2])
+OFFSETS = offsets_of(SIZES)
+# How likely anything shown is clicked in a random log.
+CLICK_CHANCE = 0.4
+
+
+def random_log(
+    rng: np.random.Generator, bias: Bias, policy: str, scores: Float64, *, impressions: int = 400
+) -> Statistics:
+    """A random log of a policy; its clicks do not depend on relevance or rank."""
+    queries = rng.integers(len(SIZES), size=impressions)
+    drawn = sample_rankings(scores, OFFSETS, bias.positions, rng, samples=impressions)
+    rankings = drawn[np.arange(impressions), queries]
+    clicks = (rng.random(rankings.shape) < CLICK_CHANCE) & (rankings >= 0)
+    exposure = Exposure.of_scores(scores, OFFSETS, bias)
+    return of_impressions(policy, OFFSETS, exposure, queries=queries, rankings=rankings, clicks=clicks)
+
+
+def random_queries(
+    rng: np.random.Generator, sizes: list[int], max_label: float = 4.0
+) -> tuple[Float64, Float64, Int64]:
+    """Scores, labels (five grades from 0 to the highest) and offsets of queries with these sizes."""
+    offsets = offsets_of(np.array(sizes))
+    labels = rng.integers(0, 5, offsets[-1]) * (max_label / 4.0)
+    return rng.normal(scale=1.5, size=offsets[-1]), labels, offsets
+
+
+def rotate_within_queries(offsets: Int64) -> Int64:
+    """A permutation that moves every document to the next place in its query, the last to the first."""
+    parts = [np.roll(np.arange(a, b), 1) for a, b in pairwise(offsets)]
+    return np.concatenate(parts).astype(np.int64)

@@ -6,9 +6,18 @@ from typing import Any
 
 import numpy as np
 
-from rankloop.checks.contract import Clause, check_all, require, require_refused, require_same
-from rankloop.checks.examples import OFFSETS, SIZES, random_log, rotate_within_queries
-from rankloop.checks.values import VALUE_CLAUSES
+from rankloop.checks.contract import (
+    OFFSETS,
+    SIZES,
+    VALUE_CLAUSES,
+    Clause,
+    check_all,
+    random_log,
+    require,
+    require_refused,
+    require_same,
+    rotate_within_queries,
+)
 from rankloop.clicks import PaperUsers
 from rankloop.errors import DataError
 from rankloop.estimators import Estimator

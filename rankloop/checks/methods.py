@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from rankloop.checks.contract import Clause, check_all, require, require_same
-from rankloop.checks.values import VALUE_CLAUSES
+from rankloop.checks.contract import VALUE_CLAUSES, Clause, check_all, require, require_same
 from rankloop.data import synthetic
 from rankloop.models import MLP, Linear
 from rankloop.models.mlp import Network

@@ -8,15 +8,16 @@ from typing import Any
 import numpy as np
 
 from rankloop.checks.contract import (
+    VALUE_CLAUSES,
     Clause,
     check_all,
+    random_queries,
     require,
     require_refused,
     require_same,
     require_unchanged,
+    rotate_within_queries,
 )
-from rankloop.checks.examples import random_queries, rotate_within_queries
-from rankloop.checks.values import VALUE_CLAUSES
 from rankloop.errors import DataError
 from rankloop.evaluation import Metric
 from rankloop.types import Float64, Int64

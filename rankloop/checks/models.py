@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from rankloop.checks.contract import Clause, check_all, require, require_refused, require_same
-from rankloop.checks.values import VALUE_CLAUSES
+from rankloop.checks.contract import VALUE_CLAUSES, Clause, check_all, require, require_refused, require_same
 from rankloop.errors import DataError, ModelFileError
 from rankloop.models import SGD, model_from_bytes
 from rankloop.models.specs import NetworkSpec

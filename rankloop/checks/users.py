@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from rankloop.checks.contract import Clause, check_all, require, require_refused, require_same
-from rankloop.checks.values import VALUE_CLAUSES
+from rankloop.checks.contract import VALUE_CLAUSES, Clause, check_all, require, require_refused, require_same
 from rankloop.clicks import AffineModel, Behaviour, NamedUsers, Relevance, bias_of, gather
 from rankloop.errors import DataError
 

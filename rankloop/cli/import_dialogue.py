@@ -71,7 +71,7 @@ def settle_mapping(
 
 def _show(proposal: Proposal, files: list[Path]) -> None:
     from rankloop.logs.importers.mapped import check_look
-    from rankloop.reports.proposal import proposal_document
+    from rankloop.reports.import_report import proposal_document
 
     examples, failure = ((), "") if proposal.refusal is not None else check_look(proposal, files)
     source = ", ".join(map(str, files))

@@ -386,9 +386,8 @@ def evaluate(
     from rankloop.cli import console
     from rankloop.evidence import DecisionKind, exit_code
     from rankloop.offline import EvaluationOptions
-    from rankloop.reports.evaluation import evaluation_document
+    from rankloop.reports.evaluation import evaluation_document, list_document
     from rankloop.reports.html import write_page
-    from rankloop.reports.list_comparison import list_document
     from rankloop.storage.files import check_writable
 
     check_writable(out)

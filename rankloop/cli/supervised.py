@@ -143,7 +143,7 @@ def describe(
     import rankloop
     from rankloop.cli import console
     from rankloop.data import describe as described
-    from rankloop.reports.supervised import dataset_document
+    from rankloop.reports.fit import dataset_document
 
     rows = described(rankloop.dataset(data, fold=fold))
     if as_json:
@@ -161,7 +161,7 @@ def _scaling(text: str) -> Literal["query"] | None:
 def _measure(facts: dict[str, Any], split: Any, scores: Any, metrics: list[str], as_json: bool) -> None:
     from rankloop.cli import console
     from rankloop.evaluation import policy_metrics, ranking_metrics
-    from rankloop.reports.supervised import measures_document
+    from rankloop.reports.fit import measures_document
 
     ranking, policy = ranking_metrics(scores, split, metrics), policy_metrics(scores, split, metrics)
     if as_json:

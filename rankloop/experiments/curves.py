@@ -13,8 +13,16 @@ from rankloop.experiments.results import Row
 from rankloop.experiments.summary import Curve, Group, Mean
 from rankloop.loop import SUPPORT_LEVELS
 from rankloop.reports.document import Figure, Figures, LegendEntry
-from rankloop.reports.drawing import SHARE_LIMITS, draw_band, draw_level, draw_svg, set_log_axis
-from rankloop.reports.style import MARKER_SIZES, colour, marker
+from rankloop.reports.drawing import (
+    MARKER_SIZES,
+    SHARE_LIMITS,
+    colour,
+    draw_band,
+    draw_level,
+    draw_svg,
+    marker,
+    set_log_axis,
+)
 from rankloop.statistics.intervals import normal_quantile
 
 if TYPE_CHECKING:

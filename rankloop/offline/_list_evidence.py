@@ -52,7 +52,7 @@ class ListComparison(NotebookResult):
         decision: what they decide, in clicks per impression.
     """
 
-    document: ClassVar[str] = "rankloop.reports.list_comparison:list_document"
+    document: ClassVar[str] = "rankloop.reports.evaluation:list_document"
     policy: str
     against: str
     evidence: ListEvidence

@@ -18,8 +18,7 @@ from rankloop.reports.document import (
     next_step,
     warnings,
 )
-from rankloop.reports.drawing import draw_svg
-from rankloop.reports.style import colour, marker
+from rankloop.reports.drawing import colour, draw_svg, marker
 from rankloop.statistics.intervals import CONFIDENCE
 
 if TYPE_CHECKING:

@@ -24,8 +24,7 @@ from rankloop.reports.document import (
     next_step,
     warnings,
 )
-from rankloop.reports.drawing import SHARE_LIMITS, draw_svg, set_rank_axis
-from rankloop.reports.style import MARKER_SIZES, colour, marker
+from rankloop.reports.drawing import MARKER_SIZES, SHARE_LIMITS, colour, draw_svg, marker, set_rank_axis
 from rankloop.statistics import Interval
 from rankloop.types import LIST_LENGTH, Float64
 

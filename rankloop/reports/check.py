@@ -33,7 +33,9 @@ from rankloop.reports.document import (
     warnings,
 )
 from rankloop.reports.drawing import (
+    BAND_OPACITY,
     SHARE_LIMITS,
+    colour,
     count_formatter,
     draw_band,
     draw_curve,
@@ -42,7 +44,6 @@ from rankloop.reports.drawing import (
 )
 from rankloop.reports.import_report import problem_blocks
 from rankloop.reports.self_test import self_test_section
-from rankloop.reports.style import BAND_OPACITY, colour
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from math import isnan
 from typing import TYPE_CHECKING
 
-from rankloop.offline import Comparison, PolicyEstimate, RankingExample, Sensitivity
+from rankloop.evidence import DecisionKind
+from rankloop.offline import Comparison, ListComparison, PolicyEstimate, RankingExample, Sensitivity
 from rankloop.offline.comparison import BIAS, EXPLORATION
 from rankloop.relevance.judge import JudgeAgreement
 from rankloop.reports.document import (
+    Block,
     Column,
     Document,
     Facts,
@@ -22,10 +25,8 @@ from rankloop.reports.document import (
     next_step,
     warnings,
 )
-from rankloop.reports.drawing import THIN, draw_svg
+from rankloop.reports.drawing import THIN, colour, draw_svg, marker
 from rankloop.reports.self_test import self_test_section
-from rankloop.reports.sensitivity import sensitivity_section
-from rankloop.reports.style import colour, marker
 from rankloop.statistics.intervals import CONFIDENCE
 from rankloop.value.uncertainty import ValueInterval
 
@@ -323,3 +324,82 @@ def _cells(interval: ValueInterval) -> list[str]:
 
 def _in_words(interval: ValueInterval) -> str:
     return f"{interval.value:.4f}, from {interval.low:.4f} to {interval.high:.4f}"
+
+
+def sensitivity_section(found: Sensitivity) -> Section:
+    """A section on how the decision changes with the bias, for the report on an evaluation."""
+    rows = [
+        [
+            row.name,
+            f"{row.last_rank:.2f}",
+            "–" if isnan(row.relative) else f"{row.relative:+.1%}",
+            f"{row.comparison.difference.estimate.value:.4f}",
+            f"{row.comparison.difference.estimate.low:.4f} – {row.comparison.difference.estimate.high:.4f}",
+            row.comparison.decision.kind,
+        ]
+        for row in found.rows
+    ]
+    names = ("last rank examined", "relative difference", "difference", "90 % interval", "decision")
+    columns: list[str | Column] = [Column("bias", words=True), *names]
+    blocks: tuple[Block, ...] = (
+        Text(found.text, brief=True),
+        Table.build("The comparison under each bias", columns, rows, brief=True),
+        Text(
+            "Differences under two biases have different units, because each bias has its own scale of "
+            "relevance; relative differences can be compared. There is none where production would be worth "
+            "less than nothing: such a bias does not fit the log.",
+            "quiet",
+        ),
+    )
+    return Section("How much the bias matters", blocks)
+
+
+WORDS = {
+    DecisionKind.BETTER: "is better than",
+    DecisionKind.WORSE: "is worse than",
+    DecisionKind.LEANS_BETTER: "leans better than",
+    DecisionKind.LEANS_WORSE: "leans worse than",
+}
+
+
+def list_document(found: ListComparison) -> Document:
+    """The report on a comparison by lists."""
+    decision = found.decision
+    if decision.kind in WORDS:
+        text = f"{found.policy} {WORDS[decision.kind]} {found.against}, by the clicks on the lists of both."
+    else:
+        more = "" if decision.more is None else f" About {decision.more:,} more impressions would tell."
+        text = f"Whether {found.policy} is better than {found.against} is not decided.{more}"
+    rows = [
+        ["difference", f"{decision.estimate:+.4f} clicks per impression"],
+        ["95 % interval, for people", f"{decision.lower:+.4f} to {decision.upper:+.4f}"],
+        ["E that it is better, at most", f"10^{found.better:.1f}"],
+        ["E that it is worse, at most", f"10^{found.worse:.1f}"],
+        ["impressions", f"{found.impressions:,}, of which it served {found.share:.0%}"],
+        ["left out", f"{found.left_out:,}"],
+    ]
+    assumed = (
+        "Nothing is assumed about users."
+        if found.evidence == "list"
+        else "It is assumed that what is shown below a document does not change whether it is clicked."
+    )
+    title = f"{found.policy} against {found.against}, by their lists"
+    return Document(
+        title,
+        title,
+        (
+            Text(text, "strong", brief=True),
+            Section(
+                "Evidence",
+                (
+                    Table.build("Impressions of the time in which both served", ["", ""], rows, brief=True),
+                    Text(
+                        f"{assumed} At E = {1.0 / decision.level:.0f} bets decide. Without a difference, one "
+                        f"of them ever gets there with a chance of {decision.level:.0%} at most. They need a "
+                        f"coin per impression that chose the policy.",
+                        "quiet",
+                    ),
+                ),
+            ),
+        ),
+    )

@@ -13,11 +13,10 @@ from rankloop.reports.backtest import backtest_document
 from rankloop.reports.bias import bias_document
 from rankloop.reports.check import check_document
 from rankloop.reports.document import Document
-from rankloop.reports.evaluation import evaluation_document
+from rankloop.reports.evaluation import evaluation_document, list_document
 from rankloop.reports.fit import fit_document
 from rankloop.reports.html import write_page
 from rankloop.reports.import_report import import_document
-from rankloop.reports.list_comparison import list_document
 
 Result = ImportReport | LogCheck | BiasEstimate | Fit | Comparison | Backtest | ListComparison
 

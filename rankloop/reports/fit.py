@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -25,9 +26,8 @@ from rankloop.reports.document import (
     next_step,
     warnings,
 )
-from rankloop.reports.drawing import draw_svg, set_integer_axis
+from rankloop.reports.drawing import colour, draw_svg, set_integer_axis
 from rankloop.reports.self_test import self_test_section
-from rankloop.reports.style import colour
 from rankloop.types import Float64
 
 if TYPE_CHECKING:
@@ -236,3 +236,30 @@ def _next_step(fit: Fit) -> str:
 def _outcome(fit: Fit) -> str:
     """What a display brings: clicks, or shares of the highest amount."""
     return "clicks" if fit.target == "clicks" else "shares of the highest amount"
+
+
+def measures_document(
+    facts: Mapping[str, object], queries: int, ranking: Mapping[str, float], policy: Mapping[str, float]
+) -> Document:
+    """The metrics of a model.
+
+    Args:
+        facts: which model and which data.
+        queries: number of queries that were ranked.
+        ranking: metrics of the ranking by score.
+        policy: metrics of the model's Plackett–Luce policy.
+    """
+    spelled = tuple(
+        (name, f"{value:.4f}" if isinstance(value, float) else str(value)) for name, value in facts.items()
+    )
+    rows = [[name, f"{ranking[name]:.4f}", f"{policy[name]:.4f}"] for name in ranking]
+    columns = ["metric", "sorted by score", "drawn from the policy"]
+    table = Table.build(f"{queries} queries", columns, rows, brief=True)
+    return Document("measures", "Measures", (Facts(spelled, brief=True), table))
+
+
+def dataset_document(name: str, parts: Mapping[str, Mapping[str, object]]) -> Document:
+    """The contents of a data set, with one column per part."""
+    names = list(parts)
+    rows = [[what, *(str(parts[part][what]) for part in names)] for what in parts[names[0]]]
+    return Document(name, name, (Table.build(name, ["", *names], rows, brief=True),))

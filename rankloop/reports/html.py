@@ -6,6 +6,7 @@ import base64
 import os
 import re
 from collections.abc import Iterable
+from html import escape
 from importlib import resources
 from pathlib import Path
 from string import Template
@@ -28,8 +29,7 @@ from rankloop.reports.document import (
     Table,
     Text,
 )
-from rankloop.reports.markup import Html, element, joined, markup
-from rankloop.reports.style import marker, variable
+from rankloop.reports.drawing import marker, variable
 from rankloop.storage.files import write_whole
 
 # The first heading of a page is <h1>; sections are one level below.
@@ -199,3 +199,35 @@ def _swatch(entry: LegendEntry) -> Html:
     shape = "" if entry.look is None else SHAPES[marker(entry.look)]
     style = f"fill: {paint}; stroke: {paint}"
     return element("svg", Html(line + shape), viewBox="0 0 32 14", style=style, aria_hidden="true")
+
+
+class Html(str):
+    """Markup, as opposed to text that somebody wrote."""
+
+    __slots__ = ()
+
+
+def markup(value: object) -> Html:
+    """Markup as it is; anything else escaped.
+
+    >>> markup("a < b"), markup(Html("<b>a</b>"))
+    ('a &lt; b', '<b>a</b>')
+    """
+    return value if isinstance(value, Html) else Html(escape(str(value)))
+
+
+def joined(*parts: object) -> Html:
+    """Join parts, each on its own line."""
+    return Html("\n".join(markup(part) for part in parts))
+
+
+def element(tag: str, *children: object, **attributes: str) -> Html:
+    """Make an element; ``_`` means ``-`` in attribute names, and is appended to Python keywords.
+
+    >>> element("p", "1 < 2, ", element("b", "so"), class_="note")
+    '<p class="note">1 &lt; 2, <b>so</b></p>'
+    """
+    written = "".join(
+        f' {name.rstrip("_").replace("_", "-")}="{escape(value)}"' for name, value in attributes.items()
+    )
+    return Html(f"<{tag}{written}>{''.join(markup(child) for child in children)}</{tag}>")

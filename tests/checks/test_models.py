@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from rankloop.checks import ContractError, check_model, check_model_spec
+from rankloop.checks.contract import VALUE_CLAUSES
 from rankloop.checks.models import MODEL_CLAUSES, MODEL_SPEC_CLAUSES, ModelCase
-from rankloop.checks.values import VALUE_CLAUSES
 from rankloop.models import SGD, Linear
 from rankloop.models.mlp import NetworkLearner
 from rankloop.models.specs import LinearSpec

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from rankloop.checks import check_exploration, check_relevance, check_users
-from rankloop.checks.explorations import EXPLORATION_CLAUSES
+from rankloop.checks.contract import VALUE_CLAUSES
+from rankloop.checks.loop import EXPLORATION_CLAUSES
 from rankloop.checks.users import RELEVANCE_CLAUSES, USERS_CLAUSES
-from rankloop.checks.values import VALUE_CLAUSES
 from rankloop.clicks import Behaviour, CascadeUsers, PositionUsers
 from rankloop.clicks.relevance import LinearRelevance
 from rankloop.loop.exploration import Exploration, Soft

@@ -31,7 +31,7 @@ def test_it_says_what_it_will_do_does_it_and_says_what_came_of_it(tiny: Path) ->
     assert result.exit_code == 0, result.output
     said = result.stderr
     assert "curves: 3 learners × 2 runs = 6 runs on synthetic(queries=60, features=5)" in said
-    assert "up to 1,000 impressions; under a minute on" in said
+    assert "up to 1,000 impressions, on" in said
     assert said.index("6 runs on synthetic") < said.index("1 of 6 runs") < said.index("6 of 6 runs, 100%")
     assert "✓ aware-unbiased" in result.stdout
     assert "5 of 23 claims hold" in result.stdout

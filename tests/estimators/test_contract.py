@@ -7,9 +7,8 @@ from dataclasses import fields
 
 import pytest
 
-from rankloop.checks.contract import Clause
+from rankloop.checks.contract import OFFSETS, Clause
 from rankloop.checks.estimators import ESTIMATOR_CLAUSES
-from rankloop.checks.examples import OFFSETS
 from rankloop.errors import DataError
 from rankloop.estimators import ESTIMATORS, ClippedEstimator, Estimator, estimator
 from rankloop.names import BadNameError

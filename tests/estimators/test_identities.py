@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rankloop.checks.examples import OFFSETS, SIZES
-from rankloop.checks.examples import random_log as log
+from rankloop.checks.contract import OFFSETS, SIZES
+from rankloop.checks.contract import random_log as log
 from rankloop.errors import DataError
 from rankloop.estimators import (
     IPS,

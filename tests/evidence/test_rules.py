@@ -11,7 +11,7 @@ from scipy.stats import norm
 
 from rankloop.checks import ContractError, check_evidence_rule
 from rankloop.checks.contract import Clause
-from rankloop.checks.evidence_rules import EVIDENCE_RULE_CLAUSES
+from rankloop.checks.loop import EVIDENCE_RULE_CLAUSES
 from rankloop.errors import RankloopError
 from rankloop.evidence import EVIDENCE, ClickNoise, EvidenceRule, evidence
 from rankloop.names import BadNameError

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from rankloop.experiments.curves import Level, Series, curves
 from rankloop.experiments.summary import Curve
 from rankloop.reports import drawing, style
-from rankloop.reports.style import marker
+from rankloop.reports.drawing import marker
 
 TIMES = np.array([100, 1000, 10_000])
 BANDED = Series(Curve(TIMES, np.array([0.5, 0.6, 0.7]), np.array([0.1, 0.05, 0.02])), 0)

@@ -14,8 +14,7 @@ from rankloop.experiments.report import report_document, write_report
 from rankloop.experiments.results import RunResult, find_results
 from rankloop.experiments.spec import RunSpec
 from rankloop.experiments.summary import group_runs, summarise
-from rankloop.reports.html import html_page
-from rankloop.reports.markup import Html, element
+from rankloop.reports.html import Html, element, html_page
 from tests.experiments import runs
 
 VOID = {"meta", "path", "use", "circle", "rect", "line"}

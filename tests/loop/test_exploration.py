@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from rankloop.checks.contract import Clause
-from rankloop.checks.explorations import EXPLORATION_CLAUSES
+from rankloop.checks.loop import EXPLORATION_CLAUSES
 from rankloop.errors import RankloopError
 from rankloop.loop.exploration import (
     EXPLORATIONS,

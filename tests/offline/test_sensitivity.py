@@ -9,8 +9,8 @@ import pytest
 import rankloop
 from rankloop.bias import named_bias
 from rankloop.reports.document import Document
+from rankloop.reports.evaluation import sensitivity_section
 from rankloop.reports.html import html_page
-from rankloop.reports.sensitivity import sensitivity_section
 from tests.offline.worlds_of_logs import Simulated, simulated
 
 

@@ -8,8 +8,8 @@ from dataclasses import fields
 import numpy as np
 import pytest
 
+from rankloop.checks.contract import VALUE_CLAUSES
 from rankloop.checks.methods import METHOD_CLAUSES, MethodCase
-from rankloop.checks.values import VALUE_CLAUSES
 from rankloop.data import synthetic
 from rankloop.errors import ModelFileError, RankloopError
 from rankloop.models import MLP, Linear

@@ -15,8 +15,7 @@ from matplotlib.lines import Line2D
 from rankloop.estimators import InterventionAware, InterventionOblivious
 from rankloop.experiments.reproduce.figures import AnyFigure, CurvesFigure, ExampleFigure, Level, Panel
 from rankloop.experiments.reproduce.results import AllRuns
-from rankloop.reports.drawing import draw_band, set_log_axis, settings
-from rankloop.reports.style import colour, marker
+from rankloop.reports.drawing import colour, draw_band, marker, set_log_axis, settings
 from rankloop.storage.files import write_whole
 
 FORMATS = ("svg", "pdf", "png")

@@ -11,7 +11,7 @@ from rankloop.estimators import InterventionAware, InterventionOblivious
 from rankloop.experiments.reproduce.figures import EXAMPLE, FIGURES, CurvesFigure
 from rankloop.experiments.reproduce.plots import LEVELS, dashes_of, draw, write_figure
 from rankloop.experiments.reproduce.results import AllRuns
-from rankloop.reports.style import colour, marker
+from rankloop.reports.drawing import colour, marker
 from tests.experiments.reproduce.test_claims import TIMES, curves, evidence
 
 CURVES = {name: figure for name, figure in FIGURES.items() if isinstance(figure, CurvesFigure)}
