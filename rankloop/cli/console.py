@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -129,6 +129,33 @@ def progress() -> Iterator[Progress]:
 def print_document(document: Document) -> None:
     """Print what a document says in brief."""
     terminal.print_document(document, out)
+
+
+def present(
+    value: object,
+    document: Document,
+    *,
+    as_json: bool,
+    wrote: Iterable[object] = (),
+    page: object | None = None,
+) -> None:
+    """Print a result: as JSON for programs, or what its document says in brief, and what was written.
+
+    Args:
+        value: the result.
+        document: its document.
+        as_json: which of the two.
+        wrote: files that were written.
+        page: the page that was written; None if none was.
+    """
+    if as_json:
+        print_json(value)
+        return
+    print_document(document)
+    for path in wrote:
+        print_out(f"wrote {path}")
+    if page is not None:
+        announce_page(page)
 
 
 def print_json(value: object) -> None:

@@ -81,11 +81,8 @@ def run(
             f"learned policy gained more than {one.spec.caution:g} standard errors; more clicks or more "
             "held-out queries help, and a lower --caution asks for less"
         )
-    if as_json:
-        console.print_json([row.model_dump() for row in result.rows])
-        return
-    console.print_document(run_document(result))
-    console.announce_page(page)
+    rows = [row.model_dump() for row in result.rows]
+    console.present(rows, run_document(result), as_json=as_json, page=page)
 
 
 def report(
@@ -117,11 +114,8 @@ def report(
     check_writable(path)
     document = report_document(results)
     write_page(document, path)
-    if as_json:
-        console.print_json([summarise(group) for group in group_runs(results)])
-        return
-    console.print_document(document)
-    console.announce_page(path)
+    summary = [summarise(group) for group in group_runs(results)]
+    console.present(summary, document, as_json=as_json, page=path)
 
 
 @contextmanager

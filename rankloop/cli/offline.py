@@ -76,12 +76,7 @@ def check(
         found = log.check(seed=seed, progress=progress)
     if page is not None:
         write_report(found, page)
-    if as_json:
-        console.print_json(found)
-        return
-    console.print_document(check_document(found))
-    if page is not None:
-        console.announce_page(page)
+    console.present(found, check_document(found), as_json=as_json, page=page)
 
 
 @expand_options
@@ -143,13 +138,8 @@ def bias(
     save_bias(estimate, out)
     if page is not None:
         write_report(estimate, page)
-    if as_json:
-        console.print_json({"path": out, **estimate.to_dict()})
-        return
-    console.print_document(bias_document(estimate))
-    console.print_out(f"wrote {out}")
-    if page is not None:
-        console.announce_page(page)
+    value = {"path": out, **estimate.to_dict()}
+    console.present(value, bias_document(estimate), as_json=as_json, wrote=[out], page=page)
 
 
 @expand_options
@@ -200,12 +190,14 @@ def relevance(
         known = _choose_bias(log, bias, ranks, seed, progress)
         found = log.relevance(bias=known, shrink=shrink, seed=seed, progress=progress)
     found.save(out, form, grades=grades)
-    if as_json:
-        values = {"path": out, "documents": len(found), "mean": found.mean, "spread": found.spread}
-        console.print_json({**values, "notes": found.notes})
-        return
-    console.print_document(relevance_document(found))
-    console.print_out(f"wrote {out}")
+    value = {
+        "path": out,
+        "documents": len(found),
+        "mean": found.mean,
+        "spread": found.spread,
+        "notes": found.notes,
+    }
+    console.present(value, relevance_document(found), as_json=as_json, wrote=[out])
 
 
 @expand_options
@@ -273,12 +265,8 @@ def fit(
         )
     found.save(out)
     page = write_report(found, out / PAGE_FILE)
-    if as_json:
-        console.print_json({**found.to_dict(), "path": out, "page": page})
-        return
-    console.print_document(fit_document(found))
-    for path in sorted(out.iterdir()):
-        console.print_out(f"wrote {path}")
+    value = {**found.to_dict(), "path": out, "page": page}
+    console.present(value, fit_document(found), as_json=as_json, wrote=sorted(out.iterdir()))
 
 
 @expand_options
@@ -397,11 +385,7 @@ def evaluate(
         compared = log.compare_lists(policy, against, evidence=evidence)  # type: ignore[arg-type]
         lists = list_document(compared)
         write_page(lists, out)
-        if as_json:
-            console.print_json({**compared.to_dict(), "page": out})
-        else:
-            console.print_document(lists)
-            console.announce_page(out)
+        console.present({**compared.to_dict(), "page": out}, lists, as_json=as_json, page=out)
         if required is not None:
             raise typer.Exit(exit_code(compared.decision.kind, required))
         return
@@ -432,12 +416,8 @@ def evaluate(
             )
     document = evaluation_document(found, others)
     write_page(document, out)
-    if as_json:
-        more = {} if others is None else {"sensitivity": others}
-        console.print_json({**found.to_dict(), **more, "page": out})
-    else:
-        console.print_document(document)
-        console.announce_page(out)
+    more = {} if others is None else {"sensitivity": others}
+    console.present({**found.to_dict(), **more, "page": out}, document, as_json=as_json, page=out)
     if required is not None:
         raise typer.Exit(exit_code(found.decision.kind, required))
 
@@ -477,12 +457,7 @@ def backtest(
         )
     if page is not None:
         write_report(found, page)
-    if as_json:
-        console.print_json(found)
-        return
-    console.print_document(backtest_document(found))
-    if page is not None:
-        console.announce_page(page)
+    console.present(found, backtest_document(found), as_json=as_json, page=page)
 
 
 @expand_options
@@ -523,12 +498,8 @@ def pipeline(
     )
     with console.working() as progress:
         found = run_pipeline(log, out, options, progress=progress)
-    if as_json:
-        content = {**found.comparison.to_dict(), "exit_code": found.exit_code, "page": out / PAGE}
-        console.print_json(content)
-    else:
-        console.print_document(evaluation_document(found.comparison))
-        console.announce_page(out / PAGE)
+    value = {**found.comparison.to_dict(), "exit_code": found.exit_code, "page": out / PAGE}
+    console.present(value, evaluation_document(found.comparison), as_json=as_json, page=out / PAGE)
     raise typer.Exit(found.exit_code)
 
 

@@ -146,10 +146,7 @@ def describe(
     from rankloop.reports.fit import dataset_document
 
     rows = described(rankloop.dataset(data, fold=fold))
-    if as_json:
-        console.print_json(rows)
-        return
-    console.print_document(dataset_document(data, rows))
+    console.present(rows, dataset_document(data, rows), as_json=as_json)
 
 
 def _scaling(text: str) -> Literal["query"] | None:
@@ -164,7 +161,6 @@ def _measure(facts: dict[str, Any], split: Any, scores: Any, metrics: list[str],
     from rankloop.reports.fit import measures_document
 
     ranking, policy = ranking_metrics(scores, split, metrics), policy_metrics(scores, split, metrics)
-    if as_json:
-        console.print_json({**facts, "ranking": ranking, "policy": policy})
-        return
-    console.print_document(measures_document(facts, split.n_queries, ranking, policy))
+    value = {**facts, "ranking": ranking, "policy": policy}
+    document = measures_document(facts, split.n_queries, ranking, policy)
+    console.present(value, document, as_json=as_json)

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 from rankloop.experiments.curves import Level, Series, curves
 from rankloop.experiments.summary import Curve
-from rankloop.reports import drawing, style
+from rankloop.reports import drawing
 from rankloop.reports.drawing import marker
 
 TIMES = np.array([100, 1000, 10_000])
@@ -48,7 +48,7 @@ def test_colours_are_left_to_the_page() -> None:
     svg = curves("name", [BANDED, PLAIN], "ndcg@5", span=SPAN)
     assert "var(--series-0, #0072b2)" in svg
     assert "currentColor" in svg
-    assert style.INK not in svg
+    assert drawing.INK not in svg
     assert "#000000" not in svg
     assert "#ffffff" not in svg
 
@@ -90,7 +90,7 @@ def test_one_point_has_a_bar_and_a_line_of_one_point_a_cross() -> None:
 
 
 def test_curves_differ_in_colour_and_in_marker() -> None:
-    assert len({(style.colour(i), marker(i)) for i in range(18)}) == 18
+    assert len({(drawing.colour(i), marker(i)) for i in range(18)}) == 18
     assert len({marker(i) for i in range(6)}) == 6
 
 

@@ -52,7 +52,7 @@ class EnumeratedScenario:
 
         >>> from rankloop.estimators import IPS, PolicyAware
         >>> users = Bias(alpha=[1.0], beta=[0.0], examination=[1.0])
-        >>> scenario = EnumeratedScenario(seen_by, (0.5, 1.0), ((0.0, 0.0),))
+        >>> scenario = EnumeratedScenario(users, (0.5, 1.0), ((0.0, 0.0),))
         >>> scenario.expected_weights(PolicyAware(clip="off")).round(6)
         array([0.5, 1. ])
         >>> scenario.expected_weights(IPS(clip="off")).round(6)  # each is shown half the time
