@@ -243,8 +243,8 @@ def test_features_of_the_table_without_what_is_known_after_a_click(tmp_path: Pat
         path, tmp_path / "other", feature_columns=["pri*"], options=ImportOptions(overwrite=True)
     )
     assert open_log(chosen.log).feature_names == ("price",)
-    with pytest.raises(DataError, match="the column 'name' cannot be a feature"):
-        import_columns(path, tmp_path / "third", feature_columns=["name"])
+    text = import_columns(path, tmp_path / "text", feature_columns=["name"])
+    assert {row["name"] for row in rows_of(text.log, "features")} == {"inn"}
     with pytest.raises(DataError, match="no column is called 'nothing'"):
         import_columns(path, tmp_path / "third", feature_columns=["nothing"])
 
