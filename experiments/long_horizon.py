@@ -47,8 +47,8 @@ def main() -> None:
     planned = plan(preset, [FIGURE], given.folder, tuple(seeds))
     print(planned, flush=True)
     for claim in reproduce(planned).judged:
-        if claim.decision != "undecided" and claim.where.startswith("Figure"):
-            print(f"{claim.name}: {claim.decision}")
+        if claim.outcome != "undecided" and claim.where.startswith("Figure"):
+            print(f"{claim.name}: {claim.outcome}")
 
 
 if __name__ == "__main__":

@@ -14,10 +14,9 @@ from pathlib import Path
 
 from experiments.command import run
 from experiments.long_horizon import FIGURE as LONG_HORIZON
-from rankloop.experiments.reproduce.about import About
-from rankloop.experiments.reproduce.reproduction import DURATION, write_outcome
+from rankloop.experiments.reproduce.about import About, read_seconds
+from rankloop.experiments.reproduce.reproduction import write_outcome
 from rankloop.experiments.reproduce.results import AllRuns, read_table, write_table
-from rankloop.experiments.reproduce.schedule import read_seconds
 from rankloop.experiments.setup import Environment
 
 
@@ -36,7 +35,7 @@ def main() -> None:
     out = given.out / given.folder.name
     write_table(rows, out)
     about.write(out)
-    seconds = sum(part.seconds for part in about.merged) or read_seconds(given.folder / DURATION)
+    seconds = sum(part.seconds for part in about.merged) or read_seconds(given.folder)
     done = write_outcome(out, about, about.shown_figures([LONG_HORIZON]), AllRuns.of(rows), seconds)
     print(given.folder.name, bounds, [one.outcome for one in done.judged].count("holds"))
 

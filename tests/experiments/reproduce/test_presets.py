@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from rankloop.errors import RankloopError
-from rankloop.experiments.reproduce.figures import AUTHORS_COLTR, FIGURES, arms, figure, jobs
+from rankloop.experiments.reproduce.figures import AUTHORS_COLTR, FIGURES, arms, figure
 from rankloop.experiments.reproduce.presets import MEDIUM, PAPER, PRESETS, QUICK, Arm, Preset
+from rankloop.experiments.reproduce.schedule import jobs
 from rankloop.experiments.spec import RunSpec
 from rankloop.models import SGD
 from rankloop.training import LEARNING
