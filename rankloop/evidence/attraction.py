@@ -171,27 +171,37 @@ KNOWN = 4.0
 LEAST_QUERIES = 20
 
 
-def know_clicks(table: ImpressionTable, scores: Float64) -> bool:
+def know_clicks(table: ImpressionTable, scores: Float64, *, before: float | None = None) -> bool:
     """Whether scores predict the clicks of a log better than any that do not know them could.
 
     Args:
         table: the impressions.
         scores: float64, documents by their numbers in the table; NaN where there is none.
+        before: only impressions before this time, in seconds since 1970; None for all.
     """
-    return any(excess(table, values) > KNOWN for values in (scores, rankdata(scores, nan_policy="omit")))
+    return any(
+        excess(table, values, before=before) > KNOWN
+        for values in (scores, rankdata(scores, nan_policy="omit"))
+    )
 
 
-def excess(table: ImpressionTable, scores: Float64) -> float:
+def excess(table: ImpressionTable, scores: Float64, *, before: float | None = None) -> float:
     """T in standard errors, over queries; −∞ if too few queries tell."""
     rows, count = table.rows, len(scores)
-    fold = fold_of(table.unit)[rows.impression_of]
-    usual = CellGroups(rows.position).residual(rows.amount)
-    place = rows.document * 2 + fold
+    impression = rows.impression_of
+    chosen: NDArray[np.int64] | slice = slice(None)
+    if before is not None:
+        if table.time is None:
+            return -np.inf
+        chosen = np.flatnonzero(table.time[impression] < before)
+    document, amount = rows.document[chosen], rows.amount[chosen]
+    usual = CellGroups(rows.position[chosen]).residual(amount)
+    place = document * 2 + fold_of(table.unit)[impression[chosen]]
     shown = np.bincount(place, minlength=2 * count).reshape(-1, 2)
     clicks = np.bincount(place, usual, 2 * count).reshape(-1, 2)
     used = np.flatnonzero((shown > 0).all(axis=1) & np.isfinite(scores))
     query_of = np.zeros(count, np.int64)
-    query_of[rows.document] = rows.query[rows.impression_of]
+    query_of[document] = rows.query[impression[chosen]]
     if not len(used):
         return -np.inf
     _, query = np.unique(query_of[used], return_inverse=True)

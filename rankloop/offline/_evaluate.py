@@ -30,6 +30,7 @@ from rankloop.offline.assumptions import (
     accounted_tests,
     assume_bias,
     periods_of,
+    periods_since,
     self_test_of,
 )
 from rankloop.offline.comparison import (
@@ -56,6 +57,7 @@ from rankloop.offline.segments import SegmentedLog, SegmentedResult, compare_seg
 from rankloop.progress import Progress, report
 from rankloop.relevance.judge import judge_agreement
 from rankloop.statistics import CellTable, Counts
+from rankloop.statistics.counts import ImpressionTable
 from rankloop.statistics.intervals import FEW_UNITS
 from rankloop.types import Bias, Float64
 from rankloop.value.uncertainty import (
@@ -193,7 +195,8 @@ def evaluate(
         if guess_gain is not None and guess_gain.factor >= 1.0 + LITTLE_GAIN:
             break
     report(progress, "evaluate", note="summing over impressions")
-    parts = list(in_periods(log, found, counts, used, valuation, options.support))
+    known = _find_known_clicks(log, counts, rankings, resolver.document_scores, logged_metric, graded_bias)
+    parts = list(in_periods(log, found, counts, used, valuation, options.support, judging=known.judging))
     moments = [sum_moments(log, counts, used, part.valuation, part.span, part.level) for part in parts]
     client = log.client
     units = client and [sum_units(log, counts, used, part.valuation, part.span, part.level) for part in parts]
@@ -207,7 +210,6 @@ def evaluate(
         accounted=accounted_tests(graded_bias),
     )
     tested = evaluation_assumptions(log, counts, used, assumed, setting)
-    unknowing = _scores_assumption(log, rankings, resolver.document_scores)
     divided = SegmentedResult((), ())
     if options.segments is not None:
         report(progress, "evaluate", note=f"comparing by {options.segments}")
@@ -219,14 +221,15 @@ def evaluate(
             valuation,
             options.support,
             assumed.resamples,
-            (*tested.assumptions, *unknowing),
+            (*tested.assumptions, *known.assumptions),
             options.seed,
+            known.judging,
         )
         divided = compare_segments(whole, options.segments)
     pooled = compare(
         [part.valuation for part in parts],
         moments,
-        assumptions=(*tested.assumptions, *unknowing),
+        assumptions=(*tested.assumptions, *known.assumptions),
         notes=(
             *_on_target(grading, policies),
             *assumed.notes,
@@ -234,6 +237,7 @@ def evaluate(
             *found.notes,
             *resolver.notes,
             *notes,
+            *known.notes,
             *tested.notes,
             *divided.notes,
         ),
@@ -376,29 +380,82 @@ def _on_target(grading: Grading, policies: tuple[Policy, Policy]) -> tuple[str, 
     return (*grading.notes, f"{other[0]} was fitted to the {fitted}, and is judged by the {grading.target}.")
 
 
-def _scores_assumption(
-    log: LogReader, rankings: RankingPair, document_scores: Sequence[Float64]
-) -> tuple[Assumption, ...]:
-    """Whether the scores of tables and models know the clicks that judge them; nothing if nobody knows."""
-    scored = [policy.name for policy in rankings if policy.name not in log.policy_ids]
+class KnownClicks(NamedTuple):
+    """What policies know of the clicks of the log that judges them.
+
+    Attributes:
+        assumptions: whether they know them.
+        notes: which clicks are not used for that reason.
+        judging: bool, periods; those whose clicks no policy knows. None for all clicks.
+    """
+
+    assumptions: tuple[Assumption, ...] = ()
+    notes: tuple[str, ...] = ()
+    judging: NDArray[np.bool_] | None = None
+
+
+def _find_known_clicks(
+    log: LogReader,
+    counts: Counts,
+    rankings: RankingPair,
+    document_scores: Sequence[Float64],
+    metric: LoggedMetric,
+    bias: Bias,
+) -> KnownClicks:
+    """Whether tables and models know the clicks of the log, and policies of the log those before they served.
+
+    A policy of the log that was learned from earlier clicks, such as a ranker that is trained every week, is
+    judged by the clicks of the periods since it began to serve.
+    """
     try:
         table = log.impression_table()
     except DataError:
-        return ()
-    if not document_scores or table.numbers is None:
-        return ()
-    known = [
+        return KnownClicks()
+    if table.numbers is None:
+        return KnownClicks()
+    scored = [policy.name for policy in rankings if policy.name not in log.policy_ids]
+    knowing = [
         name
         for name, scores in zip(scored, document_scores, strict=False)
         if know_clicks(table, scores[table.numbers])
     ]
-    if not known:
-        return (Assumption("scores", "held", ""),)
-    text = (
-        f"{' and '.join(known)} predicts the clicks of this log better than any scores could that do not "
-        f"know them"
-    )
-    return (Assumption("scores", "broken", text, "Evaluate on another log, such as that of a later week."),)
+    if knowing:
+        text = (
+            f"{' and '.join(knowing)} predicts the clicks of this log better than any scores could that do "
+            f"not know them"
+        )
+        remedy = "Evaluate on another log, such as that of a later week."
+        return KnownClicks((Assumption("scores", "broken", text, remedy),))
+    held = (Assumption("scores", "held", ""),)
+    learned = {}
+    for policy in rankings:
+        start = _start_of(table, policy.name)
+        gain = metric.gain(policy.placed, bias)
+        gain = np.where(np.repeat(policy.known, np.diff(counts.offsets)), gain, np.nan)
+        if start is not None and know_clicks(table, gain[table.numbers], before=start):
+            learned[policy.name] = start
+    if not learned:
+        return KnownClicks(held if document_scores else ())
+    judging, names = periods_since(log, max(learned.values())), " and ".join(learned)
+    if judging.any():
+        share = f"{judging.sum()} of {len(judging)} periods"
+        note = (
+            f"{names} ranks as if it had been learned from clicks of this log before it served: only the "
+            f"clicks since then judge it ({share})."
+        )
+        return KnownClicks(held, (note,), judging)
+    text = f"{names} predicts the clicks before it served better than a policy could that does not know them"
+    remedy = "Evaluate on a log of the time since it served, in which rankings vary."
+    return KnownClicks((Assumption("scores", "broken", text, remedy),))
+
+
+def _start_of(table: ImpressionTable, policy: str) -> float | None:
+    """When a policy of the log began to serve: seconds since 1970; None if that is not known."""
+    if policy not in table.policy_ids or table.time is None:
+        return None
+    times = table.time[table.policy == table.policy_ids.index(policy)]
+    times = times[~np.isnan(times)]
+    return float(times.min()) if len(times) else None
 
 
 def _was_fitted_to(policy: Policy, counts: Counts, used: NDArray[np.bool_]) -> bool:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rankloop import clicks
 from rankloop.bias import BiasAnswer, BiasEstimate, BiasOptions, ask_bias
@@ -91,6 +92,24 @@ def periods_of(log: LogReader) -> LogPeriods | None:
         log.periods.append(_find_periods(log))
     found = log.periods[0]
     return found if found is not None and found.comparable else None
+
+
+def periods_since(log: LogReader, moment: float) -> NDArray[np.bool_]:
+    """Which periods of a log have hardly any impression before a time: bool, periods; empty without periods.
+
+    Args:
+        log: the log.
+        moment: seconds since 1970.
+    """
+    periods = periods_of(log)
+    if periods is None:
+        return np.zeros(0, np.bool_)
+    table = log.impression_table()
+    assert table.time is not None
+    number = periods.of_impressions(table)
+    early = np.bincount(number, table.time < moment, len(periods))
+    result: NDArray[np.bool_] = early <= (1.0 - WHOLLY) * np.bincount(number, minlength=len(periods))
+    return result
 
 
 def counts_of_periods(log: LogReader, counts: Counts) -> list[Counts] | None:

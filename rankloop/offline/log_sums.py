@@ -59,6 +59,7 @@ def in_periods(
     support: float | None,
     *,
     segment: Segment | None = None,
+    judging: NDArray[np.bool_] | None = None,
 ) -> Iterator[PeriodValuation]:
     """The two policies in each period in which these queries came; in the whole log if it has no periods.
 
@@ -70,6 +71,7 @@ def in_periods(
         pooled: the policies, on the clicks of all times.
         support: the smallest expected α of a document whose clicks are used; None for the usual one.
         segment: the impressions that count; None for all.
+        judging: bool, periods; those whose clicks count. None for all.
     """
     periods = periods_of(log)
     contexts = context_of(pooled.bias)
@@ -85,7 +87,9 @@ def in_periods(
     if not parts:
         yield PeriodValuation(pooled)
         return
-    for span, part, level in zip(spans, parts, levels.tolist(), strict=True):
+    for number, (span, part, level) in enumerate(zip(spans, parts, levels.tolist(), strict=True)):
+        if judging is not None and not judging[number]:
+            continue
         statistics = log.statistics_of_part(found, part, pooled.bias).select(np.flatnonzero(used))
         if level != 1.0:
             statistics = statistics.at_level(level)

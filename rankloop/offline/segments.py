@@ -40,6 +40,7 @@ class SegmentedLog:
         resamples: those of the bias.
         assumptions: what the values rest on.
         seed: the random seed.
+        judging: bool, periods; those whose clicks count. None for all.
     """
 
     log: LogReader
@@ -51,6 +52,7 @@ class SegmentedLog:
     resamples: BiasResamples | None
     assumptions: tuple[Assumption, ...]
     seed: int
+    judging: NDArray[np.bool_] | None = None
 
 
 class SegmentedResult(NamedTuple):
@@ -141,7 +143,18 @@ def _compare(
     whole: SegmentedLog, valuation: Valuation, segment: Segment, confidence: float
 ) -> SegmentComparison | None:
     log, counts, used = whole.log, whole.counts, whole.used
-    parts = list(in_periods(log, whole.found, counts, used, valuation, whole.support, segment=segment))
+    parts = list(
+        in_periods(
+            log,
+            whole.found,
+            counts,
+            used,
+            valuation,
+            whole.support,
+            segment=segment,
+            judging=whole.judging,
+        )
+    )
     if not parts:
         return None
     client = log.client

@@ -71,3 +71,57 @@ def test_a_table_of_click_rates_leans_at_most_on_its_own_log(world: Simulated, t
         (scores,) = (one for one in found.assumptions if one.name == "scores")
         assert scores.state == state
     assert "scores" not in found.decision.reasons
+
+
+def test_a_policy_that_was_learned_from_earlier_clicks_is_judged_by_later_ones(tmp_path: Path) -> None:
+    """All documents are alike, so that no order of them is better; each week's ranker follows click rates."""
+    rng = np.random.default_rng(0)
+    queries, documents, times, weeks = 60, 8, 8, 4
+    clicks, shown = np.zeros((queries, documents)), np.zeros((queries, documents))
+    rows, candidates = [], []
+    for week in range(weeks):
+        scores = 5.0 * (clicks + 1.0) / (shown + 3.0)
+        query = np.repeat(np.arange(queries), times)
+        order = np.argsort(-(scores[query] + rng.gumbel(size=(len(query), documents))), axis=1)[:, :4]
+        clicked = rng.random(order.shape) < 0.4 / np.sqrt(np.arange(1, 5))
+        np.add.at(clicks, (query[:, None], order), clicked)
+        np.add.at(shown, (query[:, None], order), 1.0)
+        impression, rank = np.nonzero(order >= 0)
+        number = week * len(query) + impression
+        rows.append(
+            pa.table(
+                {
+                    "impression_id": number.astype(np.str_),
+                    "timestamp": pa.array(60_000_000 * number, pa.timestamp("us", tz="UTC")),
+                    "query_id": query[impression].astype(np.str_),
+                    "policy_id": [f"week-{week}"] * len(rank),
+                    "position": rank + 1,
+                    "doc_id": order[impression, rank].astype(np.str_),
+                    "clicked": clicked[impression, rank],
+                }
+            )
+        )
+        place, document = np.indices(scores.shape)
+        candidates.append(
+            pa.table(
+                {
+                    "policy_id": [f"week-{week}"] * scores.size,
+                    "query_id": place.ravel().astype(np.str_),
+                    "doc_id": document.ravel().astype(np.str_),
+                    "score": scores.ravel(),
+                }
+            )
+        )
+    folder = tmp_path / "log"
+    folder.mkdir()
+    pq.write_table(pa.concat_tables(rows), folder / "impressions.parquet")
+    pq.write_table(pa.concat_tables(candidates), folder / "candidates.parquet")
+    log = open_log(folder)
+    found = log.evaluate("week-3", "week-0", bias="position@4(eta=0.5)")
+    gain = found.difference.estimate
+    assert any("learned from clicks of this log before it served" in note for note in found.notes)
+    assert gain.low < 0.0 < gain.high
+    assert found.impressions == queries * times
+    # The first week's ranker cannot have been learned from clicks that came later.
+    first = log.evaluate("week-0", "week-3", bias="position@4(eta=0.5)")
+    assert not any(note.startswith("week-0 ranks") for note in first.notes)
