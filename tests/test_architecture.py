@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import tomllib
 from pathlib import Path
@@ -35,3 +36,23 @@ def test_the_layers_are_those_of_the_linter() -> None:
     table = PAGE.partition("## Layers")[2].partition("## ")[0]
     rows = re.findall(r"^\| ([\w ·]+) \|$", table, re.MULTILINE)
     assert [row.replace(" · ", " | ") for row in rows] == [x for x in contract["layers"] if x != "_version"]
+
+
+CONSTANT = re.compile(r"^\| `(\w+)` \| `([\w, ]+)` \| `([^`]+)` \|", re.MULTILINE)
+
+
+def constants(folder: Path) -> set[tuple[str, str]]:
+    """The constants of a package, as they are written."""
+    return {
+        (ast.unparse(node.targets[0]).strip("()"), ast.unparse(node.value).strip("()"))
+        for path in folder.rglob("*.py")
+        for node in ast.parse(path.read_text(encoding="utf-8")).body
+        if isinstance(node, ast.Assign)
+    }
+
+
+def test_the_index_of_tuned_constants_is_what_the_code_has() -> None:
+    rows = CONSTANT.findall((ROOT.parent / "docs" / "design" / "constants.md").read_text(encoding="utf-8"))
+    assert len(rows) > 20
+    wrong = [row for row in rows if row[1:] not in constants(ROOT / row[0])]
+    assert wrong == [], "docs/design/constants.md says something else than the code"
