@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
+
+import pytest
+
+from rankloop.experiments.reproduce.about import About
+from rankloop.experiments.reproduce.claims import CLAIMS, judge
+from rankloop.experiments.reproduce.results import AllRuns, read_table
 
 PAPER = Path(__file__).parents[1] / "docs" / "paper"
 COLUMNS = ("medium", "synthetic", "mq2008", "mq2008-authors", "mslr")
@@ -31,3 +38,16 @@ def test_the_table_of_outcomes_is_that_of_the_claims() -> None:
     for name, cells in rows.items():
         for folder, page, cell in zip(COLUMNS, pages, cells.split(" | "), strict=True):
             assert FOOTNOTE.search(cell) or cell == page[name], f"{name}, {folder}"
+
+
+@pytest.mark.parametrize("folder", sorted(path.parent.name for path in PAPER.glob("*/claims.json")))
+def test_stored_results_are_judged_as_their_pages_say(folder: str) -> None:
+    stored = json.loads((PAPER / folder / "claims.json").read_text("utf-8"))
+    evidence = AllRuns.of(read_table(PAPER / folder))
+    judged = {claim.name: judge(claim, evidence) for claim in CLAIMS}
+    assert {one["name"]: one["outcome"] for one in stored} == {
+        name: one.outcome for name, one in judged.items()
+    }
+    about = About.read(PAPER / folder)
+    known = set(about.preset.seeds)
+    assert set(evidence.seeds) <= known
