@@ -21,6 +21,7 @@ EXTRAS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "reports": ("matplotlib",),
         "live": ("msgspec", "prometheus_client", "sqlalchemy", "starlette", "uvicorn"),
         "export": ("onnx", "onnxruntime"),
+        "postgres": ("psycopg",),
         "spark": ("pyspark",),
         "ray": ("ray",),
         "torch": ("torch",),

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +53,19 @@ def golden(real_data: Path) -> dict[str, Any]:
     if not path.is_file():
         pytest.skip(f"needs golden values: {path} is not a file ({DATA_VARIABLE} is {real_data})")
     return json.loads(path.read_text())  # type: ignore[no-any-return]
+
+
+@pytest.fixture(scope="session")
+def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    pgserver = pytest.importorskip("pgserver", reason="no PostgreSQL for tests on this system")
+    data = tmp_path_factory.mktemp("postgres") / "data"
+    server = pgserver.get_server(data, cleanup_mode="delete")
+    yield server.get_uri()
+    if not server.get_postmaster_info().is_running() and (data / "log").is_file():
+        # It vanished twice in long campaigns, and its log with it.
+        (ROOT / "build").mkdir(exist_ok=True)
+        shutil.copy(data / "log", ROOT / "build" / "postgresql.log")
+    server.cleanup()
 
 
 @pytest.fixture

@@ -268,11 +268,19 @@ class LogSource:
     """Which log to read, and by which engine."""
 
     log: Annotated[Path, argument("LOG", "The folder of a log.")]
-    engine: Annotated[str, option("The engine that counts the log: duckdb or spark.", panel=ENGINE)] = (
-        "duckdb"
-    )
+    engine: Annotated[
+        str,
+        option(
+            "The engine that counts the log: duckdb, spark, or the postgres that holds its impressions.",
+            panel=ENGINE,
+        ),
+    ] = "duckdb"
     master: Annotated[
-        str | None, option("Where Spark runs, such as 'local[4]' or spark://host:7077.", panel=ENGINE)
+        str | None,
+        option(
+            "Where Spark runs, such as 'local[4]' or spark://host:7077; or postgresql://user@host/database.",
+            panel=ENGINE,
+        ),
     ] = None
 
     def open(self) -> Log:

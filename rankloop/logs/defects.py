@@ -74,7 +74,7 @@ class DefectFinder:
                 "code",
                 "timestamp",
                 place=place,
-                bit=ibis.literal(1, "int64") << ibis.least(ibis.greatest(place, 0), DEEPEST_BIT),
+                bit=_bit(ibis.least(ibis.greatest(place, 0), DEEPEST_BIT)),
                 query=coded.query_id.hash(),
                 policy=coded.policy_id.hash(),
             )
@@ -89,7 +89,7 @@ class DefectFinder:
             )
         )
         # n powers of two add up to 2ⁿ − 1 only if they are all different.
-        one_of_each = (ibis.literal(1, "int64") << ibis.least(by_code.rows, DEEPEST_BIT + 1)) - 1
+        one_of_each = _bit(ibis.least(by_code.rows, DEEPEST_BIT + 1)) - 1
         complete = (_.first == 0) & (_.rows == _.last + 1) & (by_code.bits == one_of_each)
         odd = by_code.filter(~complete | _.mixed | (ibis.literal(timed) & _.untimed)).select("code")
         pairs = coded.select("code", pair=coded.code ^ coded.doc_id.hash())
@@ -158,3 +158,8 @@ class DefectFinder:
         for row in self.fetch(first):
             named = ", ".join(f"{name.removesuffix('_id')} {row[name]!r}" for name in columns)
             yield named if self.place_name is None else f"{self.place_name(row['place'])}: {named}"
+
+
+def _bit(place: Expression) -> Expression:
+    """A power of two. PostgreSQL gives numbers 32 bits, unless they are converted, and shifts by 32 bits."""
+    return ibis.literal("1").cast("int64") << place.cast("int32")

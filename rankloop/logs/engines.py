@@ -1,6 +1,6 @@
-"""The engines that count a log: DuckDB, inside this process, or Spark.
+"""The engines that count a log: DuckDB, inside this process, Spark, or the PostgreSQL that holds it.
 
-An engine provides tables as ibis expressions, and runs expressions. The expressions are the same for both.
+An engine provides tables as ibis expressions, and runs expressions. The expressions are the same for all.
 """
 
 from __future__ import annotations
@@ -15,18 +15,19 @@ import duckdb
 import ibis
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from rankloop.errors import DataError, RankloopError, one_line
 from rankloop.ragged import threads
 from rankloop.storage.locks import scratch_folder
 
-ENGINES = ("duckdb", "spark")
+ENGINES = ("duckdb", "spark", "postgres")
 
 # The memory that DuckDB may use before it writes to disk. With the results, a log of 10⁸ rows is counted in
 # less than 4 GB.
 MEMORY = "2GB"
-# Rows fetched at a time; fewer if each row is a list.
-ROWS_PER_BATCH, LISTS_PER_BATCH = 1_000_000, 20_000
+# Rows fetched at a time.
+ROWS_PER_BATCH = 1_000_000
 
 # What DuckDB takes for a pattern of file names, and how the character itself is spelt in one.
 PATTERN_LETTERS = re.compile(r"[*?\[]")
@@ -40,7 +41,7 @@ class Engine(Protocol):
     """Runs expressions."""
 
     def table(self, files: Sequence[Path]) -> Expression:
-        """The table in these Parquet files."""
+        """The table in these Parquet files; a database has it itself if there are none."""
         ...
 
     def given(self, table: pa.Table) -> Expression:
@@ -55,14 +56,13 @@ class Engine(Protocol):
         """The rows of an expression; read them all before running another expression."""
         ...
 
-    def mapped(self, expression: Expression, function: Mapped, schema: pa.Schema) -> Batches:
-        """The results of a function on each batch of rows, computed where the rows are."""
-        ...
-
     def grouped(
         self, expression: Expression, keys: Sequence[str], function: Mapped, schema: pa.Schema
     ) -> Batches:
-        """The same on batches of whole groups: rows with the same keys follow each other in one batch."""
+        """The results of a function on batches of whole groups, computed where the rows are.
+
+        Rows with the same keys follow each other in one batch.
+        """
         ...
 
 
@@ -70,24 +70,32 @@ def engine(name: str = "duckdb", *, master: str | None = None) -> AbstractContex
     """An engine, to be used in a ``with`` block.
 
     Args:
-        name: ``duckdb`` or ``spark``.
-        master: where Spark runs, such as ``local[4]`` or ``spark://host:7077``; None for Spark's own
-            settings.
+        name: ``duckdb``, ``spark`` or ``postgres``.
+        master: where Spark runs, such as ``local[4]`` or ``spark://host:7077``, None for Spark's own
+            settings; or the address of PostgreSQL, ``postgresql://user@host/database``.
     """
     check_engine(name, master)
     if name == "spark":
         from rankloop.logs.spark import spark_engine  # an extra
 
         return spark_engine(master)
+    if name == "postgres":
+        from rankloop.logs.postgres import postgres_engine  # an extra
+
+        return postgres_engine(master or "")
     return _duckdb_engine()
 
 
 def check_engine(name: str, master: str | None) -> None:
-    """Refuse an unknown engine, and a master for an engine that has none."""
+    """Refuse an unknown engine, a master for an engine that has none, and PostgreSQL without an address."""
     if name not in ENGINES:
-        raise RankloopError(f"unknown engine {name!r}: choose {' or '.join(ENGINES)}")
-    if name != "spark" and master is not None:
-        raise RankloopError(f"master={master!r} is for Spark: DuckDB runs inside this process")
+        raise RankloopError(f"unknown engine {name!r}: choose {', '.join(ENGINES[:-1])} or {ENGINES[-1]}")
+    if name == "postgres" and master is None:
+        raise RankloopError(
+            "PostgreSQL needs its address: master='postgresql://user@host/database' (--master)"
+        )
+    if name == "duckdb" and master is not None:
+        raise RankloopError(f"master={master!r} is for Spark or PostgreSQL: DuckDB runs inside this process")
 
 
 @contextmanager
@@ -168,8 +176,8 @@ def whole_groups(batches: Batches, keys: Sequence[str]) -> Batches:
         # The last group may go on in the next batch.
         same = np.ones(len(joined), np.bool_)
         for key in keys:
-            column = joined.column(key).to_numpy(zero_copy_only=False)
-            same &= column == column[-1]
+            column = joined.column(key)
+            same &= pc.equal(column, column[-1]).to_numpy(zero_copy_only=False)
         cut = int(np.flatnonzero(~same)[-1]) + 1 if not same.all() else 0
         if cut:
             yield joined.slice(0, cut)
@@ -196,18 +204,14 @@ class _DuckDB:
         self.connection.con.execute(f"CREATE TEMP TABLE {name} AS {self.connection.compile(expression)}")
         return self.connection.table(name)
 
-    def batches(self, expression: Expression, size: int = ROWS_PER_BATCH) -> Batches:
+    def batches(self, expression: Expression) -> Batches:
         rows = self.connection.con.sql(self.connection.compile(expression))
         # Older versions of DuckDB use another name.
         reader = rows.to_arrow_reader if hasattr(rows, "to_arrow_reader") else rows.fetch_arrow_reader
         # Databases use other types for sums.
         schema = expression.schema().to_pyarrow()
-        for batch in reader(size):
+        for batch in reader(ROWS_PER_BATCH):
             yield batch.cast(schema)
-
-    def mapped(self, expression: Expression, function: Mapped, schema: pa.Schema) -> Batches:
-        for batch in self.batches(expression, LISTS_PER_BATCH):
-            yield function(batch).cast(schema)
 
     def grouped(
         self, expression: Expression, keys: Sequence[str], function: Mapped, schema: pa.Schema

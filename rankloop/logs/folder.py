@@ -140,12 +140,15 @@ class LogFolder:
         return table in self.tables
 
 
-def open_folder(folder: str | os.PathLike[str], *, verify: bool = True) -> LogFolder:
+def open_folder(
+    folder: str | os.PathLike[str], *, verify: bool = True, in_database: bool = False
+) -> LogFolder:
     """Open the folder of a log and check its files.
 
     Args:
         folder: the folder.
         verify: whether to compare the files with their checksums, which reads all of them.
+        in_database: whether the impressions are in the database that counts them, and not in the folder.
 
     Raises:
         DataError: the folder is not a log, a file is damaged or has changed, or a column is missing or of
@@ -155,7 +158,11 @@ def open_folder(folder: str | os.PathLike[str], *, verify: bool = True) -> LogFo
     if not place.is_dir():
         raise DataError(f"{place} is not a folder: a log is a folder that contains {IMPRESSIONS}.parquet")
     tables = tuple(table for table in TABLES if (place / f"{table}.parquet").exists())
-    if IMPRESSIONS not in tables:
+    if in_database and IMPRESSIONS in tables:
+        raise DataError(
+            f"{place} has impressions of its own, which a database does not count: use engine duckdb"
+        )
+    if IMPRESSIONS not in tables and not in_database:
         found = sorted(child.name for child in place.iterdir())[:10]
         raise DataError(
             f"{place} is not a log: it does not contain {IMPRESSIONS}.parquet, only {found or 'nothing'}; "
@@ -163,7 +170,7 @@ def open_folder(folder: str | os.PathLike[str], *, verify: bool = True) -> LogFo
         )
     if verify:
         verify_checksums(place)
-    starts, pinned, log = True, True, LogFolder(place, tables)
+    starts, pinned, log = not in_database, not in_database, LogFolder(place, tables)
     randomised: dict[str, None] = {}
     for table in tables:
         for file in log.files(table):
@@ -172,6 +179,7 @@ def open_folder(folder: str | os.PathLike[str], *, verify: bool = True) -> LogFo
                 starts &= metadata.get(STARTS_KEY) == str(rows).encode()
                 pinned &= metadata.get(PINNED_KEY) == str(rows).encode()
                 randomised |= dict.fromkeys(_randomised(metadata))
+    tables = (IMPRESSIONS, *tables) if in_database else tables
     return LogFolder(place, tables, starts, tuple(randomised), pinned)
 
 

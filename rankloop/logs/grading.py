@@ -89,6 +89,8 @@ class Grading:
 
 
 CLICKS = Grading()
+# A click as a number; not every engine casts what is true or false.
+CLICKED = _.clicked.ifelse(1.0, 0.0)
 
 
 def find_grading(engine: Engine, log: LogFolder, target: str) -> Grading:
@@ -107,14 +109,14 @@ def find_grading(engine: Engine, log: LogFolder, target: str) -> Grading:
             f"{log.source(IMPRESSIONS)}: the log has no column {AMOUNT}: import it with weights, as in "
             f"--amount purchase=5, or choose clicks as the target"
         )
-    amount = rows.select(amount=_amount(), clicked=_.clicked.cast("float64"))
+    amount = rows.select(amount=_amount(), clicked=CLICKED)
     sums = amount.agg(
         low=_.amount.min(),
         high=_.amount.max(),
         total=_.amount.sum(),
         squares=(_.amount * _.amount).sum(),
         clicks=_.clicked.sum(),
-        other=(_.amount != _.clicked).cast("int64").sum(),
+        other=_.count(where=_.amount != _.clicked),
     )
     row = next(row for batch in engine.batches(sums) for row in batch.to_pylist())
     low, high, total, squares, clicks, other = (float(row[name] or 0.0) for name in sums.columns)
@@ -130,11 +132,11 @@ def find_grading(engine: Engine, log: LogFolder, target: str) -> Grading:
 
 def share_of(grading: Grading) -> Expression:
     """What a display is worth, as an expression on rows of impressions: its click, or a share of the unit."""
-    return _amount() / grading.unit if grading.graded else _.clicked.cast("float64")
+    return _amount() / grading.unit if grading.graded else CLICKED
 
 
 def _amount() -> Expression:
-    return ibis.coalesce(_[AMOUNT].cast("float64"), _.clicked.cast("float64"))
+    return ibis.coalesce(_[AMOUNT].cast("float64"), CLICKED)
 
 
 def _amounts_by_cell(engine: Engine, log: LogFolder, counts: Counts, unit: float) -> Float64:

@@ -16,7 +16,7 @@ from rankloop.errors import DataError
 from rankloop.logs.counter import CONTEXT, MISSING, WHOLE, Span, as_text, context_of_rows
 from rankloop.logs.engines import Batches, Engine, Expression, Mapped
 from rankloop.logs.folder import LogFolder
-from rankloop.logs.grading import CLICKS, Grading, share_of
+from rankloop.logs.grading import CLICKED, CLICKS, Grading, share_of
 from rankloop.logs.impression_shapes import CLIENT_COLUMNS
 from rankloop.logs.schema import COLUMNS as KNOWN
 from rankloop.logs.schema import IMPRESSIONS, QUERY_DOCUMENT
@@ -188,7 +188,7 @@ def read_impression_table(
             "unit",
             code=_.impression_id.hash() ^ _.policy_id.hash(),
             position=_.position.cast("int64") - 1,
-            amount=_.clicked.cast("float64"),
+            amount=CLICKED,
             # Whole seconds: Spark has no others.
             time=_.timestamp.epoch_seconds().cast("float64").floor() if timed else ibis.literal(np.nan),
             **{f"column_{place}": _[name].cast("string") for place, name in enumerate(columns)},

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import ibis
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from ibis import _
 from numpy.typing import NDArray
 
@@ -27,6 +28,8 @@ from rankloop.statistics.statistics import Exposure, PolicyStatistics, Statistic
 from rankloop.types import Bias, Float64, Int64, Str
 
 PARTS = ("alpha", "beta", "examination")
+# What tells apart the rankings that policies draw.
+RANKING = ("policy_id", "query_id")
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,15 +111,9 @@ def _expected(counter: LogCounter, vectors: Float64) -> Iterator[tuple[str, NDAr
     logged = counter.candidates.filter(
         _.policy_id.isin(sorted(row["policy_id"] for row in counter.policy_times))
     )
-    by_query = (
-        logged.join(counter.documents, QUERY_DOCUMENT)
-        .group_by("policy_id", "query_id")
-        # One list of pairs, so that documents and scores stay together.
-        .agg(scored=ibis.struct({"document": _.document, "score": _.score}).collect())
-        .select("policy_id", "scored")
-    )
+    scored = logged.join(counter.documents, QUERY_DOCUMENT).select(*RANKING, "document", "score")
     schema = _schema(len(vectors))
-    for batch in counter.engine.mapped(by_query, partial(expose_batch, vectors=vectors), schema):
+    for batch in counter.engine.grouped(scored, RANKING, partial(expose_batch, vectors=vectors), schema):
         policies = batch.column("policy_id").dictionary_encode()
         codes, documents = policies.indices.to_numpy(), batch.column("document").to_numpy()
         values = np.stack([batch.column(name).to_numpy() for name in schema.names[2:]], axis=1)
@@ -132,18 +129,15 @@ def _schema(vectors: int) -> pa.Schema:
 def expose_batch(batch: pa.RecordBatch, *, vectors: Float64) -> pa.RecordBatch:
     """Compute the expected rank weights of every candidate of the queries in a batch."""
     schema = _schema(len(vectors))
-    lists = batch.column("scored")
-    flat = lists.flatten()
-    if not len(flat):
-        return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in schema], schema=schema)
-    offsets = lists.offsets.to_numpy().astype(np.int64)
-    offsets -= offsets[0]
-    query = segment_index(offsets)
-    documents = flat.field("document").to_numpy()
-    # Engines collect in any order, and the last bits of sums depend on it.
-    order = np.lexsort((documents, query))
-    weights = expected_rank_weights(flat.field("score").to_numpy()[order], offsets, vectors)
-    columns = [batch.column("policy_id").take(pa.array(query)), pa.array(documents[order])]
+    keys = (batch.column(name) for name in RANKING)
+    changes = [pc.not_equal(key[1:], key[:-1]).to_numpy(zero_copy_only=False) for key in keys]
+    ranking = np.append(0, np.cumsum(np.any(changes, axis=0)))
+    documents = batch.column("document").to_numpy()
+    # Engines sort by the keys alone, and the last bits of sums depend on the order of documents.
+    order = np.lexsort((documents, ranking))
+    offsets = offsets_of(np.bincount(ranking))
+    weights = expected_rank_weights(batch.column("score").to_numpy()[order], offsets, vectors)
+    columns = [batch.column("policy_id"), pa.array(documents[order])]
     columns += [pa.array(np.ascontiguousarray(column)) for column in weights.T]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 

@@ -51,8 +51,9 @@ class LogReader(LogFolder):
     """The folder of a log, the engine that counts it, and the counts that are known so far.
 
     Attributes:
-        engine: ``duckdb``, inside this process, or ``spark``.
-        master: where Spark runs, such as ``local[4]`` or ``spark://host:7077``; None for Spark's settings.
+        engine: ``duckdb``, inside this process, ``spark``, or ``postgres``.
+        master: where Spark runs, such as ``local[4]`` or ``spark://host:7077``, None for Spark's settings; or
+            the address of PostgreSQL.
         exposure: where exposures come from: ``candidates`` (exact, from the scores of all candidates, where
             the log has them), or ``displays`` (always estimated), for policies that do not draw their
             rankings from their scores.

@@ -105,14 +105,6 @@ class _Spark:
         schema = expression.schema().to_pyarrow()
         yield from self._frame(expression).toArrow().cast(schema).to_batches()
 
-    def mapped(self, expression: Expression, function: Mapped, schema: pa.Schema) -> Batches:
-        from pyspark.sql.pandas.types import from_arrow_schema
-
-        frame = self._frame(expression).mapInArrow(
-            lambda batches: (function(batch).cast(schema) for batch in batches), from_arrow_schema(schema)
-        )
-        yield from frame.toArrow().to_batches()
-
     def grouped(
         self, expression: Expression, keys: Sequence[str], function: Mapped, schema: pa.Schema
     ) -> Batches:

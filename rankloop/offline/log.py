@@ -12,6 +12,7 @@ import numpy as np
 from rankloop.bias import BiasEstimate, BiasOptions
 from rankloop.bias.estimate import DEFAULTS
 from rankloop.logs import ImportReport
+from rankloop.logs.engines import check_engine
 from rankloop.logs.folder import open_folder
 from rankloop.logs.reader import ExposureSource, LogReader
 from rankloop.logs.schema import REPORT_FILE
@@ -143,8 +144,10 @@ def open_log(
 
     Args:
         folder: its folder (docs/logs.md describes the files).
-        engine: ``duckdb``, inside this process, or ``spark``.
-        master: where Spark runs, such as ``local[4]`` or ``spark://host:7077``; None for Spark's settings.
+        engine: ``duckdb``, inside this process, ``spark``, or ``postgres`` for impressions that are in a
+            table of PostgreSQL rather than in the folder.
+        master: where Spark runs, such as ``local[4]`` or ``spark://host:7077``, None for Spark's settings; or
+            the address of PostgreSQL, ``postgresql://user@host/database``.
         exposure: ``candidates``, or ``displays`` to estimate exposures from displays, for policies that do
             not draw their rankings from their scores.
         target: what policies are fitted to and judged by: ``clicks``, ``amount`` (what displays were worth),
@@ -153,7 +156,8 @@ def open_log(
     Raises:
         DataError: the folder is not a log, a file is damaged, or a column is missing or of the wrong type.
     """
-    found = open_folder(folder)
+    check_engine(engine, master)
+    found = open_folder(folder, in_database=engine == "postgres")
     return Log(
         found.folder,
         found.tables,

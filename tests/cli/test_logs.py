@@ -319,8 +319,8 @@ WRONG: dict[str, tuple[str, str | bytes, list[str], str]] = {
         "impressions.parquet: this is not a Parquet file, or its end is missing",
     ),
     "another engine": (
-        "impressions.parquet", _parquet(**_own()), ["check", ".", "--engine", "postgres"],
-        "unknown engine 'postgres': choose duckdb or spark",
+        "impressions.parquet", _parquet(**_own()), ["check", ".", "--engine", "hive"],
+        "unknown engine 'hive': choose duckdb, spark or postgres",
     ),
     "a master of DuckDB": (
         "impressions.parquet", _parquet(**_own()), ["check", ".", "--master", "local"], "is for Spark",

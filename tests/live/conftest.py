@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -19,20 +18,6 @@ from rankloop.live.store.policies import deploy, register_policy
 from rankloop.models import Linear
 
 FEATURES = ("a", "b", "c")
-BUILD = Path(__file__).parents[2] / "build"
-
-
-@pytest.fixture(scope="session")
-def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    pgserver = pytest.importorskip("pgserver", reason="no PostgreSQL for tests on this system")
-    data = tmp_path_factory.mktemp("postgres") / "data"
-    server = pgserver.get_server(data, cleanup_mode="delete")
-    yield server.get_uri()
-    if not server.get_postmaster_info().is_running() and (data / "log").is_file():
-        # It vanished twice in long campaigns, and its log with it.
-        BUILD.mkdir(exist_ok=True)
-        shutil.copy(data / "log", BUILD / "postgresql.log")
-    server.cleanup()
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

@@ -387,8 +387,8 @@ def test_an_empty_log_is_refused(tmp_path: Path) -> None:
 
 def test_options_that_make_no_sense_are_refused(tmp_path: Path) -> None:
     log = open_log(write_rows(tmp_path / "log", SHOWN))
-    with pytest.raises(RankloopError, match="unknown engine 'postgres': choose duckdb or spark"):
-        replace(log, engine="postgres")
+    with pytest.raises(RankloopError, match="unknown engine 'hive': choose duckdb, spark or postgres"):
+        replace(log, engine="hive")
     with pytest.raises(RankloopError, match="is for Spark"):
         replace(log, master="local")
     for ranks in (0, 1_001):
