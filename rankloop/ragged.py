@@ -35,6 +35,18 @@ def offsets_of(sizes: NDArray[Any]) -> Int64:
     return np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes, dtype=np.int64)])
 
 
+def distinct(values: Int64) -> Int64:
+    """The different numbers, in ascending order.
+
+    As `np.unique`, which hashes numbers since NumPy 2.3: it takes a hundred times as long for millions.
+
+    >>> distinct(np.array([3, 1, 3]))
+    array([1, 3])
+    """
+    ordered = np.sort(values)
+    return ordered[np.append(True, ordered[1:] != ordered[:-1])] if len(ordered) else ordered
+
+
 def segment_index(offsets: Int64) -> Int64:
     """Find the number of the segment that each row belongs to.
 

@@ -23,6 +23,7 @@ from rankloop.logs.schema import (
     PARQUET_ERRORS,
     QUERY_DOCUMENT,
     checked_batches,
+    document_keys,
     feature_columns,
     feature_ids,
     is_list,
@@ -119,8 +120,21 @@ class FeatureTable:
                 this file.
         """
         lists = self.categories if categories is None else categories
+        for batch, ids in self._with_ids(self._batches()):
+            yield FeatureRows(ids, self._matrix(batch, lists))
+
+    def keys(self) -> pa.ChunkedArray:
+        """The queries and documents of all rows, each as `document_keys` spells it."""
+        ids = (found for _, found in self._with_ids(self._batches(self.ids)))
+        parts = [document_keys(*(found[name] for name in QUERY_DOCUMENT)) for found in ids]
+        return pa.chunked_array(parts, pa.string())
+
+    def _with_ids(
+        self, batches: Iterator[pa.RecordBatch]
+    ) -> Iterator[tuple[pa.RecordBatch, dict[str, pa.Array]]]:
+        """Batches with their ids as text; empty ones are left out, and rows without an id refused."""
         before = 0
-        for batch in self._batches():
+        for batch in batches:
             if not len(batch):
                 continue
             ids = {name: batch.column(name).cast(pa.string()) for name in self.ids}
@@ -130,7 +144,7 @@ class FeatureTable:
                     row = before + int(empty[0]) + 1
                     raise DataError(f"{self.path}, row {row}: no {name}; every row needs one")
             before += len(batch)
-            yield FeatureRows(ids, self._matrix(batch, lists))
+            yield batch, ids
 
     def _batches(self, wanted: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
         columns = self.columns

@@ -187,14 +187,15 @@ def _matrices(
     A feature that a file does not have is missing in all of its rows.
     """
     queries = np.repeat(named.query_ids, np.diff(named.offsets))
-    keys = document_keys(pa.array(queries.tolist()), pa.array(named.doc_ids.tolist()))
+    known = document_keys(pa.array(queries.tolist()), pa.array(named.doc_ids.tolist()))
     names, width = read_feature_names(log), None
     for path in log.files(FEATURES):
         table = FeatureTable(path)
+        # All ids before all features: Arrow hashes every known document for each search.
+        found, at = pc.index_in(table.keys(), value_set=known).combine_chunks(), 0
         for rows in table.rows(categories):
-            documents = pc.index_in(
-                document_keys(*(rows.ids[name] for name in QUERY_DOCUMENT)), value_set=keys
-            )
+            documents = found.slice(at, len(rows.matrix))
+            at += len(documents)
             wanted = documents.is_valid()
             places = documents.filter(wanted).to_numpy()
             if len(places):

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankloop.errors import DataError
-from rankloop.ragged import segment_index, segment_sum
+from rankloop.ragged import distinct, segment_index, segment_sum
 from rankloop.types import ContextEffects, Float64, Int64, Str
 
 Int32 = NDArray[np.int32]
@@ -311,7 +311,7 @@ class Counts:
         own: slice | NDArray[np.bool_] = slice(None) if policy is None else self.cells.policy == policy
         document, rank = self.cells.document[own], self.cells.position[own]
         # A rank at which a query showed two documents had two rankings.
-        shown = np.unique(document.astype(np.int64) * self.positions + rank)
+        shown = distinct(document.astype(np.int64) * self.positions + rank)
         query, place = segment_index(self.offsets)[shown // self.positions], shown % self.positions
         documents = np.bincount(query * self.positions + place, minlength=self.n_queries * self.positions)
         came = self.impressions_by_query if policy is None else self.impressions_by_policy[policy]
@@ -335,7 +335,7 @@ class Counts:
         )
         cells = self.cells.select(inside[self.cells.document])
         names, documents = np.unique(self.doc_ids[cells.document], return_inverse=True)
-        return len(np.unique(documents * self.positions + cells.position)) > len(names)
+        return len(distinct(documents * self.positions + cells.position)) > len(names)
 
     def document_name(self, document: int) -> str:
         """A document, as messages name it."""
