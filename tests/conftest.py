@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -56,16 +57,19 @@ def golden(real_data: Path) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="session")
-def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def postgres() -> Iterator[str]:
+    """The address of a PostgreSQL of this session."""
     pgserver = pytest.importorskip("pgserver", reason="no PostgreSQL for tests on this system")
-    data = tmp_path_factory.mktemp("postgres") / "data"
-    server = pgserver.get_server(data, cleanup_mode="delete")
-    yield server.get_uri()
-    if not server.get_postmaster_info().is_running() and (data / "log").is_file():
-        # It vanished twice in long campaigns, and its log with it.
-        (ROOT / "build").mkdir(exist_ok=True)
-        shutil.copy(data / "log", ROOT / "build" / "postgresql.log")
-    server.cleanup()
+    # Not in the folder of pytest: every session takes other users' access to it away, and the server is one.
+    with tempfile.TemporaryDirectory(prefix="rankloop-postgres-") as folder:
+        data = Path(folder) / "data"
+        server = pgserver.get_server(data, cleanup_mode="delete")
+        yield server.get_uri()
+        if not server.get_postmaster_info().is_running() and (data / "log").is_file():
+            # It vanished twice in long campaigns, and its log with it.
+            (ROOT / "build").mkdir(exist_ok=True)
+            shutil.copy(data / "log", ROOT / "build" / "postgresql.log")
+        server.cleanup()
 
 
 @pytest.fixture

@@ -5,9 +5,10 @@ An engine provides tables as ibis expressions, and runs expressions. The express
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -23,9 +24,13 @@ from rankloop.storage.locks import scratch_folder
 
 ENGINES = ("duckdb", "spark", "postgres")
 
-# The memory that DuckDB may use before it writes to disk. With the results, a log of 10⁸ rows is counted in
-# less than 4 GB.
-MEMORY = "2GB"
+# The bytes of memory that DuckDB may use before it writes to disk. With the results, a log of 10⁸ rows is
+# counted in less than 4 GB.
+MEMORY = 2 * 10**9
+# Groups of texts, which an import forms, stay in memory: up to 70 bytes per row. It may use this share of the
+# machine's.
+SHARE_OF_MEMORY = 1 / 3
+CONTAINER_LIMIT = Path("/sys/fs/cgroup/memory.max")
 # Rows fetched at a time.
 ROWS_PER_BATCH = 1_000_000
 
@@ -66,13 +71,16 @@ class Engine(Protocol):
         ...
 
 
-def engine(name: str = "duckdb", *, master: str | None = None) -> AbstractContextManager[Engine]:
+def engine(
+    name: str = "duckdb", *, master: str | None = None, memory: int = MEMORY
+) -> AbstractContextManager[Engine]:
     """An engine, to be used in a ``with`` block.
 
     Args:
         name: ``duckdb``, ``spark`` or ``postgres``.
         master: where Spark runs, such as ``local[4]`` or ``spark://host:7077``, None for Spark's own
             settings; or the address of PostgreSQL, ``postgresql://user@host/database``.
+        memory: the bytes that DuckDB may use before it writes to disk.
     """
     check_engine(name, master)
     if name == "spark":
@@ -83,7 +91,7 @@ def engine(name: str = "duckdb", *, master: str | None = None) -> AbstractContex
         from rankloop.logs.postgres import postgres_engine  # an extra
 
         return postgres_engine(master or "")
-    return _duckdb_engine()
+    return _duckdb_engine(memory)
 
 
 def check_engine(name: str, master: str | None) -> None:
@@ -99,11 +107,11 @@ def check_engine(name: str, master: str | None) -> None:
 
 
 @contextmanager
-def _duckdb_engine() -> Iterator[Engine]:
+def _duckdb_engine(memory: int) -> Iterator[Engine]:
     with scratch_folder() as scratch:
         connection = ibis.duckdb.connect(
             threads=threads(),
-            memory_limit=MEMORY,
+            memory_limit=f"{memory}B",
             temp_directory=str(scratch),
             # Rows are counted or sorted: preserving their order would only take memory.
             preserve_insertion_order=False,
@@ -117,6 +125,16 @@ def _duckdb_engine() -> Iterator[Engine]:
                 yield _DuckDB(connection)
         finally:
             connection.disconnect()
+
+
+def share_of_memory() -> int:
+    """The bytes that an import may use; a container may have fewer than the machine."""
+    total = MEMORY
+    if hasattr(os, "sysconf"):  # not on Windows
+        total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    with suppress(OSError, ValueError):
+        total = min(total, int(CONTAINER_LIMIT.read_text()))
+    return max(MEMORY, int(SHARE_OF_MEMORY * total))
 
 
 @contextmanager

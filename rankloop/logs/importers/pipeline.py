@@ -14,7 +14,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from rankloop.errors import DataError
-from rankloop.logs.engines import engine
+from rankloop.logs.engines import engine, share_of_memory
 from rankloop.logs.features import PathLike, as_feature_paths, copy_features
 from rankloop.logs.importers.cleaning import Cleaning
 from rankloop.logs.importers.files import ColumnReader, Paths, Record, SourceFiles
@@ -206,7 +206,7 @@ def run(
         if not staging.rows[IMPRESSIONS] and earlier is None:
             raise _no_impressions("no impression could be read", sources, session)
         report_records(options.progress, "checking", staging.rows[IMPRESSIONS])
-        with writer, engine() as running:
+        with writer, engine(memory=share_of_memory()) as running:
             cleaning = Cleaning(session, running, earlier)
             cleaning.run(writer, options.position_base, counted=counted)
             if not cleaning.rows:
