@@ -89,8 +89,8 @@ class Grading:
 
 
 CLICKS = Grading()
-# A click as a number; not every engine casts what is true or false.
-CLICKED = _.clicked.ifelse(1.0, 0.0)
+# A click as a number: PostgreSQL does not cast what is true or false, and Spark takes 1.0 for a decimal.
+CLICKED = _.clicked.ifelse(1, 0).cast("float64")
 
 
 def find_grading(engine: Engine, log: LogFolder, target: str) -> Grading:
