@@ -7,7 +7,7 @@ import signal
 import sys
 from collections.abc import Callable
 from types import FrameType
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 
@@ -21,6 +21,7 @@ from rankloop.errors import RankloopError
 # Exit codes of a process that was stopped are above this one, as shells have it: 130 after Ctrl-C, 143 after
 # SIGTERM.
 STOPPED = 128
+PROGRAM = "rankloop"
 
 
 def _help(command: Callable[..., Any]) -> str:
@@ -33,7 +34,7 @@ app = typer.Typer(
     name="rankloop",
     help="Learn ranking policies from clicks, with exact Plackett–Luce mathematics.",
     no_args_is_help=True,
-    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
 )
@@ -87,7 +88,8 @@ def main() -> None:
     stopped = _stop_by_signal()
     try:
         with extras.explained():
-            app(prog_name="rankloop")
+            code = app(prog_name=PROGRAM, standalone_mode=False)
+        sys.exit(code if isinstance(code, int) else 0)
     except SystemExit as end:
         # A service that was stopped has done what it was asked to.
         if stopped and end.code:
@@ -97,11 +99,26 @@ def main() -> None:
         if stopped:
             # A package that is interrupted while it is imported may turn that into an error of its own.
             sys.exit(STOPPED + stopped[-1])
+        if isinstance(getattr(error, "exit_code", None), int):
+            _end(error)
         reason = _reason(error)
         if reason is None:
             raise
         typer.echo(f"rankloop: {reason}", err=True)
         sys.exit(2)
+
+
+def _end(error: Any) -> NoReturn:
+    """End after what Typer raises: an error of usage is printed in one line."""
+    context = getattr(error, "ctx", None)
+    message = error.format_message() if hasattr(error, "format_message") else ""
+    if type(error).__name__ == "NoArgsIsHelpError" or not message:
+        typer.echo(message, err=True)
+    else:
+        where = PROGRAM if context is None else context.command_path.strip()
+        sentence = " ".join(message.split()).rstrip(".?") + ("?" if message.rstrip().endswith("?") else ".")
+        typer.echo(f"rankloop: {sentence} See `{where} --help`.", err=True)
+    sys.exit(error.exit_code)
 
 
 def _stop_by_signal() -> list[int]:

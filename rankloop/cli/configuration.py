@@ -21,7 +21,7 @@ from rankloop.errors import RankloopError
 # Beginning of the variables: --log-format is RANKLOOP_LOG_FORMAT.
 PREFIX = "RANKLOOP"
 # The commands that take their options from all three places, and their options that a file cannot have.
-SERVICES, OTHERS = ("serve", "learn"), ("_config", "help", "once")
+SERVICES, OTHERS = ("serve", "learn"), ("_config", "help", "once", "quiet")
 TABLE = "<!-- settings -->\n"
 CONTEXT = {"auto_envvar_prefix": PREFIX}
 

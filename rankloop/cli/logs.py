@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from rankloop.cli.options import JsonOption, PageOption, argument, expand_options, option
+from rankloop.cli.options import JsonOption, NamesInHelp, PageOption, argument, expand_options, option
 from rankloop.errors import RankloopError
 from rankloop.names import unknown
 
@@ -103,7 +103,7 @@ class ImportTarget:
         )
 
 
-@importing.command(ANY_FILES)
+@importing.command(ANY_FILES, cls=NamesInHelp)
 @expand_options
 def any_files(
     files: Annotated[list[Path], argument("FILES", f"{FILES}, of one kind: any table, UBI or Metarank.")],
@@ -141,7 +141,7 @@ def any_files(
         _import(lambda options: run_proposal(proposal, files, target.out, options), target)
 
 
-@importing.command()
+@importing.command(cls=NamesInHelp)
 @expand_options
 def ubi(
     files: Annotated[
@@ -197,7 +197,7 @@ def ubi(
     )
 
 
-@importing.command()
+@importing.command(cls=NamesInHelp)
 @expand_options
 def metarank(
     events: Annotated[list[Path], argument("EVENTS", f"{FILES}: events as JSON lines or Parquet.")],
@@ -246,7 +246,7 @@ def metarank(
     )
 
 
-@importing.command()
+@importing.command(cls=NamesInHelp)
 @expand_options
 def columns(
     impressions: Annotated[

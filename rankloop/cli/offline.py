@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -478,6 +479,8 @@ def pipeline(
 ) -> None:
     """Check a log, estimate its bias, fit a ranker and evaluate it, with one page for everything.
 
+    A table of clicks is imported first, with the columns that look like features, as the log of the folder.
+
     The exit code is for schedulers: 0 if the new ranker is better than the old policy, 10 if it leans better,
     11 if both rank alike, 12 if the log does not tell, 13 if it leans worse, 14 if it is worse, 2 for errors.
     """
@@ -486,6 +489,8 @@ def pipeline(
     from rankloop.reports.evaluation import evaluation_document
     from rankloop.reports.pipeline import PAGE, PipelineOptions, run_pipeline
 
+    if source.log.is_file():
+        source = replace(source, log=_import_table(source.log, out / "log"))
     log = source.open()
     options = PipelineOptions(
         model=model,
@@ -501,6 +506,20 @@ def pipeline(
     value = {**found.comparison.to_dict(), "exit_code": found.exit_code, "page": out / PAGE}
     console.present(value, evaluation_document(found.comparison), as_json=as_json, page=out / PAGE)
     raise typer.Exit(found.exit_code)
+
+
+def _import_table(table: Path, log: Path) -> Path:
+    """Import a table of clicks as a log; one that was imported here before is replaced."""
+    from rankloop.cli import console
+    from rankloop.logs import ImportOptions, import_columns
+
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with console.progress() as progress:
+        options = ImportOptions(overwrite=True, progress=progress)
+        found = import_columns(table, log, feature_columns=("auto",), options=options)
+    for hint in found.hints:
+        console.print_err(f"note: {hint}")
+    return log
 
 
 def _require_for_fit(model: str) -> None:

@@ -14,7 +14,7 @@ import inspect
 import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import MISSING, dataclass, fields, is_dataclass
-from functools import wraps
+from functools import cache, wraps
 from importlib import import_module
 from pathlib import Path
 from types import NoneType
@@ -110,7 +110,14 @@ class FieldsOf:
 
 
 class NamesInHelp(TyperCommand):
-    """A command whose help lists the names that exist; they are looked up when help is shown, not before."""
+    """A command with ``--quiet``, whose help lists the names that exist.
+
+    They are looked up when help is shown, not before.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.params.append(_quiet_option())
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Print the help."""
@@ -118,6 +125,31 @@ class NamesInHelp(TyperCommand):
             if isinstance(text := getattr(parameter, "help", None), str):
                 parameter.help = list_names(text)  # type: ignore[attr-defined]
         super().format_help(ctx, formatter)
+
+
+@cache
+def _quiet_option() -> Any:
+    app = typer.Typer(add_completion=False)
+
+    @app.command()
+    def command(
+        quiet: Annotated[
+            bool,
+            option("Print results and errors only: no progress, no notes.", "--quiet", callback=_be_quiet),
+        ] = False,
+    ) -> None:
+        """Take the option, and nothing else."""
+
+    found = next(each for each in typer.main.get_command(app).params if each.name == "quiet")
+    found.expose_value = False
+    return found
+
+
+def _be_quiet(quiet: bool) -> None:
+    if quiet:
+        from rankloop.cli import console
+
+        console.err.quiet = True
 
 
 def list_names(text: str) -> str:

@@ -155,6 +155,11 @@ def open_folder(
             the wrong type.
     """
     place = Path(folder)
+    if place.is_file():
+        raise DataError(
+            f"{place} is a file, and a log is a folder: import it first: "
+            f"rankloop import {place} -o {place.name.partition('.')[0] or 'log'}"
+        )
     if not place.is_dir():
         raise DataError(f"{place} is not a folder: a log is a folder that contains {IMPRESSIONS}.parquet")
     tables = tuple(table for table in TABLES if (place / f"{table}.parquet").exists())

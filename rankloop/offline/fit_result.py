@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 FORMAT, VERSION = "rankloop-fit", 5
 MODEL_FILE, BIAS_FILE, FIT_FILE, PAGE_FILE = "model.rankloop", "bias.json", "fit.json", "report.html"
 SCORES_FILE = "judged.parquet"
+# Where `rankloop pipeline` stores its fit, in its own folder.
+PIPELINE_FIT = "policy"
 FILES = (MODEL_FILE, BIAS_FILE, FIT_FILE, PAGE_FILE, SCORES_FILE)
 
 
@@ -280,8 +282,8 @@ def check_fit_path(path: str | os.PathLike[str]) -> None:
 
 
 def is_fit(path: str | os.PathLike[str]) -> bool:
-    """Whether a path is that of a stored fit."""
-    return (Path(path) / FIT_FILE).is_file()
+    """Whether a path is that of a stored fit, or of the folder of a pipeline that has one."""
+    return any((folder / FIT_FILE).is_file() for folder in (Path(path), Path(path) / PIPELINE_FIT))
 
 
 def load_fit(path: str | os.PathLike[str]) -> Fit:
@@ -293,6 +295,8 @@ def load_fit(path: str | os.PathLike[str]) -> Fit:
     folder = Path(path)
     if not is_fit(folder):
         raise ModelFileError(f"{folder} is not a fit: it is not a folder that contains {FIT_FILE}")
+    if not (folder / FIT_FILE).is_file():
+        folder /= PIPELINE_FIT
     model = load(folder / MODEL_FILE)
     try:
         content = json.loads((folder / FIT_FILE).read_text(encoding="utf-8"))

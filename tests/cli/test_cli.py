@@ -224,8 +224,22 @@ def test_errors_are_one_line(run: Run, tmp_path: Path, arguments: list[str], mes
 def test_usage_errors_have_the_same_exit_code(run: Run, arguments: list[str]) -> None:
     code, out, err = run(*arguments)
     assert (code, out) == (2, "")
-    assert "Usage: rankloop" in err
-    assert "Traceback" not in err
+    assert len(err.splitlines()) == 1
+    assert re.fullmatch(r"rankloop: .* See `rankloop.* --help`\.\n", err)
+
+
+@pytest.mark.parametrize("command", [[], ["fit"], ["import"], ["import", "ubi"]])
+def test_h_is_help(run: Run, command: list[str]) -> None:
+    code, out, err = run(*command, "-h")
+    assert (code, err) == (0, "")
+    assert "Usage: rankloop" in out
+
+
+def test_a_table_is_not_a_log_yet(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "clicks.csv").write_text("query,doc,clicked\n")
+    code, _, err = run("check", str(tmp_path / "clicks.csv"))
+    assert code == 2
+    assert "import it first: rankloop import" in err
 
 
 @pytest.mark.parametrize("by", ["the keyboard", "a scheduler"])

@@ -32,7 +32,10 @@ def parse(line: str) -> None:
     context = None
     while hasattr(command, "commands"):
         context = command.context_class(command, parent=context)
-        command = command.commands[words.pop(0)]
+        if words[0] not in command.commands and "." in words[0]:
+            # `rankloop import clicks.csv` looks at the file before it is read.
+            Path(words[0]).touch()
+        _, command, words = command.resolve_command(context, words)
     command.make_context("rankloop", words, parent=context)
 
 
