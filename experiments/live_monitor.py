@@ -115,6 +115,11 @@ class World:
         self.before, self.after = [(good, other, before)], [(good, other, after)]
         self.loss = 1.0 - value / worth(other, after)
 
+    @property
+    def turns(self) -> bool:
+        """Whether what is live is as good as the holdout, or better, until it turns."""
+        return all(worth(live, clicks) >= worth(other, clicks) for live, other, clicks in self.before)
+
     def pages(
         self, rng: np.random.Generator, count: int, shares: tuple[float, float], *, turned: bool
     ) -> tuple[Float64, Float64, Float64]:
@@ -186,7 +191,7 @@ def main(action: str, *arguments: str) -> None:
     far = (False,) if action == "quiet" else (False, True)
     for seed in range(int(arguments[0])):
         for world in itertools.product(USERS, HOLDOUTS, losses, far):
-            if (*world, seed) not in done:
+            if (*world, seed) not in done and World(*world[:3], far=world[3]).turns:
                 append_row(path, stream(*world[:3], seed, far=world[3]))
 
 

@@ -98,6 +98,8 @@ def _refuse_other_log(store: Store) -> None:
     except ValueError:
         # Damaged; it is written again with the next part.
         return
+    if not isinstance(manifest, dict):
+        return
     with read(store) as connection:
         name = store_name(connection)
     if manifest.get("store", name) != name:

@@ -185,9 +185,13 @@ def part_name(number: int) -> str:
 
 
 def part_files(log: Path, table: str) -> list[tuple[int, Path]]:
-    """The files of a table of a log, with the numbers of their parts, oldest first."""
-    files = sorted((log / f"{table}.parquet").glob("part-*.parquet"))
-    return [(int(file.stem.removeprefix("part-")), file) for file in files]
+    """The files of a table of a log, with the numbers of their parts, oldest first; −1 for other files."""
+    found = []
+    for file in sorted((log / f"{table}.parquet").glob("*.parquet")):
+        digits = file.stem.removeprefix("part-")
+        number = int(digits) if digits.isascii() and digits.isdigit() else -1
+        found.append((number if file.name == part_name(number) else -1, file))
+    return found
 
 
 def _features(connection: Connection, number: int) -> pa.Table:

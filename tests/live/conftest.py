@@ -83,7 +83,7 @@ def serving(store: Store, settings: ServiceSettings | None = None, **options: An
         yield f"http://127.0.0.1:{port}"
     finally:
         server.should_exit = True
-        thread.join(60.0)
+        thread.join(600.0)
         assert not thread.is_alive()
 
 

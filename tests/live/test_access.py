@@ -231,7 +231,7 @@ def test_a_server_that_is_stopped_ends_well(tmp_path: Path) -> None:
                 assert server.poll() is None
                 time.sleep(0.1)
         server.send_signal(signal.SIGTERM)
-        _, said = server.communicate(timeout=30)
+        _, said = server.communicate(timeout=600)
     finally:
         server.kill()
     assert (server.returncode, "Traceback" in said) == (0, False), said

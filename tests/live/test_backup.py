@@ -132,6 +132,23 @@ def test_an_older_log_beside_a_newer_database(store: Store) -> None:
 
 
 @sqlite_only
+def test_other_files_in_the_log_are_put_aside(store: Store) -> None:
+    """A copy that somebody made would be read as more pages, and a damaged manifest is written again."""
+    prepare(store)
+    visit(store, "one")
+    step(store)
+    folder = store.log / "impressions.parquet"
+    (part,) = folder.iterdir()
+    shutil.copy(part, folder / "part-00000001 (copy).parquet")
+    shutil.copy(part, folder / "old.parquet")
+    (store.log / "manifest.json").write_text("[]")
+    (said,) = step(store)
+    assert said.startswith("2 parts of the log that the database does not know were moved to")
+    assert [*folder.iterdir()] == [part]
+    assert step(store) == []
+
+
+@sqlite_only
 def test_the_log_of_another_store_is_left_alone(store: Store, tmp_path: Path) -> None:
     prepare(store)
     visit(store, "first")
@@ -165,7 +182,7 @@ def test_a_store_that_vanishes_is_noticed(store: Store, how: str) -> None:
             data = None if body is None else json.dumps(body).encode()
             asked = urllib.request.Request(url + path, data, {"Content-Type": "application/json"})
             with pytest.raises(urllib.error.HTTPError) as caught:
-                urllib.request.urlopen(asked, timeout=10)
+                urllib.request.urlopen(asked, timeout=120)
             with caught.value as answer:
                 text = answer.read().decode()
                 # SQLite may notice by itself that another file has taken the place.

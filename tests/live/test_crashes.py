@@ -126,7 +126,7 @@ class Processes:
         assert self._factory.stdin is not None
         self._factory.stdin.close()
         with self._factory:  # closes its pipes
-            self._factory.wait(30)
+            self._factory.wait(600)
 
     def start(self, *words: object) -> int:
         """Start a process, and return its id."""

@@ -64,7 +64,7 @@ def test_rank_and_click(url: str, store: Store, connect: Connect) -> None:
 
 
 def read_text(url: str) -> str:
-    with urllib.request.urlopen(url, timeout=10) as answer:
+    with urllib.request.urlopen(url, timeout=120) as answer:
         text: str = answer.read().decode()
     return text
 
@@ -289,7 +289,7 @@ def test_without_keys_only_this_machine_is_served(url: str, store: Store) -> Non
     for header, value in (("Host", "evil.example:80"), ("Origin", "http://evil.example")):
         request = urllib.request.Request(url + "/rollback", b"", {header: value}, method="POST")
         with pytest.raises(urllib.error.HTTPError) as caught:
-            urllib.request.urlopen(request, timeout=10)
+            urllib.request.urlopen(request, timeout=120)
         assert caught.value.code == 403
         caught.value.close()
 
@@ -307,13 +307,13 @@ def test_browsers_of_configured_origins_may_send_events(store: Store) -> None:
     with serving(store, ServiceSettings(origins=("https://shop.example",))) as url:
         headers = {"Origin": "https://shop.example", "Access-Control-Request-Method": "POST"}
         request = urllib.request.Request(url + "/ubi/events", headers=headers, method="OPTIONS")
-        with urllib.request.urlopen(request, timeout=10) as answer:
+        with urllib.request.urlopen(request, timeout=120) as answer:
             assert answer.headers["Access-Control-Allow-Origin"] == "https://shop.example"
 
 
 def status_of(request: urllib.request.Request) -> int:
     try:
-        with urllib.request.urlopen(request, timeout=10) as answer:
+        with urllib.request.urlopen(request, timeout=120) as answer:
             return int(answer.status)
     except urllib.error.HTTPError as error:
         with error:
@@ -364,7 +364,7 @@ def test_answers_are_those_of_the_description(url: str) -> None:
         query = "?name=shuffle&kind=uniform" if (one.method, one.path) == ("post", "/policies") else ""
         body = json.dumps(bodies.get((one.method, one.path))).encode() if one.message else None
         request = urllib.request.Request(url + one.path + query, body, method=one.method.upper())
-        with urllib.request.urlopen(request, timeout=10) as answer:
+        with urllib.request.urlopen(request, timeout=120) as answer:
             assert answer.status == one.status, one.path
             if one.answer is None:
                 continue
@@ -388,7 +388,7 @@ def test_unknown_paths_and_methods_say_what_there_is(
     """They were answered with plain text, and `Allow` named the first method of a path only."""
     request = urllib.request.Request(url + path, method=method)
     with pytest.raises(urllib.error.HTTPError) as caught:
-        urllib.request.urlopen(request, timeout=10)
+        urllib.request.urlopen(request, timeout=120)
     with caught.value as answer:
         assert answer.code == status
         assert {*filter(None, answer.headers.get("Allow", "").split(", "))} == allowed
@@ -427,7 +427,7 @@ def test_the_page_shows_text_as_text(store: Store, connect: Connect) -> None:
         shares = [{"policy": SCRIPT, "share": 1.0}]
         client.send("POST", "/deployments", {"shares": shares, "why": SCRIPT})
         client.rank(SCRIPT, {SCRIPT: [1, 0, 0]})
-        with urllib.request.urlopen(url, timeout=20) as answer:
+        with urllib.request.urlopen(url, timeout=120) as answer:
             text, policy = answer.read().decode(), answer.headers["Content-Security-Policy"]
     assert "script" not in text.replace("&lt;script&gt;", "").replace("&lt;/script&gt;", "")
     assert "&lt;script&gt;" in text
@@ -457,12 +457,12 @@ def test_a_ranker_that_runs_elsewhere_is_a_policy_by_its_scores(
 def test_a_page_with_fields_does_not_reload(url: str, store: Store) -> None:
     """A key or a reason that is being typed would be lost every ten seconds."""
     put(store, policy_of(linear(1.0, 0.0, 0.0), "second"))
-    with urllib.request.urlopen(url, timeout=20) as answer:
+    with urllib.request.urlopen(url, timeout=120) as answer:
         text, reloads = answer.read().decode(), answer.headers["Refresh"]
     assert reloads == "10"
     assert 'method="post"' not in text
     assert '<form method="get" action="./">' in text
-    with urllib.request.urlopen(url + "/?act=1", timeout=20) as answer:
+    with urllib.request.urlopen(url + "/?act=1", timeout=120) as answer:
         text, reloads = answer.read().decode(), answer.headers["Refresh"]
     assert reloads is None
     assert 'method="post" action="page/rollback"' in text
@@ -473,7 +473,7 @@ def test_a_page_with_fields_does_not_reload(url: str, store: Store) -> None:
 def test_the_button_rolls_back(url: str, store: Store) -> None:
     put(store, policy_of(linear(1.0, 0.0, 0.0), "second"))
     request = urllib.request.Request(url + "/page/rollback", b"key=", method="POST")
-    with urllib.request.urlopen(request, timeout=20) as answer:
+    with urllib.request.urlopen(request, timeout=120) as answer:
         assert "start serves 100%" in answer.read().decode()
     with read(store) as connection:
         current = current_deployment(connection)

@@ -541,6 +541,8 @@ def test_pairs_follow_what_is_live_and_keep_what_is_known(location: str) -> None
     followed = monitor.follow(more, SETTINGS)
     assert judged_pairs(more) == (("new", "old"), ("next", "new"))
     assert followed.watches[0] == monitor.watches[0]
+    rarer = SETTINGS.model_copy(update={"pages_per_alarm": 1e9})
+    assert monitor.follow(shares, rarer).watches[0].harm.pages_per_alarm == 1e9
     assert followed.watches[1].better.count == 0
     assert followed.follow((Share("next", 1.0),), SETTINGS).watches == ()
 

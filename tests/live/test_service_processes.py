@@ -134,7 +134,7 @@ class Running:
 
     def metrics(self) -> str:
         """The metrics of the server."""
-        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/metrics", timeout=20) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/metrics", timeout=120) as answer:
             text: str = answer.read().decode()
             return text
 
@@ -152,7 +152,7 @@ def running(folder: Path, settings: Mapping[str, Any], *words: str) -> Iterator[
         assert service.client.send("GET", "/readyz")["ready"]
         yield service
         server.terminate()
-        assert server.wait(60) == 0, service.said()
+        assert server.wait(600) == 0, service.said()
     finally:
         service.client.close()
         server.kill()

@@ -60,20 +60,20 @@ def test_a_surface_has_its_own_policies_features_and_impressions(url: str, conne
     with pytest.raises(ServiceError, match=r"404.*there is no path '/other/rank'"):
         connect(f"{url}/other").rank("cat", ["x"])
     assert home.send("GET", "/openapi.json")["servers"] == [{"url": "/home"}]
-    metrics = urllib.request.urlopen(f"{url}/home/metrics", timeout=20).read().decode()
+    metrics = urllib.request.urlopen(f"{url}/home/metrics", timeout=120).read().decode()
     assert 'rankloop_impressions_total{policy="stale"} 1.0' in metrics
     assert 'policy="search"' not in metrics
 
 
 def test_a_page_and_its_buttons_are_about_one_surface(url: str, store: Store, home: Store) -> None:
-    first = urllib.request.urlopen(url, timeout=20).read().decode()
+    first = urllib.request.urlopen(url, timeout=120).read().decode()
     assert ("search serves 100%" in first, 'action="home/"' in first) == (True, True)
     # Without the slash, too.
-    with urllib.request.urlopen(f"{url}/home?act=1", timeout=20) as answer:
+    with urllib.request.urlopen(f"{url}/home?act=1", timeout=120) as answer:
         where, text = answer.geturl(), answer.read().decode()
     assert (where, "<h1>rankloop live: home</h1>" in text) == (f"{url}/home/?act=1", True)
     assert 'action="page/rollback"' in text
-    with urllib.request.urlopen(f"{url}/home/page/rollback", b"key=", timeout=20) as answer:
+    with urllib.request.urlopen(f"{url}/home/page/rollback", b"key=", timeout=120) as answer:
         where, text = answer.geturl(), answer.read().decode()
     assert (where, "fresh serves 100%" in text) == (f"{url}/home/", True)
     with read(store) as one, read(home) as two:

@@ -229,7 +229,8 @@ class Monitor:
             watch = known.get((new.policy, new.against), new)
             guards = {each.guard: each for each in watch.guards}
             kept = tuple(guards.get(each.guard, each) for each in new.guards)
-            watches.append(replace(watch, guards=kept))
+            harm = replace(watch.harm, pages_per_alarm=settings.pages_per_alarm)
+            watches.append(replace(watch, guards=kept, harm=harm))
         return replace(self, watches=tuple(watches))
 
     def after(self, part: PartViews, policies: Policies, time: float, settings: LearnerSettings) -> Self:

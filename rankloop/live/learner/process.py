@@ -77,15 +77,17 @@ def run_learner(
     learner = LiveLearner(store, settings, sealing_only=sealing_only, executor=executor)
     now = time.time()
     beat = Heartbeat(not sealing_only, settings.every, settings.window, restarts, now, now)
-    waiting = False
-    with store.engine.begin() as connection:
-        if not sealing_only:
-            save_note(connection, SETTINGS, settings.model_dump())
+    waiting, known = False, False
     while not stopped.is_set():
         begun = time.monotonic()
         try:
             if lease.acquire():
                 waiting = False
+                if not known and not sealing_only:
+                    # Those of the learner that works, not of one that waits.
+                    with store.engine.begin() as connection:
+                        save_note(connection, SETTINGS, settings.model_dump())
+                known = True
                 with _renewed(lease, beat):
                     for line in learner.step():
                         tell(line)
