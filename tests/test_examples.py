@@ -18,6 +18,7 @@ PROGRAMS = [
     "experiments.loop_tables",
     "experiments.plackett_luce_error",
     "experiments.safety_tables",
+    "experiments.scale",
     "experiments.self_test_table",
     "experiments.supervised_on_real_data",
 ]

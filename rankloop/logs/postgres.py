@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +43,10 @@ def postgres_engine(address: str) -> Iterator[Engine]:
             yield _Postgres(connection)
         except psycopg.Error as error:
             raise RankloopError(f"PostgreSQL failed: {one_line(error)}") from error
+        finally:
+            # Now, rather than when the server notices the end of the session: a view keeps its table in use.
+            with suppress(psycopg.Error):
+                connection.execute("DISCARD TEMP")
 
 
 class _Postgres:
