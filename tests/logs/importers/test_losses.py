@@ -136,3 +136,13 @@ def test_a_column_of_amounts(tmp_path: Path) -> None:
     report = import_columns(tmp_path / "table.csv", tmp_path / "log", columns=columns, policy="a")
     assert [(row["clicked"], row["amount"]) for row in rows_of(report.log)] == [(True, 5.0), (False, 0.0)]
     assert counts(report) == {}
+
+
+def test_two_policies_in_an_impression_are_counted(tmp_path: Path) -> None:
+    """However many there are: the column is not set aside without a word."""
+    lines = ["impression_id,query_id,policy_id,position,doc_id,clicked"]
+    for number in range(6):
+        lines += [f"i{number},q{number % 2},{'ab'[k * number % 2]},{k + 1},d{k},{k}" for k in range(2)]
+    (tmp_path / "t.csv").write_text("\n".join(lines) + "\n")
+    report = import_columns(tmp_path / "t.csv", tmp_path / "log", options=ImportOptions(max_loss=1.0))
+    assert (counts(report), report.impressions) == ({"mixed_impressions": 3}, 3)

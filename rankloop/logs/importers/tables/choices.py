@@ -513,7 +513,9 @@ class _Chooser:
         column = self.at("policy_id")
         if column is None or "policy_id" in self.settled:
             return
-        if not self.lists and self.table.is_constant(self.impressions, column) < NEARLY:
+        # A column that is called policy_id is one: impressions with two policies are counted as defects.
+        is_own = column == Columns().policy_id
+        if not (is_own or self.lists) and self.table.is_constant(self.impressions, column) < NEARLY:
             self._settle("policy_id", None, "", [Rival(column, "differs within an impression")])
             return
         others = [

@@ -198,7 +198,7 @@ class _Guesser(ColumnPicker):
             if self.is_open("doc_id") and name is not None:
                 self.found["doc_id"] = name
         elif position is not None:
-            self.set("doc_id", words.DOCUMENT, _are_several)
+            self.set("doc_id", words.DOCUMENT, _are_several, like)
             documents = self.at("doc_id")
             arrays = documents is None or any(isinstance(one, list) for one in self.sample.present(documents))
             if arrays and self.found.pop("position", None) is not None:
@@ -211,8 +211,6 @@ class _Guesser(ColumnPicker):
         elif self.is_open("doc_id"):
             lists = (*words.LISTS, *words.DOCUMENT)
             column = self.pick(self.sample, lists, self._are_lists, like=like)
-            like_list = (words.LIKE_LIST, words.UNLIKE_LIST)
-            column = column or self.pick(self.sample, (), self._are_lists, like=like_list)
             column = column or find_family(self.sample.columns, words.DOCUMENT)
             if column is None and self.sample.is_unnamed:
                 column = self.by_value(are_labelled)

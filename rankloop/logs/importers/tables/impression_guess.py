@@ -49,9 +49,8 @@ class ImpressionGuess:
 
     def _of_rows(self) -> Names | None:
         single = self._all(words.IMPRESSION)
-        query, time = self._field("query_id"), self._field("timestamp")
-        composed = [(*one, *query, *time) for one in single]
-        for names in [*single, *self._other_ids(), *self._composed(), *composed]:
+        query = self._field("query_id")
+        for names in [*single, *self._other_ids(), *self._composed()]:
             if names and self._tells_apart(names):
                 return names
         if query and self._tells_apart(query) and self._comes_once(query):

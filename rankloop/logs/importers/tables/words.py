@@ -152,8 +152,6 @@ LIKE_DOCUMENT = re.compile(
     rf"(^|_)({'|'.join(DOCUMENTS)})s?(_\w+)?_(id|ids|no|nr|number|code|key|uuid|sku|skus|asin|url|urls)$"
 )
 UNLIKE_DOCUMENT = re.compile(r"click|categor|type|brand|country|location|destination|site|price|parent|page_")
-LIKE_LIST = re.compile(rf"(^|_)({'|'.join(DOCUMENTS)})s?_?(ids?|idx|list|lists|codes|keys|skus|urls)?(_|$)")
-UNLIKE_LIST = re.compile(rf"{UNLIKE_DOCUMENT.pattern}|histor|filter|label|score|feature|title|count|length")
 LIKE_CLICK = re.compile(r"(^|_)(is_?|was_?|has_?|did_?)?click(s|ed)?(_|$)")
 UNLIKE_CLICK = re.compile(r"time|date|rank|pos|order|url|id$|rate|ctr|history|prior|past|avg|before")
 LIKE_ID = re.compile(r"(^|_)(\w*id|uuid|guid|key|hash)$")
