@@ -1,4 +1,4 @@
-"""How often decisions are right, in sound worlds and in broken ones: a table of docs/what-can-go-wrong.md.
+"""How often decisions are right, in sound worlds and in broken ones: the table of docs/results/decisions.md.
 
     python -m experiments.decision_table run RESULTS.jsonl --logs 200
     python -m experiments.decision_table run RESULTS.jsonl --logs 60 --worlds "fit on noise"
@@ -24,7 +24,8 @@ A fit on noise has features that know nothing, as production does, so that it is
 on features that tell something is compared with what it earns on 3,000 other queries.
 
 `run` appends a line per log and skips those that are in the file already. `show` prints the table, with 90 %
-intervals of shares (Wilson).
+intervals of shares (Wilson); the answers about one log depend on each other, and count as one there. An aim
+is surely missed if the whole interval is beyond it.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from functools import cache, partial
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -81,8 +83,8 @@ GAIN, REORDERING_GAIN = 0.03, 0.06
 COUNTED = 100_000
 STEPS = 10
 FEATURES = 5
-# The aims: the share of false firm words and of alarms on clean logs, and the coverage of 90 % intervals.
-MOST_FALSE, MOST_ALARMS, COVERAGE = 0.06, 0.02, (0.86, 0.94)
+# The aims: the shares of false firm words and of alarms on clean logs, and the least coverage of intervals.
+MOST_FALSE, MOST_ALARMS, COVERAGE = 0.06, 0.02, 0.86
 # A truth that was counted has an error of about this size.
 ROUNDING = 0.003
 
@@ -302,12 +304,18 @@ def run(path: Path, logs: int, worlds: Iterable[str], first: int = 0) -> None:
 # --- the table ---------------------------------------------------------------------------------------------
 
 
-def share(count: int, of: int) -> str:
+def share(count: int, of: int, logs: int) -> str:
     """A share with its interval."""
     if not of:
         return "–"
-    low, high = wilson(count, of)
+    low, high = interval(count, of, logs)
     return f"{100 * count / of:.0f} ({100 * low:.0f} to {100 * high:.0f})"
+
+
+def interval(count: int, of: int, logs: int) -> tuple[float, float]:
+    """The 90 % interval of a share, as if all answers about a log were one: they depend on each other."""
+    few = min(of, logs)
+    return wilson(round(few * count / of), few)
 
 
 def answers(rows: list[Row], *columns: str) -> list[list]:
@@ -329,16 +337,56 @@ def truth_of(row: Row, column: str, known: Row) -> float | None:
     return float(tuned[1 + METRICS.index(metric)] * scale)
 
 
-def line_of(world: str, rows: list[Row], known: Row) -> list[str]:
-    """A line of the table: shares in percent."""
+class Tally(NamedTuple):
+    """What was said about the logs of one world, or of several.
+
+    Attributes:
+        logs: how many logs.
+        words: comparisons of policies that are equal.
+        better: how many of them were falsely called better.
+        worse: how many were falsely called worse.
+        covered: comparisons with a known truth, and how many intervals held it.
+        found: comparisons of better policies, and how many were called better.
+        alarms: logs with an alarm.
+        ranks: ranks with a known α, and how many intervals held it.
+    """
+
+    logs: int = 0
+    words: int = 0
+    better: int = 0
+    worse: int = 0
+    covered: tuple[int, int] = (0, 0)
+    found: tuple[int, int] = (0, 0)
+    alarms: int = 0
+    ranks: tuple[int, int] = (0, 0)
+
+    def cells(self) -> list[str]:
+        """The cells of a line of the table: shares in percent."""
+        return [
+            str(self.logs),
+            *(
+                share(count, of, self.logs)
+                for count, of in (
+                    (self.better, self.words),
+                    (self.worse, self.words),
+                    self.covered[::-1],
+                    self.found[::-1],
+                    (self.alarms, self.logs),
+                    self.ranks[::-1],
+                )
+            ),
+        ]
+
+
+def tally(world: str, rows: list[Row], known: Row) -> Tally:
+    """What was said about the logs of a world."""
     zeros = ["fit dcg"] if world == "fit on noise" else [name for name in ASKED if "better" not in name]
-    words = answers(rows, *zeros)
     # Where no such policy is equal to production, one of both words is true.
     right = {name: true_word(name, known) for name in zeros}
-    false = [
+    better, worse = (
         sum(row[name][0] == word != right[name] for row in rows for name in zeros if name in row)
         for word in ("better", "worse")
-    ]
+    )
     held = total = 0
     for row in rows:
         for column in row:
@@ -348,57 +396,92 @@ def line_of(world: str, rows: list[Row], known: Row) -> list[str]:
             if real is not None and row[column][0] != "refused":
                 held += row[column][2] - ROUNDING <= real <= row[column][3] + ROUNDING
                 total += 1
-    better = answers(rows, "better dcg", *(["fit dcg"] if world == "fit on telling features" else []))
-    power = sum(answer[0] == "better" for answer in better)
-    alarms = sum(bool(row["alarms"]) for row in rows)
-    ranks = [value for row in rows for value in row.get("held", [])[1:]]
-    missed = []
-    if words and max(false) > MOST_FALSE * len(words):
-        missed.append("false words")
-    if world in CLEAN and alarms > MOST_ALARMS * len(rows):
-        missed.append("alarms")
-    return [
-        world,
-        str(len(rows)),
-        share(false[0], len(words)),
-        share(false[1], len(words)),
-        share(held, total),
-        share(power, len(better)),
-        share(alarms, len(rows)),
-        share(sum(ranks), len(ranks)) if world not in CURVELESS else "–",
-        ", ".join(missed) or "–",
-    ]
+    improved = answers(rows, "better dcg", *(["fit dcg"] if world == "fit on telling features" else []))
+    # The curve of an average list is not that of the lists that are long enough to have a rank.
+    curved = world not in CURVELESS and not WORLDS[world].shortest
+    ranks = [value for row in rows for value in row.get("held", [])[1:]] if curved else []
+    return Tally(
+        len(rows),
+        len(answers(rows, *zeros)),
+        better,
+        worse,
+        (total, held),
+        (len(improved), sum(answer[0] == "better" for answer in improved)),
+        sum(bool(row["alarms"]) for row in rows),
+        (len(ranks), sum(ranks)),
+    )
+
+
+def together(tallies: Iterable[Tally]) -> Tally:
+    """The sum over worlds."""
+    parts = list(tallies)
+    pairs = {
+        name: (sum(getattr(one, name)[0] for one in parts), sum(getattr(one, name)[1] for one in parts))
+        for name in ("covered", "found", "ranks")
+    }
+    numbers = {
+        name: sum(getattr(one, name) for one in parts)
+        for name in ("logs", "words", "better", "worse", "alarms")
+    }
+    return Tally(**numbers, **pairs)
+
+
+def missed_by(world: str, found: Tally) -> str:
+    """The aims that a world misses surely: the whole 90 % interval of the share is beyond the aim."""
+    misses = []
+    for count, text in ((found.better, "false better"), (found.worse, "false worse")):
+        if found.words and interval(count, found.words, found.logs)[0] > MOST_FALSE:
+            misses.append(text)
+    if world in CLEAN and interval(found.alarms, found.logs, found.logs)[0] > MOST_ALARMS:
+        misses.append("alarms")
+    for (total, held), text in ((found.covered, "coverage"), (found.ranks, "α")):
+        if total and interval(held, total, found.logs)[1] < COVERAGE:
+            misses.append(text)
+    return ", ".join(misses) or "–"
 
 
 def true_word(column: str, known: Row) -> str:
     """What is true of a policy that should be equal."""
     family, metric = column.split()
-    if family not in FAMILIES:
+    if family not in FAMILIES or not known:
         return ""
     difference = known[tuned_by(family, metric)][1 + METRICS.index(metric)]
     return "" if abs(difference) <= 2 * ROUNDING else "better" if difference > 0.0 else "worse"
 
 
 HEAD = (
-    "world", "logs", "false better", "false worse", "coverage", "power", "alarms", "α held", "missed",
+    "world", "logs", "false better", "false worse", "coverage", "power", "alarms", "α held", "surely missed",
 )  # fmt: skip
+GROUPS: dict[str, tuple[str, ...]] = {
+    "sound worlds": CLEAN,
+    "users or demand change": tuple(
+        name for name in WORLDS if name.startswith(("demand", "users change", "robots from", "clicks lost"))
+    ),
+    "clicks depend on other documents": CURVELESS,
+    "all worlds": tuple(WORLDS),
+}
 
 
 def show(path: Path, *, details: bool) -> None:
     """Print the table."""
     rows = read_rows(path)
     known = {row["world"]: row for row in rows if row["seed"] is None}
+    logs = {
+        world: mine
+        for world in WORLDS
+        if (mine := [row for row in rows if row["world"] == world and row["seed"] is not None])
+    }
+    tallies = {world: tally(world, mine, known.get(world, {})) for world, mine in logs.items()}
     print("|", " | ".join(HEAD), "|")
     print("|---" * len(HEAD) + "|")
-    for world in WORLDS:
-        mine = [row for row in rows if row["world"] == world and row["seed"] is not None]
-        if mine:
-            print("|", " | ".join(line_of(world, mine, known.get(world, {}))), "|")
+    for world, found in tallies.items():
+        print("|", " | ".join([world, *found.cells(), missed_by(world, found)]), "|")
+    for group, worlds in GROUPS.items():
+        cells = together(found for world, found in tallies.items() if world in worlds).cells()
+        print("|", " | ".join([f"**{group}**", *cells, "–"]), "|")
     if details:
-        for world in WORLDS:
-            mine = [row for row in rows if row["world"] == world and row["seed"] is not None]
-            if mine:
-                print_details(world, mine, known.get(world, {}))
+        for world, mine in logs.items():
+            print_details(world, mine, known.get(world, {}))
 
 
 def print_details(world: str, rows: list[Row], known: Row) -> None:

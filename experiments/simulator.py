@@ -123,6 +123,14 @@ class Traffic:
         return clicked
 
 
+class ExpectedTraffic(Traffic):
+    """The same impressions, on which every click is its probability."""
+
+    def drawn(self, chance: Float64) -> Float64:  # type: ignore[override]
+        """The expected clicks."""
+        return np.where(self.lists >= 0, chance, 0.0)
+
+
 Users = Callable[[Traffic], Flags]
 Ranker = Callable[[np.random.Generator, Float64], Float64]
 
@@ -268,7 +276,7 @@ class World:
             impressions: how many are counted, over 3,000 other queries.
             reranks: the policy that chooses what is shown, if this one only orders it.
         """
-        larger = replace(self, queries=3_000, largest=0.0)
+        larger = replace(self, queries=3_000, largest=0.0, tail=0.0)
         queries = larger.draw_queries(np.random.default_rng(11))
         scores = policy(np.random.default_rng(13), queries.relevance)
         scores = self.masked(scores, 0)
@@ -282,13 +290,21 @@ class World:
         return float(clicked[kept].sum(axis=1).mean()), traffic.shown[kept].mean(axis=0)
 
     def lines(self, impressions: int) -> tuple[Float64, Float64]:
-        """α and β of the average user, by least squares at each rank of lists in random order."""
+        """α and β of the average user, by least squares at each rank of lists in random order.
+
+        Of users who click on each document for itself, by the probabilities of their clicks: no noise.
+        """
         rng = np.random.default_rng(11)
         larger = replace(self, queries=3_000, tail=0.0, deterministic=False)
         queries = larger.draw_queries(rng)
         alphas, betas = [], []
         traffic = larger.traffic(queries, [np.zeros_like(queries.relevance)], rng, impressions)
-        clicked, shown = self.users(traffic), traffic.shown
+        try:
+            clicked = self.users(ExpectedTraffic(**vars(traffic)))
+        except TypeError:
+            # What these users click depends on what they clicked before.
+            clicked = self.users(traffic)
+        shown = traffic.shown
         for rank in range(self.ranks):
             there = traffic.lists[:, rank] >= 0
             slope, level = np.polyfit(shown[there, rank], clicked[there, rank].astype(float), 1)
