@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import weakref
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
@@ -190,5 +191,8 @@ def _rename_files(error: RankloopError, scratch: Path) -> None:
     """Let a message name the frames, and not the files that they were written to."""
     text = str(error)
     for file, name in NAMES.items():
+        text = text.replace(f", or look at the proposal with `rankloop import {scratch / file}`", "")
         text = text.replace(str(scratch / file), name)
+    # Advice for the command line, as Python has it.
+    text = re.sub(r"--columns '(\w+)=([^']*)'", r"columns={'\1': '\2'}", text)
     error.args = (text, *error.args[1:])

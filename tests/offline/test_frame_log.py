@@ -142,7 +142,11 @@ def test_columns_that_are_not_named_are_guessed_and_wrong_names_are_refused() ->
     table = rows().rename_columns(
         ["impression_id", "query", "sku", "position", "clicked", "timestamp", "variant", "price", "stock"]
     )
-    log = rankloop.log(table)
+    with pytest.raises(
+        DataError, match=r"policy_id could be variant or -.*columns=\{'policy_id': 'variant'\}$"
+    ):
+        rankloop.log(table)
+    log = rankloop.log(table, policy="variant")
     assert log.imported is not None
     assert (log.imported.impressions, log.policy_ids) == (SEARCHES, ("old", "new"))
     with pytest.raises(DataError, match=r"the frame has no column 'score'; its columns are 'impression_id'"):
