@@ -18,9 +18,18 @@ TABLE = "┏┡│└┃"
 # Lines that are left out, as they begin: notes, and the captions of tables.
 LEFT_OUT = (
     *("note: ", "wrote ", "import: ", "evaluate: ", "fit: ", "folder ", "dcg@24, as", "Scale: "),
-    *("Rows; ", "Left out of the log", "Problems of the ", "missing_features", "What this log can"),
+    *(
+        "Rows; ",
+        "Left out of the log",
+        "Problems of the ",
+        "missing_features",
+        "What this log can",
+        "What each command",
+    ),
     *("Policies in the order", "Share clicked", "α and β by ", "The 10 documents"),
 )
+# What the lines contain that name an example of a defect.
+EXAMPLE = ": for example "
 # Lines of output that are shown per command.
 LINES = 14
 
@@ -53,7 +62,7 @@ class Commands:
         """Run a command, and show it with what it printed; tables and notes are left out."""
         found: dict[str, Any] = self.once(command, lambda: self._run(command))
         text = [line for line in found["output"].splitlines() if line[:1] not in TABLE and line.strip()]
-        text = [line for line in text if not line.startswith(LEFT_OUT)]
+        text = [line for line in text if not line.startswith(LEFT_OUT) and EXAMPLE not in line]
         text = [line.replace(str(self.data), "$RANKLOOP_DATA") for line in text]
         cut = ["…"] if len(text) > lines else []
         code = f", exit code {found['code']}" if found["code"] else ""
