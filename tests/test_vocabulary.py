@@ -53,6 +53,7 @@ EXCEPTIONS = {
         {"item", "items", "interaction", "interactions"},
         "the formats of UBI and Metarank",
     ),
+    "conftest.py": ({"item"}, "a class of pytest"),
     "tests/policies/test_deep_queries.py tests/attack/moments.py": (
         {"signal", "signals"},
         "signals of the operating system",
