@@ -1,9 +1,11 @@
 """Evidence: how sure one can be that a policy is better, at every look, and what it may risk."""
 
+from rankloop.evidence.click_likelihood import explained_clicks as explained_clicks
 from rankloop.evidence.decision import Assumption as Assumption
 from rankloop.evidence.decision import Decision as Decision
 from rankloop.evidence.decision import DecisionKind as DecisionKind
 from rankloop.evidence.decision import Evidence as Evidence
+from rankloop.evidence.decision import convinces as convinces
 from rankloop.evidence.decision import decide as decide
 from rankloop.evidence.decision import exit_code as exit_code
 from rankloop.evidence.rules import EVIDENCE as EVIDENCE

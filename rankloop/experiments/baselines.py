@@ -124,6 +124,8 @@ def oracle(
         rng: draws the order of the queries.
         progress: called after every epoch.
     """
+    # Networks on clicks have no objective for true relevance: that of weights takes its place.
+    learning = DOUBLY_ROBUST if learning.cross_fitted else learning
     train_weights, held_out_weights = np.split(relevance, [dataset.train.n_documents])
     splits = (dataset.train, dataset.validation)
     problem = LearningProblem.from_weights(

@@ -34,7 +34,10 @@ FIRST_INTERVENTION, FIRST_SHARE = 100, 0.1
 ONLINE_EVALUATIONS = 20
 ALL: Literal["all"] = "all"
 # The preset of learning of a run.
-DEFAULT_LEARNING = "doubly-robust"
+DEFAULT_LEARNING = "click-likelihood"
+# What learns from weights if an option asks for them.
+ON_WEIGHTS = "doubly-robust"
+WEIGHT_OPTIONS = ("estimator", "objective", "evidence")
 # How a field that holds None is written.
 NOT_GIVEN = "default"
 
@@ -181,13 +184,15 @@ class RunSpec(BaseModel):
         None,
         "How clicks become weights: {estimators}.",
         panel=LEARNING,
-        shown_default="an intervention-aware one, set by --learning",
+        shown_default="set by --learning",
     )
     learning: LearningName = option_field(
         DEFAULT_LEARNING,
-        "How clicks become a policy: doubly-robust (a guess of relevance, corrected by clicks), robust "
-        "(without a guess) or paper (as the paper does it).",
+        "How clicks become a policy: click-likelihood (networks that explain clicks), doubly-robust "
+        "(weights: a guess of relevance, corrected by clicks), robust (weights without a guess) or paper (as "
+        "the paper does it).",
         panel=LEARNING,
+        shown_default="click-likelihood; doubly-robust with --estimator, --objective or --evidence",
     )
     objective: ObjectiveName | None = option_field(
         None,
@@ -204,8 +209,8 @@ class RunSpec(BaseModel):
     )
     caution: float | None = option_field(
         None,
-        "How many standard errors a learned policy must gain on held-out clicks to replace the starting "
-        "policy.",
+        "How many standard errors a learned policy must gain on clicks that it has not seen to replace the "
+        "starting policy.",
         panel=LEARNING,
         shown_default="set by --learning",
         ge=0,
@@ -288,9 +293,23 @@ class RunSpec(BaseModel):
                 "interventions=all is for online methods, such as method=pdgd; with an estimator, give the "
                 "number of interventions or their times"
             )
+        of_weights = [name for name in WEIGHT_OPTIONS if asked.get(name)]
+        if of_weights:
+            asked.setdefault("learning", ON_WEIGHTS)
         learning = LEARNING.get(asked.get("learning", DEFAULT_LEARNING))
         if learning is None:
             return asked
+        if learning.cross_fitted:
+            if of_weights:
+                raise RankloopError(
+                    f"learning={learning.name} does not use {of_weights[0]}: leave it out, or choose "
+                    f"learning={ON_WEIGHTS}"
+                )
+            return {
+                "exploration": name_of(default_exploration(learning), every_option=True),
+                "caution": learning.settings.caution,
+                **asked,
+            }
         return {
             "estimator": str(learning.estimator),
             "objective": str(learning.objective),
@@ -317,8 +336,8 @@ class RunSpec(BaseModel):
 
     @property
     def learner(self) -> str:
-        """The short name of the online method or the estimator."""
-        return short_name(str(self.method or self.estimator))
+        """The short name of the online method or the estimator, or of learning without one."""
+        return short_name(str(self.method or self.estimator or self.learning))
 
     @property
     def intervention_times(self) -> tuple[int, ...] | Literal["all"]:

@@ -335,6 +335,8 @@ def _differs(name: str, parts: Sequence[dict[str, str]]) -> bool:
 def configuration(run: RunResult) -> dict[str, str]:
     """Everything that defines a run, except the seed."""
     content: dict[str, Any] = {"version": run.version, **run.spec.model_dump(exclude={"seed"})}
+    if run.spec.estimator is None and run.spec.method is None:
+        content["estimator"] = run.spec.learner
     return {name: spell(value) for name, value in content.items()}
 
 

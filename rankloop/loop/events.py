@@ -15,7 +15,7 @@ from rankloop.models.storage import pack, unpack
 from rankloop.relevance import RelevanceGuess
 from rankloop.statistics import Statistics, statistics_from_bytes, statistics_to_bytes
 from rankloop.training import Epoch
-from rankloop.types import Model
+from rankloop.types import Float64, Model
 
 Stage = Literal["deployed", "gathered", "trained", "evaluated"]
 
@@ -37,6 +37,8 @@ class LoopState:
         explored: the share of impressions in which it explores; in the others, it is as it was learned.
         online: the state of an online method; None if policies are learned from statistics.
         guess: the guess of relevance that the last policy was learned with, if there was one.
+        unseen: float64, documents; scores of the learned policy that do not depend on the clicks of the
+            document's query, if it is cross-fitted; None for the start.
     """
 
     phase: int
@@ -48,6 +50,7 @@ class LoopState:
     explored: float = 1.0
     online: online.MethodState | None = None
     guess: RelevanceGuess | None = None
+    unseen: Float64 | None = None
 
     @property
     def impressions(self) -> int:
@@ -69,6 +72,8 @@ class LoopState:
             parts["online"] = self.online.to_bytes()
         if self.guess is not None:
             parts["guess"] = self.guess.to_bytes()
+        if self.unseen is not None:
+            parts["unseen"] = self.unseen.tobytes()
         numbers = {"phase": self.phase, "scale": self.scale, "explored": self.explored}
         spec = {**numbers, "stage": self.stage, "owner": owner}
         return pack(STATE_KIND, spec, {name: np.frombuffer(part, np.uint8) for name, part in parts.items()})
@@ -94,6 +99,7 @@ class LoopState:
                 logging=model_from_bytes(parts["logging"]),
                 online=online.MethodState.from_bytes(parts["online"]) if "online" in parts else None,
                 guess=RelevanceGuess.from_bytes(parts["guess"]) if "guess" in parts else None,
+                unseen=np.frombuffer(parts["unseen"], np.float64) if "unseen" in parts else None,
                 **content.spec,
             )
         except (KeyError, TypeError) as error:

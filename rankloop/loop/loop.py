@@ -22,14 +22,24 @@ import numpy as np
 from rankloop import online
 from rankloop.errors import RankloopError
 from rankloop.estimators import Estimator, InterventionAware
-from rankloop.evidence import Step
+from rankloop.evidence import Step, convinces, explained_clicks
 from rankloop.loop.deployment import Clicks, Deployment
 from rankloop.loop.events import Deployed, Evaluated, Event, Gathered, LoopState, Trained
 from rankloop.loop.exploration import AsLearned, Exploration
 from rankloop.loop.policy_values import PolicyValues
 from rankloop.loop.presets import default_exploration
-from rankloop.statistics import Exposure, Statistics
-from rankloop.training import DOUBLY_ROBUST, Learning, LearningProblem, Training, learn
+from rankloop.relevance import ClickModel
+from rankloop.relevance.click_model import QUERY_VARIANCE
+from rankloop.statistics import CellTable, Exposure, Statistics
+from rankloop.training import (
+    CLICK_LIKELIHOOD,
+    DOUBLY_ROBUST,
+    Learning,
+    LearningProblem,
+    Training,
+    learn,
+    learn_cross_fitted,
+)
 from rankloop.types import Bias, Dataset, Float64, Int64, Model, Split
 
 # The purposes of random numbers: each seed, phase and purpose has its own stream.
@@ -37,6 +47,8 @@ GATHERING, TRAINING, ONLINE = 0, 1, 2
 # Levels of expected α at which reports count documents: an estimator learns little about a document below
 # them.
 SUPPORT_LEVELS = (1e-2, 1e-4, 1e-6)
+# A policy stays deployed if clicks prefer it to a later one by this many standard errors.
+DOUBT = 1.0
 # The id of a policy that changes with every impression.
 CHANGING = "as learned so far"
 
@@ -94,11 +106,11 @@ class Loop:
             for an online method whose learned policy logs itself.
         evaluations: further times, at which a policy is learned and measured, but not deployed.
         learning: how clicks become a policy.
-        estimator: how clicks become weights; None for the estimator of `learning`.
+        estimator: how clicks become weights that policies are trained on; None for what `learning` does.
         exploration: how soft the learned policy becomes when it logs; None for the exploration that goes with
             `learning`, or ``as-learned`` for an online method.
         deployment: by what evidence a learned policy replaces the start; None for the caution of the settings
-            of `learning` alone.
+            of `learning` alone. With one, policies are trained on weights, too.
         method: an online method to learn with, instead of estimator and training.
         floor: the share of impressions that the starting policy keeps serving.
         metric: the metric that `Evaluated` reports.
@@ -111,7 +123,7 @@ class Loop:
     horizon: int
     interventions: tuple[int, ...] | Literal["all"] = ()
     evaluations: tuple[int, ...] = ()
-    learning: Learning = DOUBLY_ROBUST
+    learning: Learning = CLICK_LIKELIHOOD
     estimator: Estimator | None = None
     exploration: Exploration | None = None
     deployment: Deployment | None = None
@@ -143,6 +155,8 @@ class Loop:
         while True:
             if now.stage == "deployed":
                 now, event = self._gather(now, times[now.phase], values)
+            elif now.stage == "gathered" and self.effective_learning.cross_fitted and self.method is None:
+                now, event = self._train_cross_fitted(now, values)
             elif now.stage == "gathered":
                 problem = self._problem(now)
                 now, event = self._train(now, problem)
@@ -178,7 +192,14 @@ class Loop:
     @property
     def effective_estimator(self) -> Estimator:
         """The estimator that is used."""
-        return self.learning.estimator if self.estimator is None else self.estimator
+        return self.effective_learning.estimator
+
+    @property
+    def effective_learning(self) -> Learning:
+        """The way of learning that is used: an estimator and a rule of evidence are for weights."""
+        if self.learning.cross_fitted and (self.estimator is not None or self.deployment is not None):
+            return replace(DOUBLY_ROBUST, estimator=self.estimator or DOUBLY_ROBUST.estimator)
+        return replace(self.learning, estimator=self.estimator or self.learning.estimator)
 
     @property
     def effective_exploration(self) -> Exploration:
@@ -243,19 +264,14 @@ class Loop:
 
     def _problem(self, now: LoopState) -> LearningProblem | None:
         """Build the problem that the clicks so far pose; None if there are too few to learn anything."""
-        if self.method is not None:
+        learning = self.effective_learning
+        if self.method is not None or (learning.cross_fitted and now.guess is None):
             return None
         divided = self._divided(now)
-        if divided[0].impressions == 0 or divided[1].impressions < self.learning.least_held_out:
+        if divided[0].impressions == 0 or divided[1].impressions < learning.least_held_out:
             return None
         # A guess that was stored is that of these clicks.
-        return self._learning.problem(
-            self._splits, divided, self.source.bias, start=self.start, guess=now.guess
-        )
-
-    @property
-    def _learning(self) -> Learning:
-        return replace(self.learning, estimator=self.effective_estimator)
+        return learning.problem(self._splits, divided, self.source.bias, start=self.start, guess=now.guess)
 
     @property
     def _splits(self) -> tuple[Split, Split]:
@@ -277,7 +293,7 @@ class Loop:
         learned, step = training.model, None
         if learned is self.start:
             # Nothing better than the start was learned; what a rule has deployed has its own evidence.
-            reverts = self.deployment is None and self.learning.revert
+            reverts = self.deployment is None and self.effective_learning.revert
             learned = self.start if reverts else now.learned
         elif self.deployment is not None:
             step = self._step(now, problem, learned)
@@ -285,8 +301,36 @@ class Loop:
         after = replace(now, stage="trained", learned=learned, guess=problem.guess)
         return after, Trained(now.impressions, after, training.history, problem.guess, step)
 
+    def _train_cross_fitted(self, now: LoopState, values: PolicyValues) -> tuple[LoopState, Event]:
+        """Learn from all clicks so far; deploy what explains clicks better that it has not seen."""
+        learning, bias = self.effective_learning, self.source.bias
+        if now.impressions < learning.least_impressions:
+            after = replace(now, stage="trained")
+            return after, Trained(now.impressions, after, ())
+        found = learn_cross_fitted(
+            self.start,
+            np.concatenate(values.queries.features),
+            now.statistics,
+            bias,
+            settings=learning.settings,
+            seed=self.seed,
+        )
+        shown = ClickModel(CellTable.of_statistics(now.statistics).shown, bias, QUERY_VARIANCE)
+        before = values.scores(self.start) if now.unseen is None else now.unseen
+        new, old = (
+            explained_clicks(scores[shown.cells.documents], shown) for scores in (found.scores, before)
+        )
+        # The start has to be beaten. What was deployed has beaten it: then more clicks teach more, unless
+        # they say otherwise.
+        better = convinces(new - old, learning.settings.caution)
+        worse = now.unseen is None or convinces(old - new, DOUBT)
+        after = replace(now, stage="trained", guess=found.guess(self.dataset.train.n_documents))
+        if better or not worse:
+            after = replace(after, learned=found.model, unseen=found.scores)
+        return after, Trained(now.impressions, after, found.history, after.guess)
+
     def _learn(self, now: LoopState, problem: LearningProblem) -> Training:
-        settings = self.learning.settings
+        settings = self.effective_learning.settings
         if self.deployment is not None:
             settings = settings.without_caution()
         return learn(self.start, problem, settings=settings, rng=self._random(now, TRAINING))
@@ -298,14 +342,14 @@ class Loop:
         splits, statistics, bias = self._splits, self._divided(now), self.source.bias
 
         def learn_again(splits: tuple[Split, Split], statistics: tuple[Statistics, Statistics]) -> Model:
-            part = self._learning.problem(splits, statistics, bias, start=self.start)
+            part = self.effective_learning.problem(splits, statistics, bias, start=self.start)
             return self._learn(now, part).model
 
         return self.deployment.step(
             self.start,
             learned,
             Clicks(splits, statistics, bias, guess),
-            self.learning.rank_weights(bias),
+            self.effective_learning.rank_weights(bias),
             now.phase + 1,
             learn=learn_again,
             deployed=now.learned,
@@ -316,7 +360,10 @@ class Loop:
     ) -> tuple[LoopState, Event]:
         estimate = error = float("nan")
         if problem is not None and problem.held_out is not None:
-            held_out = problem.held_out.values(now.learned.scores(problem.held_out.features))
+            scores = now.learned.scores(problem.held_out.features)
+            if now.unseen is not None:
+                scores = now.unseen[-len(scores) :]
+            held_out = problem.held_out.values(scores)
             estimate, error = float(held_out.mean()), float(held_out.std() / np.sqrt(len(held_out)))
         logging, exposed = 0.0, np.zeros(self.dataset.train.n_documents + self.dataset.validation.n_documents)
         for scale, share in _mixture(now):

@@ -1,6 +1,7 @@
 """Models: features to scores, a gradient on scores to an update, parameters to bytes and back."""
 
 from rankloop.models.blend import Blend as Blend
+from rankloop.models.blend import mean_model as mean_model
 from rankloop.models.lightgbm import LightGBMModel as LightGBMModel
 from rankloop.models.linear import Linear as Linear
 from rankloop.models.mlp import MLP as MLP

@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import ClassVar, Self
 
 import numpy as np
 
 from rankloop.errors import DataError, RankloopError
+from rankloop.models.mlp import Network, mean_network
 from rankloop.models.storage import fingerprint, model_from_bytes, model_to_bytes, pack, unpack
 from rankloop.types import Float32, Float64, Model
+
+
+def mean_model(models: Sequence[Model]) -> Model:
+    """Compute a model whose scores are the mean of those of several: a network if they are networks."""
+    first = models[0]
+    if all(isinstance(model, Network) for model in models):
+        return mean_network([model for model in models if isinstance(model, Network)])
+    mean = first
+    for number, model in enumerate(models[1:], 2):
+        mean = Blend(mean, model, 1.0 / number)
+    return mean
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,6 +74,11 @@ class Blend:
         """Score documents, one score per document."""
         result: Float64 = (1.0 - self.share) * self.first.scores(features)
         return result + self.share * self.second.scores(features)
+
+    def times(self, by: float) -> Self:
+        """The same model with all its scores multiplied by a number."""
+        first, second = (model.times(by) for model in (self.first, self.second))  # type: ignore[attr-defined]
+        return replace(self, first=first, second=second)
 
     def to_bytes(self) -> bytes:
         """Serialise both models, without pickle."""

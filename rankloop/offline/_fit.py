@@ -18,6 +18,8 @@ from rankloop.models.feature_names import with_names
 from rankloop.models.specs import (
     ON_CLICKS,
     LightGBMSpec,
+    LinearSpec,
+    MLPSpec,
     ModelSpec,
     TreeObjective,
     TwoTowerSpec,
@@ -95,8 +97,9 @@ def fit(
         model: ``lightgbm``, ``mlp`` or ``linear``, with options as in ``mlp(hidden=64-32)``.
         bias: how users click: a bias, the path of a stored one, the name of simulated users, or None to
             estimate it from the log.
-        learning: estimator, optimiser, stopping and metric: ``doubly-robust``, ``robust``, ``paper`` or a
-            `Learning`. Its caution is not used: there is no deployed policy to be cautious about.
+        learning: estimator, optimiser, stopping and metric: ``doubly-robust``, ``robust``, ``paper``,
+            ``click-likelihood`` (of the clicks themselves) or a `Learning`. Its caution is not used: there is
+            no deployed policy to be cautious about.
         held_out: what a model never sees: a share of the queries; or a time, to judge by the queries that
             first came then or later, and to train on the impressions before it (a date or a time, in UTC
             unless it says otherwise).
@@ -280,6 +283,8 @@ def _train(
         keep: whether Ctrl-C ends training with the best model so far.
         progress: called after every epoch.
     """
+    if learning.cross_fitted and isinstance(spec, MLPSpec | LinearSpec | LightGBMSpec):
+        spec = replace(spec, objective="click-likelihood") if spec.objective == "auto" else spec
     if isinstance(spec, LightGBMSpec) and spec.objective == "auto":
         spec = replace(spec, objective=_choose_objective(parts[0].statistics, learning))
     if isinstance(spec, TwoTowerSpec) or getattr(spec, "objective", None) in ON_CLICKS:

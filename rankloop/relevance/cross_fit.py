@@ -27,6 +27,7 @@ from rankloop.statistics import Statistics
 from rankloop.types import Bias, Float32, Float64, Int64, Model, Split
 
 FOLDS = 5
+NETWORK_GUESS = "network"
 GUESS_KIND = "relevance-guess"
 TASK = "guess relevance"
 GUESS_SETTINGS = Settings(Adam(rate=0.003), epochs=15, patience=3)
@@ -228,7 +229,7 @@ def guess_by_network(
         ClickTask.of(split.features, part, bias, variance=QUERY_VARIANCE, shown=False)
         for split, part in zip(splits, statistics, strict=True)
     )
-    first = _as_logits(start, train)
+    first = as_logits(start, train)
     scores, elsewhere = np.zeros(len(train)), np.zeros(len(held_out))
     for turn in each_fold(folds(train.n_queries), progress=progress):
         grown, stopped = train.of_queries(turn.grown), train.of_queries(turn.stopped)
@@ -241,16 +242,16 @@ def guess_by_network(
         own = turn.own[train.queries]
         scores[own] = model.scores(train.features[own])
         elsewhere += model.scores(held_out.features) / FOLDS
-    gain = train.model.values(scores).sum() - train.model.values(np.zeros_like(scores)).sum()
     return RelevanceGuess(
         train.model.relevance(scores),
         held_out.model.relevance(elsewhere),
-        "network",
-        float(gain) / train.model.displays,
+        NETWORK_GUESS,
+        train.gain(scores),
     )
 
 
-def _as_logits(start: Model, task: ClickTask) -> Model:
+def as_logits(start: Model, task: ClickTask) -> Model:
+    """A policy as a first guess of relevance: its order, with scores that are close to each other."""
     spread = segment_std(start.scores(task.features), task.model.cells.query_offsets)
     mean = float(spread.mean())
     return start.times(FIRST_SPREAD / mean) if mean > 0.0 else start  # type: ignore[attr-defined]

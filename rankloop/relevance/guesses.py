@@ -237,6 +237,11 @@ class ClickTask:
         """The log-likelihood per display, given a model's scores."""
         return float(self.model.values(scorer.scores(self.features)).sum()) / self.model.displays
 
+    def gain(self, scores: Float64) -> float:
+        """How much more log-likely the clicks are by some scores than without any, per display."""
+        gain = self.model.values(scores).sum() - self.model.values(np.zeros_like(scores)).sum()
+        return float(gain) / self.model.displays
+
 
 def train_trees_on_clicks(
     task: ClickTask,

@@ -7,6 +7,9 @@ from rankloop.training._learn import learn as learn
 from rankloop.training._learn import train as train
 from rankloop.training._learn import train_network as train_network
 from rankloop.training._learn import train_trees as train_trees
+from rankloop.training.cross_fitted import CrossFittedPolicy as CrossFittedPolicy
+from rankloop.training.cross_fitted import learn_cross_fitted as learn_cross_fitted
+from rankloop.training.learning import CLICK_LIKELIHOOD as CLICK_LIKELIHOOD
 from rankloop.training.learning import DOUBLY_ROBUST as DOUBLY_ROBUST
 from rankloop.training.learning import LEARNING as LEARNING
 from rankloop.training.learning import PAPER as PAPER

@@ -257,10 +257,15 @@ def _policy_of(best: Model, start: Model, task: Task) -> Model:
     """Make a peaked policy of a model that was trained on orders of documents; the start is one already."""
     if best is start or task.objective.of_policy:
         return best
-    several = np.diff(task.offsets) > 1
-    spread = segment_std(best.scores(task.features), task.offsets)[several]
+    policy: Model = best.times(peakedness(best.scores(task.features), task.offsets))  # type: ignore[attr-defined]
+    return policy
+
+
+def peakedness(scores: Float64, offsets: Int64) -> float:
+    """The factor that makes a peaked policy of scores that only order documents."""
+    spread = segment_std(scores, offsets)[np.diff(offsets) > 1]
     mean = float(spread.mean()) if len(spread) else 0.0
-    return best.times(PEAKED_SPREAD / mean) if mean > 0.0 else best  # type: ignore[attr-defined]
+    return PEAKED_SPREAD / mean if mean > 0.0 else 1.0
 
 
 def _run_epoch(learner: Learner, task: Task, order: Int64, batch: int) -> None:

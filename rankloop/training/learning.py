@@ -22,6 +22,7 @@ from rankloop.policies.plackett_luce import check_rank_weights
 from rankloop.progress import Progress
 from rankloop.ragged import offsets_of, segment_sum
 from rankloop.relevance import GuessModel, RelevanceGuess, guess_by_network, guess_model, guess_relevance
+from rankloop.relevance.cross_fit import GUESS_SETTINGS
 from rankloop.relevance.guesses import TreeGuess
 from rankloop.statistics import Statistics
 from rankloop.types import (
@@ -42,6 +43,8 @@ STRENGTH = 10.0
 # In ten epochs of patience these are 800 steps, in which Adam moves a weight by up to 2.4: enough to change
 # the sign of any weight that is drawn at random.
 LEAST_STEPS = 80
+# How many standard errors clicks have to speak for a policy before it is deployed.
+CAUTION = 2.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -259,6 +262,10 @@ class Learning:
             errors of a few queries cannot be trusted, and a guess of relevance makes them small.
         revert: whether the loop goes back to its start when nothing that it learns now is convincing; if
             not, it keeps what it learned before, which was.
+        cross_fitted: whether policies learn from the likelihood of clicks, as the mean of networks that each
+            leave out a fold of the queries (`rankloop.training.learn_cross_fitted`). Weights then only
+            estimate what policies are worth. For starts that learn in steps.
+        least_impressions: the number of impressions below which such a policy is not learned.
         name: the preset that this is, or that it varies.
     """
 
@@ -278,6 +285,8 @@ class Learning:
     objective: TrainingObjective = field(default_factory=ExpectedMetric)
     least_held_out: int = 1
     revert: bool = True
+    cross_fitted: bool = False
+    least_impressions: int = 1
     name: str = "robust"
 
     def rank_weights(self, bias: Bias) -> Float64:
@@ -352,7 +361,15 @@ DOUBLY_ROBUST = replace(
     revert=False,
     name="doubly-robust",
 )
-LEARNING = {learning.name: learning for learning in (ROBUST, PAPER, DOUBLY_ROBUST)}
+# What the loop learns with: the same networks that guess relevance are the policy.
+CLICK_LIKELIHOOD = replace(
+    DOUBLY_ROBUST,
+    settings=replace(GUESS_SETTINGS, caution=CAUTION),
+    cross_fitted=True,
+    least_impressions=200,
+    name="click-likelihood",
+)
+LEARNING = {learning.name: learning for learning in (CLICK_LIKELIHOOD, DOUBLY_ROBUST, ROBUST, PAPER)}
 
 
 def learning_named(name: str, *, estimator: str | None = None, guess: str | None = None) -> Learning:

@@ -39,7 +39,7 @@ def test_a_run_prints_its_rows_and_writes_its_page(tmp_path: Path) -> None:
     again = invoke("run", *SMALL, "-o", tmp_path / "r")
     assert again.exit_code == 0
     assert f"{kept.rows[-1].learned:.4f}" in again.stdout
-    assert "ndcg@5 on the test queries, doubly robust intervention-aware" in again.stdout
+    assert "ndcg@5 on the test queries, click-likelihood" in again.stdout
 
 
 def test_a_run_says_where_it_starts_and_how_far_it_is(tmp_path: Path) -> None:
@@ -241,7 +241,7 @@ def test_a_report_of_several_folders_stands_here_or_where_it_should(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    runs.written(Path("a"), RunSpec(horizon=10_000, interventions=2))
+    runs.written(Path("a"), RunSpec(horizon=10_000, interventions=2, learning="doubly-robust"))
     runs.written(Path("b"), RunSpec(horizon=10_000, interventions=2, estimator="naive"))
     result = invoke("report", "a", "b", "--json")
     lines = json.loads(result.stdout)

@@ -61,7 +61,7 @@ def report(several: list[RunResult]) -> str:
 
 def written(folder: Path) -> list[RunResult]:
     """Two seeds of the loop, and one naive run."""
-    spec = RunSpec(data="made-up", horizon=10_000, interventions=(100, 1000))
+    spec = RunSpec(data="made-up", horizon=10_000, interventions=(100, 1000), learning="doubly-robust")
     for seed in range(2):
         shifted = tuple(runs.row(r.impressions, r.learned + 0.01 * seed, r.logging) for r in runs.ROWS)
         seeded = spec.model_copy(update={"seed": seed})
@@ -185,7 +185,7 @@ def test_an_oracle_that_is_not_known_is_not_drawn(tmp_path: Path) -> None:
     (run,) = find_results([tmp_path])
     text = report([run])
     cells = Page(text).cells
-    at = cells.index("adoubly robust intervention-aware, interventions at 100,1000")
+    at = cells.index("aclick-likelihood, interventions at 100,1000")
     assert cells[at + 4] == "–"
     documents = re.findall(r"<li>.*?</li>", text)
     assert not any("oracle" in document for document in documents)

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from rankloop.experiments.spec import RunSpec, read_times
 from rankloop.loop import Loop, default_exploration
 from rankloop.loop.exploration import exploration
-from rankloop.training import DOUBLY_ROBUST, LEARNING
+from rankloop.training import CLICK_LIKELIHOOD, DOUBLY_ROBUST, LEARNING
 
 
 def test_json_and_back() -> None:
@@ -40,8 +40,9 @@ def test_defaults_are_those_of_the_loop() -> None:
     spec = RunSpec()
     loop = {field.name: field for field in Loop.__dataclass_fields__.values()}
     assert loop["learning"].default is LEARNING[spec.learning]
-    assert exploration(str(spec.exploration)) == default_exploration(DOUBLY_ROBUST)
-    assert spec.estimator == str(DOUBLY_ROBUST.estimator)
+    assert exploration(str(spec.exploration)) == default_exploration(CLICK_LIKELIHOOD)
+    assert spec.estimator is None
+    assert RunSpec(learning="doubly-robust").estimator == str(DOUBLY_ROBUST.estimator)
     assert (spec.metric, spec.floor) == (loop["metric"].default, loop["floor"].default)
 
 
@@ -112,7 +113,9 @@ def test_a_wrong_value_is_refused_when_the_spec_is_made(wrong: dict[str, object]
 
 
 def test_the_command_spells_everything_and_quotes_it() -> None:
-    spec = RunSpec(data="my data; rm -rf /", interventions=(500,), oracle=False, start="it's")
+    spec = RunSpec(
+        data="my data; rm -rf /", interventions=(500,), oracle=False, start="it's", learning="robust"
+    )
     words = shlex.split(spec.command("out folder"))
     assert words[:3] == ["rankloop", "run", "my data; rm -rf /"]
     options = dict(pairwise(words))
@@ -123,3 +126,12 @@ def test_the_command_spells_everything_and_quotes_it() -> None:
     assert "--production-queries" not in words  # not given, and there is no way to spell that
     unspelled = {"data", "production_queries", "oracle", "supervised", "method", "evidence"}
     assert {f"--{name.replace('_', '-')}" for name in set(RunSpec.model_fields) - unspelled} <= set(words)
+
+
+def test_options_of_weights_choose_learning_from_weights() -> None:
+    assert RunSpec().learning == "click-likelihood"
+    assert RunSpec().estimator is None
+    assert RunSpec(estimator="affine").learning == "doubly-robust"
+    assert RunSpec(evidence="click-noise").learning == "doubly-robust"
+    with pytest.raises(ValidationError, match="learning=click-likelihood does not use objective"):
+        RunSpec(learning="click-likelihood", objective="softmax")

@@ -13,6 +13,7 @@ from rankloop import online
 from rankloop.errors import ModelFileError, RankloopError
 from rankloop.estimators import InterventionAware, estimator
 from rankloop.evidence import evidence
+from rankloop.experiments.baselines import production_ranker
 from rankloop.loop import (
     Deployed,
     Evaluated,
@@ -29,7 +30,7 @@ from rankloop.loop.loop import policy_id
 from rankloop.loop.simulated_users import SimulatedUsers
 from rankloop.models import Adam
 from rankloop.statistics import Statistics
-from rankloop.training import DOUBLY_ROBUST, PAPER, Learning, Settings
+from rankloop.training import CLICK_LIKELIHOOD, DOUBLY_ROBUST, PAPER, Learning, Settings
 from rankloop.types import Bias, Float64
 
 QUICK = Learning(Settings(Adam(rate=0.01), epochs=4))
@@ -304,3 +305,47 @@ def test_a_rule_of_evidence_says_how_far_to_go_and_the_loop_resumes_from_there()
     stop = next(i for i, event in enumerate(whole) if isinstance(event, Deployed))
     checkpoint = LoopState.from_bytes(whole[stop].state.to_bytes())
     assert summary([*whole[: stop + 1], *loop(**given).run(checkpoint)]) == summary(whole)
+
+
+CROSS_FITTED = replace(CLICK_LIKELIHOOD, least_impressions=100)
+PRODUCTION = production_ranker(DATA, n_queries=10)
+
+
+def learned_from(horizon: int, **changes: object) -> list[Event]:
+    made = replace(loop(horizon=horizon, learning=CROSS_FITTED, **changes), start=PRODUCTION)
+    return list(made.run())
+
+
+@pytest.mark.parametrize("stop", range(11))
+def test_a_cross_fitted_loop_resumes_with_what_is_unseen(stop: int) -> None:
+    whole = learned_from(5000)
+    assert whole[-1].state.unseen is not None
+    checkpoint = LoopState.from_bytes(whole[stop].state.to_bytes())
+    made = replace(loop(learning=CROSS_FITTED), start=PRODUCTION)
+    assert summary([*whole[: stop + 1], *made.run(checkpoint)]) == summary(whole)
+
+
+def test_the_default_learns_from_the_likelihood_of_clicks() -> None:
+    assert Loop(DATA, SimulatedUsers.of(DATA), PRODUCTION, 1000).learning is CLICK_LIKELIHOOD
+    events = learned_from(20_000)
+    last = events[-1]
+    assert isinstance(last, Evaluated)
+    start = rankloop.policy_metrics(PRODUCTION.scores(DATA.test.features), DATA.test)["ndcg@5"]
+    assert last.learned > start + 0.01
+    assert last.estimate_error > 0
+    assert last.state.guess is not None
+    assert last.state.learned.hidden == (160, 160)  # type: ignore[attr-defined]
+
+
+def test_what_clicks_do_not_speak_for_is_not_deployed() -> None:
+    shy = replace(CROSS_FITTED, settings=replace(CROSS_FITTED.settings, caution=1e9))
+    events = list(replace(loop(learning=shy), start=PRODUCTION).run())
+    assert {event.state.learned.fingerprint for event in events} == {PRODUCTION.fingerprint}
+    assert any(event.epochs for event in events if isinstance(event, Trained))
+
+
+def test_an_estimator_or_a_rule_of_evidence_learns_from_weights() -> None:
+    weighted = loop(learning=CLICK_LIKELIHOOD, estimator=estimator("affine")).effective_learning
+    ruled = loop(learning=CLICK_LIKELIHOOD, deployment=Deployment()).effective_learning
+    assert (weighted.cross_fitted, str(weighted.estimator)) == (False, "affine")
+    assert ruled == DOUBLY_ROBUST

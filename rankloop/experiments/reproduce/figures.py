@@ -1,4 +1,4 @@
-"""Figures as specs: those of the paper, and what rankloop's default does in their place."""
+"""Figures as specs: those of the paper, and what doubly robust learning does in their place."""
 
 from __future__ import annotations
 
@@ -230,14 +230,14 @@ COUNTERFACTUAL_PDGD = CurvesFigure(
     ),
 )
 
-# The preset of learning that `rankloop run` has unless another is chosen.
+# The preset of learning that `rankloop fit` has unless another is chosen.
 DEFAULT = "doubly-robust"
 # The oracle of a reproduction has the paper's learner: it is no bound for another.
 DEFAULT_LEVELS: tuple[Level, ...] = ("noise_free", "best_supervised", "supervised", "start")
 
 DEFAULT_INTERVENTIONS = CurvesFigure(
     name="default-interventions",
-    caption="rankloop's default with 0 to 100 interventions.",
+    caption="Doubly robust learning with 0 to 100 interventions.",
     panels=learned_and_logging(
         *(line(DEFAULT, number, interventions_label(number), look) for look, number in enumerate(NUMBERS))
     ),
@@ -245,10 +245,10 @@ DEFAULT_INTERVENTIONS = CurvesFigure(
 )
 DEFAULT_ONLINE = CurvesFigure(
     name="default-online",
-    caption="rankloop's default and the intervention-aware estimator of the paper, both with 100 "
+    caption="Doubly robust learning and the intervention-aware estimator of the paper, both with 100 "
     "interventions, and online methods.",
     panels=learned_and_logging(
-        line(DEFAULT, 100, "rankloop's default, 100 interventions", 5),
+        line(DEFAULT, 100, "doubly robust learning, 100 interventions", 5),
         line(AWARE, 100, "intervention-aware, 100 interventions", 0),
         line(PDGD, "all", "PDGD, online", 1),
         line(BIASED_PDGD, "all", "biased PDGD, online", 4),
