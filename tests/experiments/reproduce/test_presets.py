@@ -104,12 +104,13 @@ def test_runs_that_figures_share_are_made_once() -> None:
     assert {arm.name for arm in FIGURES["pdgd"].arms} > {"pdgd-online", "pdgd-0", "pdgd-100"}
 
 
-def test_the_default_runs_as_it_does_without_options() -> None:
+def test_doubly_robust_learning_runs_as_it_does_without_options() -> None:
     """Its figures are drawn if they are named; its arms have the estimator and the exploration of a run."""
     default = figure("default-interventions")
     assert default.name not in FIGURES
     assert [arm.name for arm in default.arms] == [f"doubly-robust-{n}" for n in (0, 5, 10, 20, 50, 100)]
-    spec, plain = QUICK.spec(default.arms[3], seed=0), RunSpec(horizon=QUICK.horizon, interventions=20)
+    spec = QUICK.spec(default.arms[3], seed=0)
+    plain = RunSpec(horizon=QUICK.horizon, interventions=20, learning="doubly-robust")
     for name in ("learning", "estimator", "objective", "exploration", "caution", "evidence", "method"):
         assert getattr(spec, name) == getattr(plain, name)
     assert QUICK.spec(Arm(learner="intervention-aware", interventions=20), seed=0).learning == "paper"
