@@ -28,6 +28,8 @@ from rankloop.types import Float64
 BETS = tuple(float(bet) for bet in np.geomspace(0.001, 2.0, 16))
 # An observation takes at most this share of what a bet has won.
 LARGEST_LOSS = 0.95
+# Observations may be lower than their bound by this share of what is usual: sums are rounded.
+ROUNDING = 1e-9
 
 
 def log_factors(values: Float64, losses: Float64, *, count: int = 0, unit: float = 1.0) -> Float64:
@@ -47,14 +49,15 @@ def log_factors(values: Float64, losses: Float64, *, count: int = 0, unit: float
         >>> log_factors(np.array([-1.0]), np.array([10.0])).min().round(3) == np.log(1.0 - 0.095).round(3)
         np.True_
     """
-    bad = np.flatnonzero(~np.isfinite(values) | (values < -losses * (1.0 + 1e-9)))
+    # Where two policies draw alike, the bound is 0, and an observation is 0 but for its rounding.
+    bad = np.flatnonzero(~np.isfinite(values) | (values < -losses - ROUNDING * (losses + unit)))
     if len(bad):
         raise DataError(
             f"observation {count + bad[0]} is {values[bad[0]]}, and it may be no lower than {-losses[bad[0]]}"
         )
     with np.errstate(divide="ignore"):
         bets = np.minimum(np.array(BETS)[:, None] / unit, LARGEST_LOSS / losses)
-    won: Float64 = np.log1p(bets * values)
+    won: Float64 = np.log1p(bets * np.maximum(values, -losses))
     return won
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rankloop.live import RankRequest, Store
+from rankloop.live import RankRequest, Service, Store
 from rankloop.live.learner.control import (
     Control,
     deploy_as_person,
@@ -27,7 +27,8 @@ from rankloop.live.overview import read_diary
 from rankloop.live.ranking.deployment import LiveDeployment, Share
 from rankloop.live.ranking.live_policy import policy_of
 from rankloop.live.store.database import read
-from rankloop.live.store.events import Reaction
+from rankloop.live.store.events import Reaction, UserEvent, record_events
+from rankloop.live.store.impressions import StoredProblems, store_impression
 from rankloop.live.store.policies import current_deployment, deploy, history, register_policy, roll_back
 from tests.live.conftest import linear, put
 from tests.live.test_learner import BIAS, SETTINGS, World, expected_clicks, views
@@ -238,6 +239,28 @@ def test_pages_that_some_policy_cannot_rank_do_not_stop_the_learner(store: Store
     assert learner.trial is not None
     assert learner.trial.gain.count == 120
     world.service.close()
+
+
+def test_pages_whose_candidates_are_all_alike_say_nothing(store: Store) -> None:
+    """Both policies draw them alike: the difference is 0, but for rounding, and its bound is 0."""
+    deploy_mix(store, Share("good", 0.6), Share("bad", 0.4, "canary"))
+    service = Service(store, rng=np.random.default_rng(0))
+    rng, learner = np.random.default_rng(1), LiveLearner(store, WATCHING)
+    for part in range(2):
+        with store.engine.begin() as connection:
+            for number in range(200):
+                row = rng.normal(size=3).tolist()
+                asked = RankRequest(f"q{number}", tuple("vwxyz"), (row,) * 5)
+                served = service.serve(service.draft(asked), service.choose())
+                store_impression(connection, served, stored=StoredProblems(), repeatable=False)
+                if number % 3:
+                    record_events(connection, [UserEvent(served.id, served.shown[1])], served.time)
+        assert learner.step() == [f"sealed part {part + 1}: 200 impressions, 133 clicks"]
+    with read(store) as connection:
+        (watch,) = load_monitor(connection).watches
+    assert watch.better.count == 400
+    assert abs(watch.better.mean) < 1e-9
+    service.close()
 
 
 def test_people_are_told_once_that_their_canary_is_better(store: Store) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from rankloop.errors import DataError
-from rankloop.statistics.bets import BETS, Bets
+from rankloop.statistics.bets import BETS, Bets, Detector
 
 
 def test_the_evidence_is_a_martingale_at_a_mean_of_0() -> None:
@@ -58,3 +58,12 @@ def test_what_cannot_be_is_refused() -> None:
         Bets(count=3).add(np.array([np.nan]), np.ones(1))
     with pytest.raises(DataError, match=f"{len(BETS)} bets, got 1"):
         Bets(log_bets=(0.0,))
+
+
+def test_rounding_below_the_bound_is_no_observation_below_it() -> None:
+    """Two policies that draw alike on a page differ by 0, as far as sums are exact."""
+    values = np.array([-9e-16, 0.0, 4e-16])
+    assert Bets().add(values, np.zeros(3)).log_evidence == pytest.approx(0.0, abs=1e-12)
+    assert not Detector(1e6).add(values, np.zeros(3)).alarms
+    with pytest.raises(DataError):
+        Bets().add(np.array([-1e-6]), np.zeros(1))
