@@ -13,7 +13,7 @@ from rankloop.errors import DataError
 from rankloop.estimators import Affine
 from rankloop.loop import SimulatedUsers
 from rankloop.statistics import Exposure, Statistics
-from rankloop.training import DOUBLY_ROBUST, LEARNING, PAPER, ROBUST, Learning
+from rankloop.training import CLICK_LIKELIHOOD, DOUBLY_ROBUST, LEARNING, PAPER, ROBUST, Learning
 from rankloop.types import Float64
 
 DATA = synthetic(queries=30, features=4)
@@ -66,6 +66,7 @@ def test_queries_without_impressions_are_refused(statistics: tuple[Statistics, S
 
 
 def test_presets_go_by_their_names() -> None:
-    assert LEARNING == {"robust": ROBUST, "paper": PAPER, "doubly-robust": DOUBLY_ROBUST}
+    presets = (CLICK_LIKELIHOOD, DOUBLY_ROBUST, ROBUST, PAPER)
+    assert {preset.name: preset for preset in presets} == LEARNING
     assert Learning() == ROBUST
     assert replace(PAPER, metric="dcg").name == "paper"
