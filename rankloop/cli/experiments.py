@@ -68,7 +68,9 @@ def run(
         setup = one.set_up(progress)
         _print_setup(setup.facts, one.spec.metric)
         held_out = setup.facts.queries["validation"]
-        if one.spec.caution and one.spec.evidence is None and held_out < FEW_HELD_OUT:
+        # Without an estimator, the clicks on all queries decide.
+        by_held_out = one.spec.estimator is not None
+        if by_held_out and one.spec.caution and one.spec.evidence is None and held_out < FEW_HELD_OUT:
             console.print_err(
                 f"{held_out} held-out queries are few: the first policies that are deployed may be slightly "
                 "worse than the start; --evidence click-noise is slower, and safer"
@@ -80,6 +82,9 @@ def run(
             f"the starting policy was kept: on {held_out} held-out queries, no "
             f"learned policy gained more than {one.spec.caution:g} standard errors; more clicks or more "
             "held-out queries help, and a lower --caution asks for less"
+            if by_held_out
+            else "the starting policy was kept: no learned policy explains unseen clicks better by "
+            f"{one.spec.caution:g} standard errors; more clicks help, and a lower --caution asks for less"
         )
     rows = [row.model_dump() for row in result.rows]
     console.present(rows, run_document(result), as_json=as_json, page=page)

@@ -56,7 +56,12 @@ def test_a_run_says_where_it_starts_and_how_far_it_is(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("options", "warned"),
-    [([], True), (["--evidence", "click-noise"], False), (["--learning", "paper"], False)],
+    [
+        ([], False),
+        (["--learning", "doubly-robust"], True),
+        (["--evidence", "click-noise"], False),
+        (["--learning", "paper"], False),
+    ],
 )
 def test_few_held_out_queries_are_said_to_be_few(tmp_path: Path, options: list[str], warned: bool) -> None:
     result = invoke("run", *SMALL, *options, "--no-oracle", "-o", tmp_path / "r")
@@ -135,8 +140,14 @@ def test_options_become_the_spec(tmp_path: Path) -> None:
 
 
 def test_a_start_that_was_kept_is_explained(tmp_path: Path) -> None:
-    kept = invoke("run", *SMALL, "--caution", "1000", "-o", tmp_path / "kept")
+    robust = ("--learning", "doubly-robust", "--caution", "1000")
+    kept = invoke("run", *SMALL, *robust, "-o", tmp_path / "robust")
+    assert "6 held-out queries are few" in kept.stderr
     assert "on 6 held-out queries, no learned policy gained more than 1000 standard errors" in kept.stderr
+    assert read_result(tmp_path / "robust").rows[-1].kept_start
+    kept = invoke("run", *SMALL, "--caution", "1000", "-o", tmp_path / "kept")
+    assert "no learned policy explains unseen clicks better by 1000 standard errors" in kept.stderr
+    assert "held-out queries" not in kept.stderr
     assert read_result(tmp_path / "kept").rows[-1].kept_start
     moved = invoke("run", *SMALL, "--caution", "0", "--estimator", "naive", "-o", tmp_path / "moved")
     assert "was kept" not in moved.stderr
