@@ -249,6 +249,10 @@ class _Chooser:
         pairs = self._pairs(columns, places) if known and len(columns) == 1 else []
         if not pairs and "impression_id" not in self.settled:
             known, pairs = False, self._pairs(free, places)
+            if not pairs and position is not None and "position" not in self.settled:
+                # What is called a position begins again with nothing: another column may.
+                position = None
+                pairs = self._pairs(free, {name: self.table.whole_numbers(name) for name in free})
         if not pairs:
             return
         _, name, place = min(pairs, key=lambda pair: pair[0])
