@@ -232,7 +232,8 @@ class LogCounter:
             result.displays[here] = displays[rows, places]
             result.clicks[here] = clicks[rows, places]
             at = here.stop
-        return result
+        # Engines return rows in any order.
+        return result.in_order()
 
     def _impressions(self, policy_ids: tuple[str, ...], offsets: Int64) -> Int64:
         by_query = ("policy_id", "query_id")

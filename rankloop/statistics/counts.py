@@ -49,8 +49,13 @@ class Cells:
         displays, clicks = np.zeros((2, size), np.int64)
         return cls(policy, document, rank, displays, clicks, context if contexts else None)
 
-    def select(self, which: NDArray[np.bool_]) -> Cells:
-        """Some of the cells."""
+    def in_order(self) -> Cells:
+        """Sorted by policy, document, position and context: the last digits of sums depend on the order."""
+        keys = (self.position, self.document, self.policy)
+        return self.select(np.lexsort(keys if self.context is None else (self.context, *keys)))
+
+    def select(self, which: NDArray[np.bool_] | Int64) -> Cells:
+        """Some of the cells: those that are true, or those with these numbers."""
         return Cells(
             self.policy[which],
             self.document[which],

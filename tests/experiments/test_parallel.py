@@ -17,7 +17,9 @@ from rankloop.experiments.spec import RunSpec
 from rankloop.progress import Progress, Update
 from tests.experiments.interruption import InterruptedRunError
 
-SPEC = RunSpec(data="synthetic(queries=60, features=5)", horizon=2000, interventions=2)
+SPEC = RunSpec(
+    data="synthetic(queries=60, features=5)", horizon=2000, interventions=2, learning="doubly-robust"
+)
 SPECS = {"loop": SPEC, "naive": SPEC.model_copy(update={"estimator": "naive"})}
 
 

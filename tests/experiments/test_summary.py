@@ -22,7 +22,7 @@ def made(tmp_path: Path, name: str, shift: float = 0.0, rows: int = 3, **spec: o
         runs.row(row.impressions, row.learned + shift, row.logging, estimate=None if i == 0 else 1.0 + shift)
         for i, row in enumerate(runs.ROWS[:rows])
     ]
-    chosen = RunSpec(**{"horizon": 10_000, "interventions": 2, **spec})  # type: ignore[arg-type]
+    chosen = RunSpec(**{"learning": "doubly-robust", "horizon": 10_000, "interventions": 2, **spec})  # type: ignore[arg-type]
     about = runs.facts(start=runs.START + 2 * shift)
     return read_result(runs.written(tmp_path / name, chosen, rows=tuple(shifted), about=about))
 

@@ -201,7 +201,7 @@ def by_lists(made: Traffic, folder: Path) -> Path:
          "clicked": [int(row.clicked) for row in rows]}
         for name, rows in impressions_of(made).items()
     ]  # fmt: skip
-    columns = Columns(doc_id="shown.sku", position="shown.rank", timestamp=None)
+    columns = Columns(policy_id="variant", doc_id="shown.sku", position="shown.rank", timestamp=None)
     import_columns(
         write_lines(folder / "searches.jsonl", records),
         folder / "log",
@@ -219,7 +219,10 @@ def by_events(made: Traffic, folder: Path) -> Path:
                 "item_id": row.doc_id, "pos": row.position, "event": "impression"}  # fmt: skip
         events += [seen] + [seen | {"event": "click"}] * row.clicked
     import_columns(
-        write_lines(folder / "events.jsonl", events), folder / "log", options=ImportOptions(position_base=1)
+        write_lines(folder / "events.jsonl", events),
+        folder / "log",
+        columns=Columns(policy_id="variant"),
+        options=ImportOptions(position_base=1),
     )
     return folder / "log"
 
@@ -233,7 +236,7 @@ def by_sessions(made: Traffic, folder: Path) -> Path:
                  "results": [{"sku": row.doc_id, "rank": row.position} for row in rows]}  # fmt: skip
         clicks = [{"event": "click", "sku": row.doc_id} for row in rows if row.clicked]
         events += [seen | shown, *(seen | {"ts": seen["ts"] + 5} | one for one in clicks)]
-    columns = Columns(doc_id="results.sku|sku", position="results.rank")
+    columns = Columns(policy_id="variant", doc_id="results.sku|sku", position="results.rank")
     report = import_columns(
         write_lines(folder / "events.jsonl", events),
         folder / "log",
@@ -253,7 +256,9 @@ def by_pages(made: Traffic, folder: Path) -> Path:
         for row in made.rows:
             page, place = divmod(row.position - 1, 5)
             writer.writerow((*row[:3], page + 1, place + 1, row.doc_id, int(row.clicked)))
-    import_columns(folder / "rows.csv", folder / "log", options=ImportOptions(position_base=1))
+    columns = Columns(policy_id="variant")
+    options = ImportOptions(position_base=1)
+    import_columns(folder / "rows.csv", folder / "log", columns=columns, options=options)
     return folder / "log"
 
 

@@ -25,11 +25,12 @@ NOT_READ_BACK = {
     "offline/_rank.py": "rankings as text",
     "offline/_relevance.py": "judgments, for other programs",
     "exchange/formats.py": "read back when it is made, in write_model; the features' file is for the engine",
+    "logs/importers/mapping.py": "a proposal that people complete",
     "live/backup.py": "opened as a store before it takes its place",
     "live/sealing.py": "the manifest is for people",
     "experiments/reproduce/plots.py": "figures",
-    "experiments/reproduce/table.py": "for people; a reproduction reads the folders of its runs",
-    "experiments/reproduce/tracker.py": "durations: without them, a plan costs a little more",
+    "experiments/reproduce/about.py": "how long the runs took, for people",
+    "experiments/reproduce/results.py": "for people; a reproduction reads the folders of its runs",
     "experiments/reproduce/reproduction.py": "a page, and the same as JSON",
 }
 WRITERS = {"write_whole", "replace_file", "replace_folder", "write_folder"}

@@ -41,10 +41,10 @@ def test_ranklens_as_it_is_published(tmp_path: Path) -> None:
 
 def test_the_sample_of_ubi_as_it_is_published(tmp_path: Path) -> None:
     """``_index`` tells queries and events apart, positions count from 0 or from 1 by application, and what
-    was shown comes from impression events. A sixth of the clicks belongs to queries that show nothing:
-    that is said with exit code 3 until it is allowed.
+    was shown comes from impression events. A fifth of the clicks belongs to queries that show nothing,
+    or to another application: that is said with exit code 3 until it is allowed.
     """
-    with pytest.raises(ImportLossError, match=r"49 of 287 clicks \(17.1%\).*--max-loss 0.18"):
+    with pytest.raises(ImportLossError, match=r"60 of 298 clicks \(20.1%\).*--max-loss 0.21"):
         import_ubi(published(CHORUS), tmp_path / "log", policy="production")
     assert not (tmp_path / "log").exists()
     options = ImportOptions(max_loss=0.25)
