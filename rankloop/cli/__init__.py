@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import FrameType
 from typing import Annotated, Any, NoReturn
 
@@ -14,7 +14,7 @@ import typer
 from rankloop import extras
 from rankloop._version import __version__
 from rankloop.cli import experiments, live, logs, offline, policies, supervised
-from rankloop.cli.configuration import CONTEXT
+from rankloop.cli.configuration import CONTEXT, SERVICES
 from rankloop.cli.options import NamesInHelp, option
 from rankloop.errors import RankloopError
 
@@ -38,34 +38,42 @@ app = typer.Typer(
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
 )
-for command in (
-    experiments.demo,
-    experiments.run,
-    experiments.report,
-    experiments.reproduce,
-    offline.check,
-    offline.bias,
-    offline.relevance,
-    offline.fit,
-    policies.rank,
-    offline.evaluate,
-    offline.backtest,
-    policies.export,
-    offline.pipeline,
-    supervised.train,
-    supervised.measure,
-    supervised.describe,
-    live.drive,
-    live.key,
-    live.health,
-    live.backup,
-    live.rollback,
-    live.learner,
-):
-    app.command(help=_help(command), cls=NamesInHelp)(command)
-for service in (live.serve, live.learn):
-    app.command(help=_help(service), cls=NamesInHelp, context_settings=dict(CONTEXT))(service)
-app.add_typer(logs.importing, name="import")
+# The groups of `rankloop --help`, by what one has, and their commands in the order of use.
+LOG, LIVE, SIMULATED, LABELLED = "A click log", "Real users", "Simulated users", "Labelled data"
+GROUPS: Mapping[str, tuple[Callable[..., Any], ...]] = {
+    LOG: (
+        offline.check,
+        offline.bias,
+        offline.fit,
+        offline.evaluate,
+        offline.pipeline,
+        offline.backtest,
+        offline.relevance,
+        policies.rank,
+        policies.export,
+    ),
+    LIVE: (
+        live.serve,
+        live.learn,
+        live.learner,
+        live.rollback,
+        live.key,
+        live.health,
+        live.backup,
+        live.drive,
+    ),
+    SIMULATED: (experiments.demo, experiments.run, experiments.report, experiments.reproduce),
+    LABELLED: (supervised.describe, supervised.train, supervised.measure),
+}
+for group, members in GROUPS.items():
+    for command in members:
+        app.command(
+            help=_help(command),
+            cls=NamesInHelp,
+            rich_help_panel=group,
+            context_settings=dict(CONTEXT) if command.__name__ in SERVICES else None,
+        )(command)
+app.add_typer(logs.importing, name="import", rich_help_panel=LOG)
 
 
 def _version(wanted: bool) -> None:

@@ -49,6 +49,19 @@ def test_without_arguments_help_lists_the_commands(run: Run) -> None:
         assert re.search(rf"^│ {command} ", out + err, re.MULTILINE)
 
 
+def test_help_groups_the_commands_as_the_page_of_the_reference_does(run: Run) -> None:
+    root: Any = typer.main.get_command(cli.app)
+    groups: dict[str, set[str]] = {}
+    for name, command in root.commands.items():
+        groups.setdefault(command.rich_help_panel.lower(), set()).add(name)
+    page = Path(__file__).parents[2] / "docs" / "cli.md"
+    rows = re.findall(r"^\| ([a-z ]+) \| (\[`.*) \|$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    assert groups == {title: {*re.findall(r"`([a-z]+)`", row)} for title, row in rows}
+    shown = run("--help").out
+    for title in cli.GROUPS:
+        assert f"─ {title} ─" in shown
+
+
 def test_train_then_measure(run: Run, tmp_path: Path) -> None:
     trained = run(
         "train", TINY, "--model", "mlp(hidden=4)", "--epochs", "2", "--out", "a/b.rankloop", "--json"
