@@ -30,6 +30,10 @@ err = Console(stderr=True)
 # something is happening.
 SECONDS_BETWEEN_LINES = 10.0
 
+# What commands say that are stopped.
+NOTHING_WRITTEN = "nothing was written"
+RESUMABLE = "run the same command again to resume"
+
 
 @contextmanager
 def announce_compilation() -> Iterator[None]:
@@ -97,10 +101,24 @@ class _Lines:
 
 
 @contextmanager
-def working() -> Iterator[Progress]:
-    """What most commands do their work in: progress, and a notice if kernels are compiled."""
-    with announce_compilation(), progress() as shown:
+def working(if_stopped: str = NOTHING_WRITTEN) -> Iterator[Progress]:
+    """What most commands do their work in: progress, and a notice if kernels are compiled.
+
+    Args:
+        if_stopped: what is there if the command is stopped, and how to go on.
+    """
+    with telling(if_stopped), announce_compilation(), progress() as shown:
         yield shown
+
+
+@contextmanager
+def telling(if_stopped: str) -> Iterator[None]:
+    """If the command is stopped meanwhile, print what is there then, and how to go on."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        print_err(f"stopped; {if_stopped}")
+        raise
 
 
 @contextmanager

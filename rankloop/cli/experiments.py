@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -42,7 +40,7 @@ def demo(
     from rankloop.cli import console
     from rankloop.experiments.demo import demo_document, demonstrate, set_up
 
-    with resumable(), console.working() as progress:
+    with console.working(console.RESUMABLE) as progress:
         setup = set_up(spec, out, progress)
         _print_setup(setup.facts, spec.metric)
         results, page = demonstrate(spec, out, setup, progress)
@@ -64,7 +62,7 @@ def run(
     from rankloop.experiments.run import Run
 
     one = Run(spec, out)
-    with resumable(), console.working() as progress:
+    with console.working(console.RESUMABLE) as progress:
         setup = one.set_up(progress)
         _print_setup(setup.facts, one.spec.metric)
         held_out = setup.facts.queries["validation"]
@@ -121,18 +119,6 @@ def report(
     write_page(document, path)
     summary = [summarise(group) for group in group_runs(results)]
     console.present(summary, document, as_json=as_json, page=path)
-
-
-@contextmanager
-def resumable() -> Iterator[None]:
-    """If the command is interrupted, print that the same command resumes it."""
-    from rankloop.cli import console
-
-    try:
-        yield
-    except KeyboardInterrupt:
-        console.print_err("stopped; run the same command again to resume")
-        raise
 
 
 def _print_setup(facts: SetupFacts, metric: str) -> None:
@@ -231,7 +217,7 @@ def _make(
         figures = [figure(name) for name in dict.fromkeys(only or experiments.FIGURES)]
     execute = executor(engine)
     chosen = None if seeds is None else experiments.read_seeds(seeds)
-    with resumable(), console.announce_compilation():
+    with console.telling(console.RESUMABLE), console.announce_compilation():
         planned = experiments.plan(preset, figures, out, chosen, learners)
         console.print_err(str(planned))
         with console.progress() as progress:

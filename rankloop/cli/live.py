@@ -214,7 +214,8 @@ def drive(
     def tell(result: DriveResult) -> None:
         console.print_err(result.line())
 
-    result = drive_service(url, dataset(data).train, options, key=key, tell=tell)
+    with console.telling("what was shown and clicked so far stays in the store"):
+        result = drive_service(url, dataset(data).train, options, key=key, tell=tell)
     console.print_out(result.line())
     if not result.impressions:
         raise RankloopError(f"{url} refused all requests; is the key right, and does it have both scopes?")
@@ -298,7 +299,8 @@ def backup(
 
     opened = open_store(store, log=log, create=False)
     try:
-        back_up(opened, folder)
+        with console.telling(console.NOTHING_WRITTEN):
+            back_up(opened, folder)
     finally:
         opened.close()
     console.print_out(f"copied {store} to {folder}")

@@ -361,7 +361,7 @@ def _import(
 
     check_writable(target.page)
     refused = None
-    with console.progress() as progress:
+    with console.telling(console.NOTHING_WRITTEN), console.progress() as progress:
         try:
             imported = make(target.options(position_base, progress))
         except ImportLossError as error:

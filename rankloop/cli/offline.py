@@ -501,7 +501,8 @@ def pipeline(
         judge=judge,  # type: ignore[arg-type]  # refused if it is something else
         seed=seed,
     )
-    with console.working() as progress:
+    stages = f"the stages that are done, if any, are in {out}; the same command starts again"
+    with console.working(stages) as progress:
         found = run_pipeline(log, out, options, progress=progress)
     value = {**found.comparison.to_dict(), "exit_code": found.exit_code, "page": out / PAGE}
     console.present(value, evaluation_document(found.comparison), as_json=as_json, page=out / PAGE)
@@ -514,7 +515,7 @@ def _import_table(table: Path, log: Path) -> Path:
     from rankloop.logs import ImportOptions, import_columns
 
     log.parent.mkdir(parents=True, exist_ok=True)
-    with console.progress() as progress:
+    with console.telling(console.NOTHING_WRITTEN), console.progress() as progress:
         options = ImportOptions(overwrite=True, progress=progress)
         found = import_columns(table, log, feature_columns=("auto",), options=options)
     for hint in found.hints:

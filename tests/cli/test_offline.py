@@ -339,3 +339,30 @@ def test_sensitivity_is_on_the_page_in_the_terminal_and_in_json(run: Run, log: s
 def _rounded(text: str) -> Any:
     """JSON without the last digits: two readings of a log may add in another order."""
     return json.loads(text, parse_float=lambda number: round(float(number), 9))
+
+
+def test_a_command_that_is_stopped_says_what_is_there(
+    run: Run, log: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    Path("clicks.csv").write_text("query_id,doc_id,rank,clicked\nq,a,1,1\nq,b,2,0\n", encoding="utf-8")
+    for place, name, arguments in (
+        (rankloop.offline.Log, "check", ["check", log]),
+        (rankloop.offline.Log, "estimate_bias", ["bias", log]),
+        (rankloop.offline.Log, "relevance", ["relevance", log]),
+        (rankloop.offline.Log, "fit", ["fit", log, "--model", "linear"]),
+        (rankloop.offline.Log, "evaluate", ["evaluate", log, "--policy", "a", "--against", "b"]),
+        (rankloop.offline.Log, "backtest", ["backtest", log]),
+        (rankloop.logs, "import_columns", ["import", "columns", "clicks.csv"]),
+        (rankloop, "train", ["train", "synthetic(queries=40, features=4)"]),
+    ):
+        before = files(tmp_path)
+        monkeypatch.setattr(place, name, interrupted)
+        code, out, err = run(*arguments)
+        assert (code, out) == (130, ""), arguments
+        assert "stopped; nothing was written\n" in err, arguments
+        assert files(tmp_path) == before, arguments
+    err = run("pipeline", log, "-o", "nightly", "--model", "linear").err
+    assert "stopped; the stages that are done, if any, are in nightly; the same command starts again\n" in err
