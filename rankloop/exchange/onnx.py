@@ -8,7 +8,7 @@ of the features are in the metadata, under ``feature_names``. onnxruntime comput
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -94,7 +94,12 @@ def onnx_bytes(source: PolicySource) -> bytes:
 
 
 def _tree_node(helper: Any, trees: TreeEnsemble) -> Any:
-    """A TreeEnsembleRegressor: the nodes of each tree in the order of a walk, children after parents."""
+    """A TreeEnsembleRegressor: the nodes of each tree in the order of a walk, children after parents.
+
+    The operator needs a tree: where nothing was learned, it gets one leaf that adds nothing.
+    """
+    if not trees.n_trees:
+        trees = replace(trees, roots=np.array([-1 - len(trees.values)]), values=np.append(trees.values, 0.0))
     columns: dict[str, list[Any]] = {
         name: [] for name in ("treeids", "nodeids", "modes", "featureids", "values", "nan", "true", "false")
     }

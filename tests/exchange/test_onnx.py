@@ -47,6 +47,20 @@ def test_trees_take_the_same_routes(training: str, rng: np.random.Generator) -> 
     assert (np.abs(score - model.model.scores(vectors)) <= sizes * EPSILON * model.trees.n_trees).all()
 
 
+@pytest.mark.parametrize(("roots", "values"), [([], []), ([-1], [2.0]), ([-1, -2], [2.0, 1.0])])
+def test_trees_without_a_split_are_a_constant(
+    roots: list[int], values: list[float], rng: np.random.Generator
+) -> None:
+    """The export of a model without trees ended with "could not infer attribute from empty iterator"."""
+    nothing: list[int] = []
+    trees = TreeEnsemble.of_nodes(
+        5, roots=roots, feature=nothing, bound=nothing, left=nothing, right=nothing, values=values, start=0.5
+    )
+    found = onnx_model(PolicySource(trees)).scores(features(rng, 3))
+    np.testing.assert_array_equal(found, np.full(3, 0.5 + sum(values)))
+    np.testing.assert_array_equal(found, trees.scores(features(rng, 3)))
+
+
 def features(rng: np.random.Generator, n: int = 400) -> Float32:
     return rng.normal(size=(n, 5)).astype(np.float32)
 
