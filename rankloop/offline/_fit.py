@@ -122,6 +122,11 @@ def fit(
     apart = held_out if isinstance(held_out, int | float) else parse_time(held_out)
     if isinstance(apart, int | float) and not 0.0 < apart < 1.0:
         raise RankloopError(f"the share of the queries to hold out is between 0 and 1, got {apart}")
+    if isinstance(apart, datetime) and log.engine == "postgres":
+        raise RankloopError(
+            "a log whose impressions are in PostgreSQL cannot be divided by time: hold out a share of the "
+            "queries instead, or write the impressions into the folder of the log and use another engine"
+        )
     assumed = assume_bias(log, bias, seed=seed, progress=progress)
     report(progress, "fit", note="counting")
     grading, graded_bias, counts = read_graded_clicks(log, assumed.bias)

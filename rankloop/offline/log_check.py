@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields
@@ -35,6 +36,8 @@ COMMANDS = {
 }
 # The curve to assume where nothing can be estimated: rank k is examined 1/k times as often as rank 1.
 CURVE = "position@10(eta=1)"
+# The password in the address of a database: reports are shown to others, who do not need it.
+PASSWORD = re.compile(r"(//[^:@/]*):[^@/]*(?=@)")
 ASSUME = f"Only with a bias that you give, such as --bias '{CURVE}': none can be estimated."
 
 
@@ -71,12 +74,16 @@ class LogCheck(LogFacts, NotebookResult):
         bias: the answer of `rankloop.bias.ask_bias`.
         answers: those of the commands, which follow from what they refuse.
         self_test: whether the clicks contradict what evaluations assume; None if no row can be tested.
+        engine: what counted the log.
+        master: where that is, without a password; None for the default.
     """
 
     document: ClassVar[str] = "rankloop.reports.check:check_document"
     bias: BiasAnswer
     answers: tuple[CommandAnswer, ...]
     self_test: SelfTest | None
+    engine: str = "duckdb"
+    master: str | None = None
 
     @property
     def usable(self) -> bool:
@@ -128,6 +135,10 @@ class LogCheck(LogFacts, NotebookResult):
     def command(self) -> str | None:
         """The command to run next; None if the log must be logged or imported again first."""
         folder = shlex.quote(str(self.log))
+        if self.engine != "duckdb":
+            folder += f" --engine {self.engine}"
+        if self.master is not None:
+            folder += f" --master {shlex.quote(self.master)}"
         if not self.usable:
             return None
         if self.bias.estimate is not None:
@@ -199,6 +210,8 @@ def check_log(
             _pipeline(fit, evaluation),
         ),
         self_test=self_test_of(log, assumed),
+        engine=log.engine,
+        master=None if log.master is None else PASSWORD.sub(r"\1", log.master),
     )
 
 

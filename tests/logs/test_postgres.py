@@ -58,7 +58,9 @@ def test_a_log_in_a_database_gives_the_same_answers(loaded: Loaded, tmp_path: Pa
     there = loaded(tmp_path / "log")
     assert there.fingerprint == log.fingerprint
     assert_same(there.statistics(BIAS).statistics, log.statistics(BIAS).statistics)
-    assert plain(there.check()) == plain(log.check())
+    check = there.check()
+    assert plain(check) == plain(log.check())
+    assert "--engine postgres --master 'postgresql://" in str(check.command)
     assert plain(there.estimate_bias()) == plain(log.estimate_bias())
     first, second = (one.evaluate("later", against="production", bias=BIAS) for one in (there, log))
     assert plain(first) == plain(second)
