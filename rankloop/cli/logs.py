@@ -72,6 +72,12 @@ class ImportTarget:
         list[str] | None,
         option("A policy that shows documents in random order; may be given several times.", shown=""),
     ] = None
+    normalise: Annotated[
+        list[str] | None,
+        option(
+            "query: queries that differ by case, white space or forms of Unicode alone are one.", shown=""
+        ),
+    ] = None
     strict: Annotated[bool, option("Refuse a log with any problem.", "--strict")] = False
     max_loss: Annotated[
         float,
@@ -95,6 +101,7 @@ class ImportTarget:
             features=self.features,
             position_base=position_base,
             randomised=tuple(self.randomised or ()),
+            normalise=tuple(dict.fromkeys(self.normalise or ())),
             strict=self.strict,
             max_loss=self.max_loss,
             overwrite=self.overwrite,

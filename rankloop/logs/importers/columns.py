@@ -11,6 +11,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from types import MappingProxyType
 
+from rankloop.errors import DataError
 from rankloop.logs.importers.actions import NO_AMOUNTS, Actions, Events
 from rankloop.logs.importers.column_names import Columns
 from rankloop.logs.importers.files import Paths, as_paths
@@ -72,6 +73,7 @@ def import_columns(
         amounts=amounts,
         features=tuple(feature_columns),
         position_base=options.position_base,
+        normalise=options.normalise,
     )
     proposal = propose_table(impressions, given)
     proposal.check(", ".join(map(str, as_paths(impressions))))
@@ -94,6 +96,9 @@ def run_table(
     """Import a table as a complete mapping says."""
     names, kinds, shape, policy = mapping.columns, mapping.events, mapping.shape, mapping.policy
     assert shape is not None
+    if options.normalise and names.query_id is None:
+        raise DataError("there is no query to normalise: name its column, as in query_id=NAME")
+    mapping = replace(mapping, normalise=options.normalise)
     chosen = list(mapping.features)
 
     def read(session: ImportSession) -> None:
@@ -109,7 +114,7 @@ def run_table(
             collected = lists = None
             if chosen:
                 table_features = TableFeatures(
-                    session.staging.folder, chosen, mapping.decimal_commas, mapping.categories
+                    session.staging, chosen, mapping.decimal_commas, mapping.categories
                 )
                 collected = stack.enter_context(table_features)
             finds = bool(mapping.shared) or names.row_id is not None or not mapping.names_document

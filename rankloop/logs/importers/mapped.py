@@ -87,6 +87,7 @@ def run_proposal(
     """Run a mapping of which nothing has to be decided."""
     mapping = proposal.mapping
     base = options.position_base
+    options = replace(options, normalise=options.normalise or mapping.normalise)
     match mapping:
         case UbiMapping():
             return import_ubi(

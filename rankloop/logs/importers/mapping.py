@@ -17,6 +17,7 @@ from rankloop.errors import DataError
 from rankloop.logs.importers.actions import NO_AMOUNTS, Events
 from rankloop.logs.importers.column_names import Columns
 from rankloop.logs.importers.files import Paths
+from rankloop.logs.importers.parsing import check_normalise
 from rankloop.logs.importers.tables.shape import Pages, TableShape
 from rankloop.storage.files import write_whole
 
@@ -44,6 +45,7 @@ class TableMapping:
         amounts: the weights of kinds of events, or of columns that are true where something happened.
         features: columns of the table that are features, with wildcards.
         position_base: whether positions count from 0 or from 1; detected if None.
+        normalise: what is grouped by case, white space and Unicode: ``("query",)``, or nothing.
         shape: how values are written; found out from the first rows if None.
         shared: the columns by which clicks elsewhere say to which impression they belong, if not all.
         names_document: whether clicks elsewhere name their documents.
@@ -61,6 +63,7 @@ class TableMapping:
     amounts: Mapping[str, float] = field(default_factory=lambda: NO_AMOUNTS)
     features: tuple[str, ...] = ()
     position_base: int | None = None
+    normalise: tuple[str, ...] = ()
     shape: TableShape | None = None
     shared: tuple[str, ...] = ()
     names_document: bool = True
@@ -85,6 +88,7 @@ class TableMapping:
             "candidates": _path_list(self.candidates),
             "features": list(self.features),
             "position_base": self.position_base,
+            "normalise": list(self.normalise),
         }
         reading = {} if self.shape is None else _changed(self.shape, TableShape())
         reading |= {"shared": list(self.shared)} if self.shared else {}
@@ -118,7 +122,10 @@ class TableMapping:
         columns = {one.name: None for one in fields(Columns) if one.name not in ("doc_id", "score")}
         columns |= {name: tuple(value) if isinstance(value, list) else value for name, value in named.items()}
         options = dict(plain.get("options", {}))
-        _check_keys(options, ("policy", "clicks", "candidates", "features", "position_base"), where)
+        _check_keys(
+            options, ("policy", "clicks", "candidates", "features", "position_base", "normalise"), where
+        )
+        options["features"] = tuple(options.get("features", ()))
         events = {name: tuple(value) for name, value in plain.get("events", {}).items()}
         _check_keys(events, [one.name for one in fields(Events)], f"{where}, [events]")
         shape = None
@@ -142,7 +149,7 @@ class TableMapping:
             decimal_commas=commas,
             categories=categories,
             is_decided=True,
-            **{**options, "features": tuple(options.get("features", ()))},
+            **_with_normalise(options, where),
         )
 
 
@@ -155,6 +162,7 @@ class UbiMapping:
     clicks: tuple[str, ...] = CLICK_ACTIONS
     amounts: Mapping[str, float] = field(default_factory=lambda: NO_AMOUNTS)
     shown: str = SHOWN_AUTO
+    normalise: tuple[str, ...] = ()
 
     def to_plain(self) -> dict[str, Any]:
         """Convert to values for TOML."""
@@ -166,9 +174,9 @@ class UbiMapping:
         """Read values from TOML."""
         _check_keys(plain, ("format", "options", "amounts"), where)
         options = dict(plain.get("options", {}))
-        _check_keys(options, ("policy", "ranks", "clicks", "shown"), f"{where}, [options]")
+        _check_keys(options, ("policy", "ranks", "clicks", "shown", "normalise"), f"{where}, [options]")
         options["clicks"] = tuple(options.get("clicks", CLICK_ACTIONS))
-        return cls(**options, amounts=dict(plain.get("amounts", {})))
+        return cls(**_with_normalise(options, where), amounts=dict(plain.get("amounts", {})))
 
 
 @dataclass(frozen=True)
@@ -199,10 +207,11 @@ class MetarankMapping:
     clicks: tuple[str, ...] = CLICK_TYPES
     amounts: Mapping[str, float] = field(default_factory=lambda: NO_AMOUNTS)
     fields: MetarankFields = field(default_factory=MetarankFields)
+    normalise: tuple[str, ...] = ()
 
     def to_plain(self) -> dict[str, Any]:
         """Convert to values for TOML."""
-        options = {"policy": self.policy, "clicks": self.clicks}
+        options = {"policy": self.policy, "clicks": self.clicks, "normalise": self.normalise}
         return _without_empty(
             {"options": options, "fields": vars(self.fields), "amounts": dict(self.amounts)}
         )
@@ -212,11 +221,12 @@ class MetarankMapping:
         """Read values from TOML."""
         _check_keys(plain, ("format", "options", "fields", "amounts"), where)
         options = dict(plain.get("options", {}))
-        _check_keys(options, ("policy", "clicks"), f"{where}, [options]")
+        _check_keys(options, ("policy", "clicks", "normalise"), f"{where}, [options]")
         _check_keys(plain.get("fields", {}), [one.name for one in fields(MetarankFields)], where)
         options["clicks"] = tuple(options.get("clicks", CLICK_TYPES))
         named = MetarankFields(**plain.get("fields", {}))
-        return cls(**options, fields=named, amounts=dict(plain.get("amounts", {})))
+        amounts = dict(plain.get("amounts", {}))
+        return cls(**_with_normalise(options, where), fields=named, amounts=amounts)
 
 
 AnyMapping = TableMapping | UbiMapping | MetarankMapping
@@ -332,6 +342,12 @@ def _path_list(paths: Paths | None) -> list[str] | None:
     if paths is None:
         return None
     return [str(path) for path in (paths if isinstance(paths, list | tuple) else [paths])]
+
+
+def _with_normalise(options: Mapping[str, Any], where: str) -> dict[str, Any]:
+    given = options.get("normalise", ())
+    check_normalise(given, f"{where}, [options]: ")
+    return {**options, "normalise": tuple(given)}
 
 
 def _check_keys(given: Mapping[str, Any], known: Sequence[str], where: str) -> None:

@@ -98,7 +98,9 @@ def import_metarank(
         session.each(events, "Metarank events", reader, command="metarank", kind=_kind)
         reader.finish()
 
-    mapping = MetarankMapping(policy=policy, clicks=tuple(clicks), amounts=amounts, fields=fields)
+    mapping = MetarankMapping(
+        policy=policy, clicks=tuple(clicks), amounts=amounts, fields=fields, normalise=options.normalise
+    )
     return run(read, out, options, counted=True, mapping=stored_text(mapping))
 
 

@@ -4,18 +4,29 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
 
+from rankloop.errors import DataError
+
 # Maximum number of digits of positions and click counts, so that they fit in 32 bits.
 DIGITS = 9
 NUL = "\0"
+# What may be grouped by case, white space and forms of Unicode.
+NORMALISED = "query"
 
 
 class BadValueError(ValueError):
     """An invalid value; the message is the reason shown in the report."""
+
+
+def check_normalise(names: Collection[str], where: str) -> None:
+    """Refuse what cannot be normalised."""
+    unknown = [name for name in names if name != NORMALISED]
+    if unknown or isinstance(names, str):
+        raise DataError(f"{where}normalise is a list that may have {NORMALISED!r}, got {names!r}")
 
 
 def text_id(value: Any, name: str) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,7 +19,8 @@ from rankloop.logs.engines import engine, share_of_memory
 from rankloop.logs.features import PathLike, as_feature_paths, copy_features
 from rankloop.logs.importers.cleaning import Cleaning
 from rankloop.logs.importers.files import ColumnReader, Paths, Record, SourceFiles
-from rankloop.logs.importers.parsing import BadValueError
+from rankloop.logs.importers.parsing import BadValueError, check_normalise
+from rankloop.logs.importers.query_groups import QueryGroups
 from rankloop.logs.importers.report import (
     ImportReport,
     Loss,
@@ -55,6 +57,7 @@ class ImportOptions:
             features, one with ``doc_id`` and features of documents, or both.
         position_base: whether positions in the source count from 0 or from 1; detected if None. For sources
             that list the shown documents in order, this applies to the positions of clicks.
+        normalise: ``("query",)`` groups queries that differ by case, white space or forms of Unicode alone.
         strict: whether to fail on any problem instead of repairing it.
         max_loss: the share of records of any kind that may be left out; beyond it no log is written.
         randomised: the policies that show documents in random order.
@@ -66,6 +69,7 @@ class ImportOptions:
 
     features: PathLike | Sequence[PathLike] | None = None
     position_base: int | None = None
+    normalise: tuple[str, ...] = ()
     strict: bool = False
     max_loss: float = MAX_LOSS
     randomised: tuple[str, ...] = ()
@@ -77,6 +81,7 @@ class ImportOptions:
     def __post_init__(self) -> None:
         if self.position_base not in BASES:
             raise DataError(f"position_base must be 0, 1 or None, got {self.position_base!r}")
+        check_normalise(self.normalise, "")
         if not 0 <= self.max_loss <= 1:
             raise DataError(f"max_loss must be a share between 0 and 1, got {self.max_loss!r}")
         if self.append and self.overwrite:
@@ -196,12 +201,19 @@ def run(
     """
     with hold_folder(out), scratch_folder() as scratch:
         earlier = EarlierLog.open(out) if options.append else None
+        if earlier is not None:
+            _check_normalised(earlier, options)
         writer = LogWriter(out, overwrite=options.overwrite or earlier is not None)
-        with Staging(scratch) as staging:
+        with ExitStack() as stack:
+            groups = None
+            if options.normalise:
+                groups = stack.enter_context(QueryGroups(scratch / "queries.parquet"))
+            staging = stack.enter_context(Staging(scratch, queries=groups))
             session = ImportSession(staging, options)
             if earlier is not None:
                 session.files.add_file(earlier.source, "row")
             read(session)
+        session.hints += [] if groups is None else [groups.note()]
         sources = tuple(map(str, session.files.paths[earlier is not None :]))
         if not staging.rows[IMPRESSIONS] and earlier is None:
             raise _no_impressions("no impression could be read", sources, session)
@@ -238,6 +250,7 @@ def run(
                 losses=_losses(session),
                 hints=(*diagnoses, *session.files.notes, *session.hints, *_on_policy(session)),
                 randomised=writer.randomised,
+                normalise=options.normalise,
             )
             check_losses(result, options.max_loss, diagnoses)
             result = result.after(None if earlier is None else earlier.report)
@@ -249,6 +262,17 @@ def run(
                 )
         report_records(options.progress, "written", cleaning.rows)
     return result
+
+
+def _check_normalised(earlier: EarlierLog, options: ImportOptions) -> None:
+    """Refuse to add queries that are grouped to some that are not, and the other way round."""
+    before = () if earlier.report is None else earlier.report.normalise
+    if set(before) != set(options.normalise):
+        are, how = ("not normalised", "without") if options.normalise else ("normalised", "with")
+        raise DataError(
+            f"{earlier.log.folder}: the queries of this log are {are}, so that they would not be those "
+            f"that are added: import {how} --normalise query, or all files at once"
+        )
 
 
 def _on_policy(session: ImportSession) -> tuple[str, ...]:

@@ -38,6 +38,7 @@ class ImportReport(NotebookResult):
         losses: how much of the source is not in the log, the largest share first.
         hints: sentences on how the source was understood, and on what looks wrong with it.
         randomised: the policies that were declared to show documents in random order.
+        normalise: what was grouped by case, white space and forms of Unicode: ``("query",)``, or nothing.
         imports: how many imports the log consists of; the numbers of records are those of all of them.
     """
 
@@ -57,6 +58,7 @@ class ImportReport(NotebookResult):
     losses: tuple[Loss, ...] = ()
     hints: tuple[str, ...] = ()
     randomised: tuple[str, ...] = ()
+    normalise: tuple[str, ...] = ()
     imports: int = 1
 
     @property

@@ -30,6 +30,7 @@ from rankloop.errors import DataError
 from rankloop.logs.engines import Engine
 from rankloop.logs.folder import LogFolder, open_folder
 from rankloop.logs.importers.files import parquet_batches
+from rankloop.logs.importers.query_groups import QueryGroups
 from rankloop.logs.importers.report import ImportReport
 from rankloop.logs.schema import CANDIDATES, FEATURES, IMPRESSIONS, QUERY_DOCUMENT, REPORT_FILE
 from rankloop.logs.writer import AMOUNT, LogWriter
@@ -83,6 +84,7 @@ class Staging:
 
     Attributes:
         rows: number of rows per table.
+        queries: groups the queries of all tables, if they are to be grouped.
     """
 
     def __init__(
@@ -90,8 +92,9 @@ class Staging:
         folder: Path,
         tables: Sequence[str] = (IMPRESSIONS, CLICKS, SCORES),
         schemas: Mapping[str, pa.Schema] = SCHEMAS,
+        queries: QueryGroups | None = None,
     ) -> None:
-        self.folder, self.schemas = folder, schemas
+        self.folder, self.schemas, self.queries = folder, schemas, queries
         self.rows = dict.fromkeys(tables, 0)
         self._buffers: dict[str, list[tuple[Any, ...]]] = {table: [] for table in tables}
         self._writers: dict[str, pq.ParquetWriter] = {}
@@ -123,8 +126,7 @@ class Staging:
     def add_batch(self, table: str, batch: pa.Table) -> None:
         """Add a batch of columns."""
         self._flush(table)
-        self._writers[table].write_table(batch.select(self.schemas[table].names).cast(self.schemas[table]))
-        self.rows[table] += len(batch)
+        self._write(table, batch.select(self.schemas[table].names).cast(self.schemas[table]))
 
     def _flush(self, table: str) -> None:
         buffer = self._buffers[table]
@@ -134,9 +136,14 @@ class Staging:
                 pa.array(column, field.type)
                 for column, field in zip(zip(*buffer, strict=True), schema, strict=True)
             ]
-            self._writers[table].write_table(pa.table(columns, schema=schema))
-            self.rows[table] += len(buffer)
+            self._write(table, pa.table(columns, schema=schema))
             buffer.clear()
+
+    def _write(self, table: str, rows: pa.Table) -> None:
+        if self.queries is not None and "query_id" in rows.schema.names:
+            rows = self.queries.apply(rows)
+        self._writers[table].write_table(rows)
+        self.rows[table] += len(rows)
 
 
 # Number of rows to copy at a time.

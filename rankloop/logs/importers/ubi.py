@@ -96,7 +96,10 @@ def import_ubi(
         _check_actions(session, raw, clicks)
         Displays(session, policy, shown, ranks).assemble(raw)
 
-    mapping = UbiMapping(policy=policy, ranks=ranks, clicks=tuple(clicks), amounts=amounts, shown=shown)
+    mapping = UbiMapping(
+        policy=policy, ranks=ranks, clicks=tuple(clicks), amounts=amounts, shown=shown,
+        normalise=options.normalise,
+    )  # fmt: skip
     return run(read, out, options, counted=True, mapping=stored_text(mapping))
 
 

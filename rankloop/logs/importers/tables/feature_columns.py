@@ -263,7 +263,7 @@ class TableFeatures:
     """Collects features row by row; of a document of a query that came again, the last row counts.
 
     Args:
-        folder: where to put files.
+        staging: the staged tables beside which files are put.
         names: the columns; their names are those of the features.
         decimal_commas: the columns whose numbers have commas before their fractions.
         categories: the columns that hold text.
@@ -271,7 +271,7 @@ class TableFeatures:
 
     def __init__(
         self,
-        folder: Path,
+        staging: Staging,
         names: Sequence[str],
         decimal_commas: Collection[str] = (),
         categories: Collection[str] = (),
@@ -286,7 +286,7 @@ class TableFeatures:
         self._paths = [ColumnPath(name) for name in names]
         fields = [("place", pa.int64()), *((name, pa.string()) for name in QUERY_DOCUMENT)]
         fields += [(f"f{at}", pa.string() if text else pa.float32()) for at, text in enumerate(self._texts)]
-        self._staging = Staging(folder, (TABLE,), {TABLE: pa.schema(fields)})
+        self._staging = Staging(staging.folder, (TABLE,), {TABLE: pa.schema(fields)}, staging.queries)
 
     def __enter__(self) -> Self:
         self._staging.__enter__()
