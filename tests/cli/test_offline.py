@@ -366,3 +366,24 @@ def test_a_command_that_is_stopped_says_what_is_there(
         assert files(tmp_path) == before, arguments
     err = run("pipeline", log, "-o", "nightly", "--model", "linear").err
     assert "stopped; the stages that are done, if any, are in nightly; the same command starts again\n" in err
+
+
+def test_a_later_result_replaces_an_earlier_one_and_nothing_else(run: Run, log: str, tmp_path: Path) -> None:
+    for arguments in (
+        ["bias", log, "--curve", "paper@3", "--method", "assumed", "-o", "bias.json"],
+        ["relevance", log, "--bias", "paper@3", "-o", "relevance.csv"],
+        ["fit", log, "--bias", "paper@3", "--model", "linear", "--judge", "none", "-o", "policy"],
+    ):
+        out = tmp_path / arguments[-1]
+        assert run(*arguments).code == 0
+        file = out / "bias.json" if out.is_dir() else out
+        made = file.read_bytes()
+        file.write_bytes(b"of before")
+        assert run(*arguments).code == 0
+        assert file.read_bytes() == made
+    (tmp_path / "policy" / "notes.txt").write_text("mine", encoding="utf-8")
+    before = files(tmp_path)
+    code, _, err = run(*arguments)
+    assert code == 2
+    assert "policy cannot be written: it is a folder with other files (notes.txt)" in err
+    assert files(tmp_path) == before
