@@ -63,6 +63,6 @@ class QueryGroups:
             (found,) = connection.execute(counted, [str(self._path)]).fetchall()
         texts, queries = found
         return (
-            f"Queries that differ by case, white space or forms of Unicode alone are one: {texts:,} "
-            f"different texts became {queries:,} queries."
+            f"Queries that differ by case, white space or forms of Unicode alone are one. Different queries: "
+            f"{texts:,} before, {queries:,} after."
         )

@@ -19,7 +19,7 @@ TEXTS = ["Blue  Shoes", "blue shoes", "BLUE\u00a0SHOES ", "Straße", "STRASSE", 
 QUERIES = ["blue shoes"] * 3 + ["strasse"] * 2 + ["café"] * 2 + ["red"]
 NAMES = "impression_id=i, query_id=q, position=p, doc_id=d, clicked=c, timestamp=-, policy_id=-"
 GROUPED = ImportOptions(normalise=("query",))
-NOTE = "8 different texts became 4 queries."
+NOTE = "Different queries: 8 before, 4 after."
 
 
 def rows() -> list[dict[str, object]]:
