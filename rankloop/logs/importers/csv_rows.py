@@ -97,6 +97,7 @@ def read_csv_rows(
                 header = [f"c{number}" for number in range(1, max(widths) + 1)]
                 if headings := source.headings(delimiter, widths):
                     heading = [f"h{number}" for number in range(1, headings + 1)]
+                    above = [""] * headings
                     add_note(
                         f"{path} has lines of {headings} fields before the lines of a search: their columns "
                         f"are called {heading[0]} to {heading[-1]}."
