@@ -177,6 +177,9 @@ class BiasEstimate(NotebookResult):
     log: str | None = None
     query_share: float = 1.0
 
+    def __repr__(self) -> str:
+        return f"BiasEstimate({self.method!r}, {self.bias.positions} ranks: {self.headline})"
+
     @classmethod
     def assemble(
         cls,

@@ -226,6 +226,11 @@ class Comparison(NotebookResult):
     segmented_by: str = ""
     judge: JudgeAgreement | None = None
 
+    def __repr__(self) -> str:
+        gain = self.difference.estimate
+        numbers = f"{self.metric} {gain.value:+.4f} ({gain.low:+.4f} to {gain.high:+.4f})"
+        return f"Comparison({self.new.name!r}, {self.against.name!r}: {self.decision.kind}, {numbers})"
+
     @property
     def decision(self) -> Decision:
         """Whether the new policy is better; see `rankloop.evidence.decide`."""

@@ -198,6 +198,13 @@ class Fit(NotebookResult):
     target: str = "clicks"
     comparison: Comparison | None = field(default=None, repr=False)
 
+    def __repr__(self) -> str:
+        learned = f"{len(self.train_queries):,} queries to learn and {len(self.stop_queries):,} to stop"
+        judged = (
+            "" if self.held_out is None else f", {self.held_out.decision} against {self.held_out.against}"
+        )
+        return f"Fit({self.spec!r}: {learned}{judged})"
+
     @property
     def best(self) -> Epoch:
         """The epoch whose model was kept."""
